@@ -1,0 +1,1 @@
+"""The Kafka wire protocol in Python: messages, record batches, captures."""

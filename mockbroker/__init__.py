@@ -1,0 +1,1 @@
+"""A socket-level Kafka cluster in one process, to test clients against."""

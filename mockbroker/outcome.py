@@ -1,0 +1,50 @@
+"""What a handler can say: an answer, a wait, nothing at all, or the end of the connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from mockbroker.context import Context
+
+#: What a parked request waits for, as a tuple of plain values: ("log", topic_id, 0), ("share", "g", topic_id, 0).
+Key = tuple[Hashable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Answer now with this response, encoded in the version of the request."""
+
+    response: msgspec.Struct
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """Wait: `resume` runs when one of the keys is woken, and at the deadline.
+
+    `resume` runs any number of times and must be safe to repeat; it answers a `Reply`, or parks again.
+    At the deadline (`ctx.now_ms >= deadline_ms`) it must not park with the same deadline again.
+    """
+
+    deadline_ms: int
+    wakes_on: tuple[Key, ...]
+    resume: Callable[[Context], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Send nothing, and go on with the next request: a Produce with acks=0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hangup:
+    """Close the connection, as Kafka does when it cannot answer at all; the reason goes to the log."""
+
+    reason: str
+
+
+Outcome = Reply | Park | Silence | Hangup
