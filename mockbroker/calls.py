@@ -1,0 +1,87 @@
+"""Messages between the nodes of the cluster: law 6, nothing reaches into another node's state.
+
+A call is put on one queue and handled on its target by a later `advance`; the answer travels back the same way.
+So a client can see what it sees in Kafka: records in transition while a write is under way, an initialisation
+that comes after the heartbeat's answer.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from mockbroker.kafka_error import KafkaError
+
+if TYPE_CHECKING:
+    from mockbroker.node import Node
+
+T = TypeVar("T")
+Action = Callable[[int], None]
+
+
+class _Letter(Generic[T]):
+    """One call on its way out, and its answer on the way home."""
+
+    __slots__ = ("done", "handle", "queue", "to")
+
+    def __init__(
+        self, queue: Calls, to: int, handle: Callable[[Node, int], T], done: Callable[[T | KafkaError, int], None]
+    ) -> None:
+        self.queue = queue
+        self.to = to
+        self.handle = handle
+        self.done = done
+
+    def deliver(self, now_ms: int) -> None:
+        node = self.queue.nodes[self.to]
+        try:
+            answer: T | KafkaError = self.handle(node, now_ms)
+        except KafkaError as refusal:
+            answer = refusal
+        self.queue.later(self.queue.latency_ms, lambda at: self.done(answer, at), now_ms=now_ms)
+
+
+class Calls:
+    """The cluster's own queue of messages, in order of time and then of sending.
+
+    latency_ms: how long a message travels, milliseconds of the cluster's clock, each way.
+    """
+
+    def __init__(self, nodes: dict[int, Node], *, latency_ms: int = 0) -> None:
+        self.nodes = nodes
+        self.latency_ms = latency_ms
+        self._queue: list[tuple[int, int, Action]] = []
+        self._sent = 0
+
+    def call(
+        self,
+        *,
+        to: int,
+        handle: Callable[[Node, int], T],
+        done: Callable[[T | KafkaError, int], None],
+        now_ms: int,
+    ) -> None:
+        """Have `handle(node, now_ms)` run on node `to`, and `done(answer, now_ms)` here when the answer is back.
+
+        A `KafkaError` that `handle` raises arrives at `done` as a value.
+        """
+        letter = _Letter(self, to, handle, done)
+        self.later(self.latency_ms, letter.deliver, now_ms=now_ms)
+
+    def later(self, delay_ms: int, action: Action, *, now_ms: int) -> None:
+        """Have `action(now_ms)` run `delay_ms` from now: a retry after its back-off, or a message on its way."""
+        self._sent += 1
+        heapq.heappush(self._queue, (now_ms + delay_ms, self._sent, action))
+
+    def next_deadline_ms(self) -> int | None:
+        """When the next message arrives, or None."""
+        return self._queue[0][0] if self._queue else None
+
+    def expire(self, *, now_ms: int) -> None:
+        """Deliver what has arrived by now. What a delivery sends waits for the next call, even with no latency."""
+        arrived = []
+        while self._queue and self._queue[0][0] <= now_ms:
+            arrived.append(heapq.heappop(self._queue)[2])
+        for action in arrived:
+            action(now_ms)

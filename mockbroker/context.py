@@ -1,0 +1,89 @@
+"""What a handler knows beside its request: who asks, on which node, and what time it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from mockbroker.calls import Calls
+    from mockbroker.config import BrokerConfig
+    from mockbroker.node import Node
+    from mockbroker.outcome import Key
+    from mockbroker.state.configs import Configs
+    from mockbroker.state.metadata import Metadata
+
+
+@dataclass(slots=True)
+class ConnectionInfo:
+    """One client connection, as the node that accepted it sees it.
+
+    host, port: the client's address. listener: the name of the listener it came in by, "PLAINTEXT" or "SSL".
+    software_name, software_version: what ApiVersions v3+ said of the client, "" until then.
+    """
+
+    id: int
+    node_id: int
+    host: str
+    port: int
+    listener: str = "PLAINTEXT"
+    software_name: str = ""
+    software_version: str = ""
+
+
+@dataclass(slots=True)
+class ClusterState:
+    """What every node knows: the controller's image, the configuration, and the way to other nodes."""
+
+    cluster_id: str
+    config: BrokerConfig
+    configs: Configs
+    metadata: Metadata
+    features: dict[str, int]
+    nodes: dict[int, Node]
+    calls: Calls
+    rng: random.Random
+    wake: Callable[[Key], None]
+    keys_made: int = field(default=0)
+
+    def new_key(self) -> Key:
+        """A wake key that nobody else has: what a request parks on until its own work is done."""
+        self.keys_made += 1
+        return ("done", self.keys_made)
+
+
+@dataclass(slots=True)
+class Context:
+    """One run of a handler or of a `resume`.
+
+    now_ms: milliseconds of the cluster's clock. api_version: the version of the request, and so of its response.
+    client_host: as Kafka writes it in group descriptions, "/127.0.0.1".
+    """
+
+    now_ms: int
+    api_version: int
+    client_id: str | None
+    connection: ConnectionInfo
+    node: Node
+    cluster: ClusterState
+
+    @property
+    def client_host(self) -> str:
+        """The client's address in the form of Java's InetAddress, "/127.0.0.1"."""
+        return f"/{self.connection.host}"
+
+    @property
+    def rng(self) -> random.Random:
+        """The cluster's seeded source of chance."""
+        return self.cluster.rng
+
+    def wake(self, key: Key) -> None:
+        """Have whoever waits for this key look again, after this handler has returned."""
+        self.cluster.wake(key)
+
+    def new_key(self) -> Key:
+        """A wake key that nobody else has."""
+        return self.cluster.new_key()
