@@ -1,0 +1,201 @@
+"""The columns of every level of rows: their names, kinds and meaning, and the Arrow schema made of them.
+
+`docs/captures.md` holds the same table; a test keeps the two equal.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from kwire.capture.extras import require_pyarrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Kind(Enum):
+    """What a column holds. Times are nanoseconds in a row, microseconds in Arrow (Spark knows no finer), text in JSON."""
+
+    STRING = "string"
+    BOOL = "bool"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    TIME = "timestamp"
+    BINARY = "binary"
+    ISSUES = "issues"
+    HEADERS = "headers"
+
+
+class Column(NamedTuple):
+    """One column: every column may be null, since a damaged capture may lack anything."""
+
+    name: str
+    kind: Kind
+    about: str
+
+
+_MESSAGE_KEY = (
+    Column("file", Kind.STRING, "the capture's path, or the name given for bytes and file objects"),
+    Column("conn_id", Kind.STRING, "client and broker address of the TCP connection, `ip:port>ip:port`"),
+    Column("stream_epoch", Kind.INT32, "which connection of these two addresses: 0, then one more for each reuse of the port"),
+    Column("client_id", Kind.STRING, "client id of the request header"),
+    Column("api_key", Kind.INT16, "API key; null when the request was not seen"),
+    Column("api_name", Kind.STRING, "name of the API, as `ShareFetch`; `SaslToken` for a raw token after SaslHandshake v0"),
+    Column("api_version", Kind.INT16, "version of the request, as sent"),
+    Column("correlation_id", Kind.INT32, "correlation id of request and response"),
+)
+
+MESSAGES = (
+    *_MESSAGE_KEY[:3],
+    Column("client_ip", Kind.STRING, "address of the side that sends requests"),
+    Column("client_port", Kind.INT32, "port of the side that sends requests"),
+    Column("broker_ip", Kind.STRING, "address of the side that answers"),
+    Column("broker_port", Kind.INT32, "port of the side that answers"),
+    Column("link", Kind.STRING, "link layer: `ethernet`, `linux_sll`, `linux_sll2`, `loopback` or `raw`"),
+    Column("tls", Kind.BOOL, "whether the connection speaks TLS, and so cannot be read"),
+    *_MESSAGE_KEY[4:7],
+    Column("header_version", Kind.INT16, "version of the request header"),
+    *_MESSAGE_KEY[7:8],
+    *_MESSAGE_KEY[3:4],
+    Column("software_name", Kind.STRING, "client software, from the connection's ApiVersions request"),
+    Column("software_version", Kind.STRING, "its version, from the same request"),
+    Column("principal", Kind.STRING, "user name, where SASL PLAIN or SCRAM showed it on this connection"),
+    Column("group_id", Kind.STRING, "group that the request names"),
+    Column("member_id", Kind.STRING, "member that the request names, or that the response gives"),
+    Column("req_ts", Kind.TIME, "when the request's first byte was captured"),
+    Column("req_end_ts", Kind.TIME, "when its last byte was captured"),
+    Column("resp_ts", Kind.TIME, "when the response's first byte was captured"),
+    Column("resp_end_ts", Kind.TIME, "when its last byte was captured"),
+    Column("latency_us", Kind.INT64, "first response byte after last request byte, microseconds"),
+    Column("transfer_us", Kind.INT64, "first to last byte of the response, microseconds"),
+    Column("req_bytes", Kind.INT64, "size of the request frame with its length field"),
+    Column("resp_bytes", Kind.INT64, "size of the response frame with its length field"),
+    Column("throttle_ms", Kind.INT32, "throttle time that the response names"),
+    Column("error_code", Kind.INT16, "the response's own error code, else the first one inside it that is not 0"),
+    Column("error_name", Kind.STRING, "Kafka's name of that code"),
+    Column("n_topics", Kind.INT32, "topics that the request names, or the response where the request names none"),
+    Column("n_partitions", Kind.INT32, "partitions, counted the same way"),
+    Column("status", Kind.STRING, "`ok`, `no_response`, `no_request`, `truncated`, `gap` or `undecodable`"),
+    Column("in_flight", Kind.INT32, "requests of the connection that were waiting for an answer when this one was sent"),
+    Column("order_ok", Kind.BOOL, "whether the response came in the order of the requests"),
+    Column("issues", Kind.ISSUES, "everything odd: `kind`, `side`, `path`, `at` (byte offset in the frame or stream), `detail`"),
+    Column("body_request", Kind.STRING, "the request in Kafka's JSON form, secrets as `***`, records as a summary"),
+    Column("body_response", Kind.STRING, "the response in the same form"),
+)
+
+_GROUP = (
+    Column("group_id", Kind.STRING, "share group of the request"),
+    Column("member_id", Kind.STRING, "member of the request"),
+)
+
+_PARTITION = (
+    Column("topic", Kind.STRING, "topic name; from an id where Metadata or the like has named it, else null"),
+    Column("topic_id", Kind.STRING, "topic id as base64url text, where known"),
+    Column("partition", Kind.INT32, "partition index"),
+)
+
+_ERROR = (
+    Column("error_code", Kind.INT16, "error code of the partition in the response"),
+    Column("error_name", Kind.STRING, "Kafka's name of that code"),
+)
+
+PARTITIONS = (
+    *_MESSAGE_KEY,
+    Column("ts", Kind.TIME, "when the request was sent (the response, where no request was seen)"),
+    *_PARTITION,
+    *_ERROR,
+    Column("base_offset", Kind.INT64, "Produce: first offset given by the broker; else first offset of the records"),
+    Column("high_watermark", Kind.INT64, "high watermark in the response"),
+    Column("log_start", Kind.INT64, "log start offset in the response"),
+    Column("records", Kind.INT64, "records sent or received for the partition"),
+    Column("batch_bytes", Kind.INT64, "bytes of record batches sent or received"),
+    Column("codec", Kind.STRING, "compression of the batches, joined by `,` where they differ"),
+    Column("producer_id", Kind.INT64, "producer id of the first batch; null without one"),
+    Column("epoch", Kind.INT16, "producer epoch of the first batch"),
+    Column("sequence", Kind.INT32, "base sequence of the first batch"),
+)
+
+SHARE_ACQUIRED = (
+    *_MESSAGE_KEY,
+    *_GROUP,
+    *_PARTITION,
+    Column("first_offset", Kind.INT64, "first acquired offset"),
+    Column("last_offset", Kind.INT64, "last acquired offset"),
+    Column("delivery_count", Kind.INT16, "deliveries, this one included"),
+    Column("lock_timeout_ms", Kind.INT32, "acquisition lock time that the response names"),
+    Column("ts", Kind.TIME, "when the response came"),
+)
+
+SHARE_ACKS = (
+    *_MESSAGE_KEY,
+    *_GROUP,
+    *_PARTITION,
+    Column("first_offset", Kind.INT64, "first offset of the acknowledgement"),
+    Column("last_offset", Kind.INT64, "last offset of the acknowledgement"),
+    Column("ack_type", Kind.INT16, "0 gap, 1 accept, 2 release, 3 reject, 4 renew"),
+    Column("ack_name", Kind.STRING, "the same as a word"),
+    Column("ts", Kind.TIME, "when the request was sent"),
+    *_ERROR,
+)
+
+RECORDS = (
+    *_MESSAGE_KEY,
+    Column("direction", Kind.STRING, "`produce`, `fetch` or `share_fetch`"),
+    *_PARTITION,
+    Column("offset", Kind.INT64, "offset in the log; null for a produced record whose response was not seen or names none"),
+    Column("timestamp", Kind.TIME, "the record's own time; null where it has none"),
+    Column("timestamp_type", Kind.STRING, "`create` or `append`"),
+    Column("codec", Kind.STRING, "compression of the record's batch"),
+    Column("is_control", Kind.BOOL, "whether it is a control record, as a transaction marker"),
+    Column("producer_id", Kind.INT64, "producer id of the batch; null without one"),
+    Column("key_size", Kind.INT32, "bytes of the key; null for a null key"),
+    Column("value_size", Kind.INT32, "bytes of the value; null for a null value"),
+    Column("headers", Kind.HEADERS, "header keys, and the size of each value"),
+    Column("key", Kind.BINARY, "the key, only where payloads are asked for"),
+    Column("value", Kind.BINARY, "the value, only where payloads are asked for"),
+    Column("ts", Kind.TIME, "when the frame that carried it was captured"),
+)
+
+LEVELS: dict[str, tuple[Column, ...]] = {
+    "messages": MESSAGES,
+    "partitions": PARTITIONS,
+    "share_acquired": SHARE_ACQUIRED,
+    "share_acks": SHARE_ACKS,
+    "records": RECORDS,
+}
+
+
+def columns(level: str) -> tuple[Column, ...]:
+    """The columns of a level; an unknown level is a ValueError that names the known ones."""
+    if level not in LEVELS:
+        raise ValueError(f"level {level!r} is not one of {', '.join(LEVELS)}")
+    return LEVELS[level]
+
+
+def arrow_schema(level: str) -> pa.Schema:
+    """The Arrow schema of a level. Needs pyarrow."""
+    pa = require_pyarrow()
+    types = {
+        Kind.STRING: pa.string(),
+        Kind.BOOL: pa.bool_(),
+        Kind.INT16: pa.int16(),
+        Kind.INT32: pa.int32(),
+        Kind.INT64: pa.int64(),
+        Kind.TIME: pa.timestamp("us", tz="UTC"),
+        Kind.BINARY: pa.binary(),
+        Kind.ISSUES: pa.list_(
+            pa.struct(
+                [
+                    ("kind", pa.string()),
+                    ("side", pa.string()),
+                    ("path", pa.string()),
+                    ("at", pa.int64()),
+                    ("detail", pa.string()),
+                ]
+            )
+        ),
+        Kind.HEADERS: pa.list_(pa.struct([("key", pa.string()), ("value_size", pa.int32())])),
+    }
+    return pa.schema([(column.name, types[column.kind]) for column in columns(level)])
