@@ -1,0 +1,177 @@
+"""A broker's own configuration: Kafka's names, defaults and ranges, from server.properties and --set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from mockbroker.config_keys import ConfigError, ConfigKey, Scope, Value, keys
+from mockbroker.properties import parse_properties
+
+__all__ = ["BrokerConfig", "ConfigError", "Value"]
+
+#: Values of a server.properties file that a mock does without.
+_STANDARD: Mapping[str, Value] = {
+    "node.id": 0,
+    "process.roles": ["broker", "controller"],
+    "controller.listener.names": ["CONTROLLER"],
+}
+
+#: Names that change what this broker does; a trailing dot stands for all names that begin so.
+_HEEDED = (
+    "advertised.listeners",
+    "auto.create.topics.enable",
+    "broker.id",
+    "broker.rack",
+    "compression.",
+    "connections.max.idle.ms",
+    "default.replication.factor",
+    "delete.topic.enable",
+    "fetch.max.bytes",
+    "group.",
+    "listener.",
+    "listeners",
+    "log.cleaner.",
+    "log.cleanup.policy",
+    "log.flush.",
+    "log.index.",
+    "log.local.retention.",
+    "log.message.timestamp.",
+    "log.preallocate",
+    "log.retention.",
+    "log.roll.",
+    "log.segment.",
+    "max.incremental.fetch.session.cache.slots",
+    "message.max.bytes",
+    "min.insync.replicas",
+    "node.id",
+    "num.partitions",
+    "offset.metadata.max.bytes",
+    "offsets.",
+    "producer.id.expiration.ms",
+    "sasl.enabled.mechanisms",
+    "sasl.jaas.config",
+    "share.coordinator.",
+    "socket.request.max.bytes",
+    "ssl.",
+    "transaction.",
+    "transactional.id.expiration.ms",
+    "unclean.leader.election.enable",
+)
+
+#: min <= value <= max. Source: the start-up checks of Kafka's GroupCoordinatorConfig and ShareGroupConfig.
+_TRIPLES = (
+    "group.consumer.{}heartbeat.interval.ms",
+    "group.consumer.{}session.timeout.ms",
+    "group.consumer.{}assignment.interval.ms",
+    "group.share.{}heartbeat.interval.ms",
+    "group.share.{}session.timeout.ms",
+    "group.share.{}assignment.interval.ms",
+    "group.share.{}delivery.count.limit",
+    "group.share.{}record.lock.duration.ms",
+    "group.share.{}partition.max.record.locks",
+    "group.streams.{}heartbeat.interval.ms",
+    "group.streams.{}session.timeout.ms",
+    "group.streams.{}assignment.interval.ms",
+)
+
+#: The first is at most (or, when strict, below) the second.
+_ORDERED = (
+    ("group.share.max.size", "group.share.max.share.sessions", False),
+    ("group.min.session.timeout.ms", "group.max.session.timeout.ms", False),
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms", True),
+    ("group.share.heartbeat.interval.ms", "group.share.session.timeout.ms", True),
+    ("group.streams.heartbeat.interval.ms", "group.streams.session.timeout.ms", True),
+    ("group.streams.num.standby.replicas", "group.streams.max.standby.replicas", False),
+)
+
+
+class BrokerConfig(Mapping[str, Value]):
+    """Every broker configuration of Kafka 4.3.0 by name, typed; those given win over Kafka's defaults.
+
+    `given` has the texts that were set, `unknown` the names that Kafka does not define (it accepts them, and so do
+    we), `ignored` the names that Kafka defines and that mean nothing to a broker without disks or peers.
+    """
+
+    def __init__(self, given: Mapping[str, str] | None = None) -> None:
+        self.given = dict(given or {})
+        known = keys(Scope.BROKER)
+        self.unknown = [name for name in self.given if name not in known]
+        self.ignored = [name for name in self.given if name in known and not _heeded(name)]
+        self._values: dict[str, Value] = {name: _STANDARD.get(name, key.default) for name, key in known.items()}
+        for name, text in self.given.items():
+            if name in known:
+                self._values[name] = known[name].parse(text)
+        cross_check(self)
+
+    @classmethod
+    def from_properties(cls, text: str, settings: Iterable[str] = ()) -> BrokerConfig:
+        """A server.properties file, then settings in the form KEY=VALUE, which win."""
+        given = parse_properties(text)
+        for setting in settings:
+            name, equals, value = setting.partition("=")
+            if not equals or not name.strip():
+                raise ConfigError(f"{setting!r}: a setting has the form KEY=VALUE")
+            given[name.strip()] = value
+        return cls(given)
+
+    def __getitem__(self, name: str) -> Value:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def key(self, name: str) -> ConfigKey:
+        """The definition of a broker configuration."""
+        return keys(Scope.BROKER)[name]
+
+    def integer(self, name: str) -> int:
+        """A number that is never null."""
+        value = self._values[name]
+        assert isinstance(value, int)
+        return value
+
+    def flag(self, name: str) -> bool:
+        """A yes or no."""
+        value = self._values[name]
+        assert isinstance(value, bool)
+        return value
+
+    def string(self, name: str) -> str | None:
+        """A text, or None where it was left unset."""
+        value = self._values[name]
+        assert value is None or isinstance(value, str)
+        return value
+
+    def names(self, name: str) -> list[str]:
+        """A list of texts; one that is null is empty."""
+        value = self._values[name]
+        assert value is None or isinstance(value, list)
+        return value or []
+
+
+def cross_check(config: Mapping[str, Value]) -> None:
+    """Refuse configurations that contradict each other, as Kafka does at start-up."""
+    for triple in _TRIPLES:
+        name = triple.format("")
+        _check_order(config, triple.format("min."), name, strict=False)
+        _check_order(config, name, triple.format("max."), strict=False)
+    for first, second, strict in _ORDERED:
+        _check_order(config, first, second, strict=strict)
+    assignors = config["group.share.assignors"]
+    if not isinstance(assignors, list) or len(assignors) != 1:
+        raise ConfigError(f"group.share.assignors: {assignors!r} must name exactly one assignor")
+
+
+def _check_order(config: Mapping[str, Value], first: str, second: str, *, strict: bool) -> None:
+    low, high = config[first], config[second]
+    assert isinstance(low, int)
+    assert isinstance(high, int)
+    if low > high or (strict and low == high):
+        raise ConfigError(f"{first}: {low} must be {'less than' if strict else 'at most'} {second}, which is {high}")
+
+
+def _heeded(name: str) -> bool:
+    return any(name == item or (item.endswith(".") and name.startswith(item)) for item in _HEEDED)

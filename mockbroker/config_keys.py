@@ -1,0 +1,229 @@
+"""Kafka's configuration keys: name, type, default and valid values, read from configs.tsv."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import Enum
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+
+#: What a configuration holds once parsed: LIST is a list of texts, CLASS and PASSWORD are texts.
+Value = int | float | bool | str | list[str] | None
+
+
+class ConfigError(ValueError):
+    """A configuration that Kafka refuses; the message names the key, the value and what is allowed."""
+
+
+class Scope(Enum):
+    """Whose configuration a key is."""
+
+    BROKER = "broker"
+    TOPIC = "topic"
+    GROUP = "group"
+
+
+class ConfigType(Enum):
+    """Kafka's types; `wire` is the ConfigType number of DescribeConfigs responses."""
+
+    BOOLEAN = ("BOOLEAN", 1)
+    STRING = ("STRING", 2)
+    INT = ("INT", 3)
+    SHORT = ("SHORT", 4)
+    LONG = ("LONG", 5)
+    DOUBLE = ("DOUBLE", 6)
+    LIST = ("LIST", 7)
+    CLASS = ("CLASS", 8)
+    PASSWORD = ("PASSWORD", 9)
+
+    def __init__(self, label: str, wire: int) -> None:
+        self.label = label
+        self.wire = wire
+
+
+_BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
+_NAMES = {kind.label: kind for kind in ConfigType}
+_RANGE = re.compile(r"\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\](?: or (-?\d+))?")
+#: Days, hours, minutes and seconds of ISO-8601, as java.time.Duration reads them; signs are matched to be refused.
+_DURATION = re.compile(
+    r"P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,](\d{1,9}))?S)?)?", re.IGNORECASE
+)
+_THROTTLED = re.compile(r"\*|\d+:\d+")
+
+Check = Callable[[Value], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One key of Kafka 4.3.0, with its default already typed."""
+
+    scope: Scope
+    name: str
+    type: ConfigType
+    default: Value
+    valid: str
+    required: bool
+    internal: bool
+    _accepts: Check = field(repr=False, compare=False)
+
+    @property
+    def sensitive(self) -> bool:
+        """Whether the value is a secret, shown nowhere."""
+        return self.type is ConfigType.PASSWORD
+
+    def parse(self, text: str) -> Value:
+        """The typed value of a text; blanks around it do not count, as in Kafka."""
+        try:
+            value = _parse(self.type, text.strip())
+        except ValueError as error:
+            raise ConfigError(f"{self.name}: {self._shown(text)} is {error}{self._allowed()}") from None
+        self.check(value)
+        return value
+
+    def check(self, value: Value) -> None:
+        """Refuse a typed value outside of what Kafka allows."""
+        if not self._accepts(value):
+            raise ConfigError(f"{self.name}: {self._shown(self.text(value))} is not allowed{self._allowed()}")
+
+    def text(self, value: Value) -> str | None:
+        """The value as DescribeConfigs prints it: 0.5, true, a,b."""
+        return to_text(value)
+
+    def _shown(self, text: str | None) -> str:
+        return "***" if self.sensitive else repr(text)
+
+    def _allowed(self) -> str:
+        return f"; valid values: {self.valid}" if self.valid else ""
+
+
+def to_text(value: Value) -> str | None:
+    """A typed value in Java's spelling."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ",".join(value)
+    if isinstance(value, float):
+        return _java_double(value)
+    return str(value)
+
+
+@cache
+def keys(scope: Scope) -> Mapping[str, ConfigKey]:
+    """All keys of a scope by name, in the order of the file."""
+    table = resources.files("mockbroker").joinpath("configs.tsv").read_text("utf-8")
+    rows = csv.DictReader(table.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
+    return MappingProxyType({row["name"]: _key(row) for row in rows if row["scope"] == scope.value})
+
+
+def duration_ms(text: str) -> int | None:
+    """Milliseconds of an ISO-8601 duration such as P1DT2H or PT0.5S; None when it is none, or negative."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        return None
+    days, hours, minutes, seconds, fraction = match.groups()
+    whole = ((int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes or 0)) * 60 + int(seconds or 0)
+    return whole * 1000 + int((fraction or "0").ljust(9, "0")[:3])
+
+
+def _key(row: dict[str, str]) -> ConfigKey:
+    kind = _NAMES[row["type"]]
+    return ConfigKey(
+        scope=Scope(row["scope"]),
+        name=row["name"],
+        type=kind,
+        default=_default(kind, row["default"]),
+        valid=row["valid"],
+        required=row["default"] == "(required)",
+        internal=row["internal"] == "true",
+        _accepts=_accepts(kind, row["valid"]),
+    )
+
+
+def _default(kind: ConfigType, text: str) -> Value:
+    if text in ("null", "(required)"):
+        return None
+    if kind is ConfigType.LIST:
+        return _parse(kind, text.removeprefix("[").removesuffix("]"))
+    # Kafka's table prints a class as Java's Class.toString does.
+    return _parse(kind, text.removeprefix("class ") if kind is ConfigType.CLASS else text)
+
+
+def _parse(kind: ConfigType, text: str) -> Value:
+    if kind is ConfigType.BOOLEAN:
+        if text.lower() not in ("true", "false"):
+            raise ValueError("neither true nor false")
+        return text.lower() == "true"
+    if kind in _BITS:
+        # Java reads an optional sign and decimal digits, nothing else (int() would take "1_000").
+        limit = 1 << _BITS[kind] - 1
+        if not re.fullmatch(r"[+-]?[0-9]{1,20}", text) or not -limit <= int(text) < limit:
+            raise ValueError(f"not a number of type {kind.label}")
+        return int(text)
+    if kind is ConfigType.DOUBLE:
+        if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfF]?", text):
+            raise ValueError("not a number of type DOUBLE")
+        return float(text.rstrip("dDfF"))
+    if kind is ConfigType.LIST:
+        return re.split(r"\s*,\s*", text) if text else []
+    return text
+
+
+def _accepts(kind: ConfigType, valid: str) -> Check:
+    """The test that a `valid` column describes; forms that Kafka prints but checks elsewhere accept everything."""
+    if match := _RANGE.fullmatch(valid):
+        return _in_range(*match.groups())
+    if valid.startswith("[partitionId]"):
+        return lambda value: isinstance(value, list) and all(_THROTTLED.fullmatch(item) for item in value)
+    if valid.startswith("[latest, earliest, by_duration"):
+        return _is_offset_reset
+    folded = valid.startswith("(case insensitive) ")
+    listed = valid.removeprefix("(case insensitive) ")
+    if listed.startswith("["):
+        return _one_of(frozenset(listed[1:-1].split(", ")), folded=folded, many=kind is ConfigType.LIST)
+    if valid == "non-empty string":
+        return lambda value: value is None or bool(value)
+    return lambda value: True
+
+
+def _in_range(low: str, high: str | None, extra: str | None) -> Check:
+    lowest, highest = float(low), float(high) if high else float("inf")
+    if extra is not None:
+        besides = int(extra)
+        return lambda value: value == besides or (isinstance(value, int | float) and lowest <= value <= highest)
+    return lambda value: value is None or (isinstance(value, int | float) and lowest <= value <= highest)
+
+
+def _one_of(allowed: frozenset[str], *, folded: bool, many: bool) -> Check:
+    if many:  # KIP-1161: no value twice.
+        return lambda value: isinstance(value, list) and set(value) <= allowed and len(set(value)) == len(value)
+    if folded:
+        lowered = frozenset(item.lower() for item in allowed)
+        return lambda value: isinstance(value, str) and value.lower() in lowered
+    return lambda value: value in allowed
+
+
+def _is_offset_reset(value: Value) -> bool:
+    if not isinstance(value, str):
+        return False
+    # Kafka lowers the case of the strategy; a duration keeps its own letters.
+    if value.lower() in ("latest", "earliest"):
+        return True
+    strategy, colon, duration = value.partition(":")
+    return strategy.lower() == "by_duration" and bool(colon) and duration_ms(duration) is not None
+
+
+def _java_double(value: float) -> str:
+    """Java writes an exponent from ten millions on and below a thousandth; Python has other limits."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    fraction = "".join(map(str, digits[1:])) or "0"
+    return f"{'-' * sign}{digits[0]}.{fraction}E{exponent + len(digits) - 1}"
