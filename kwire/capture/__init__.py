@@ -1,5 +1,5 @@
-"""From a packet capture to rows: every Kafka request with its response, latency, errors, and what was lost on the way.
+"""From a packet capture to rows: every Kafka request with its response, latency, errors, and what was lost.
 
-The rooms follow the way of a capture: file bytes -> `Packet` (`pcap`, `pcapng`) -> `Segment` (`links`, `ip`) -> `Data | Gap`
-(`reassembly`) -> `Frame` (`framing`) -> `Exchange` (`exchange`) -> row (`rows`) -> Arrow (`arrow`).
+The rooms follow the way of a capture: file bytes -> `Packet` (`pcap`, `pcapng`) -> `Segment` (`links`, `ip`)
+-> `Data | Gap` (`reassembly`) -> `Frame` (`framing`) -> `Exchange` (`exchange`) -> row (`rows`) -> Arrow (`arrow`).
 """

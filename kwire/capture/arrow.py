@@ -1,4 +1,4 @@
-"""Rows as Arrow: record batches of one file, and the table of many. This is what Spark and `kwire.read_capture` stand on."""
+"""Rows as Arrow: record batches of one file, the table of many. Spark and `kwire.read_capture` stand on this."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Kind(Enum):
-    """What a column holds. Times are nanoseconds in a row, microseconds in Arrow (Spark knows no finer), text in JSON."""
+    """What a column holds. Times are nanoseconds in a row, microseconds in Arrow (as in Spark), text in JSON."""
 
     STRING = "string"
     BOOL = "bool"
@@ -39,10 +39,10 @@ class Column(NamedTuple):
 _MESSAGE_KEY = (
     Column("file", Kind.STRING, "the capture's path, or the name given for bytes and file objects"),
     Column("conn_id", Kind.STRING, "client and broker address of the TCP connection, `ip:port>ip:port`"),
-    Column("stream_epoch", Kind.INT32, "which connection of these two addresses: 0, then one more for each reuse of the port"),
+    Column("stream_epoch", Kind.INT32, "0 for the first connection of these addresses, one more for each reuse"),
     Column("client_id", Kind.STRING, "client id of the request header"),
     Column("api_key", Kind.INT16, "API key; null when the request was not seen"),
-    Column("api_name", Kind.STRING, "name of the API, as `ShareFetch`; `SaslToken` for a raw token after SaslHandshake v0"),
+    Column("api_name", Kind.STRING, "name of the API; `SaslToken` for a raw token after SaslHandshake v0"),
     Column("api_version", Kind.INT16, "version of the request, as sent"),
     Column("correlation_id", Kind.INT32, "correlation id of request and response"),
 )
@@ -78,9 +78,9 @@ MESSAGES = (
     Column("n_topics", Kind.INT32, "topics that the request names, or the response where the request names none"),
     Column("n_partitions", Kind.INT32, "partitions, counted the same way"),
     Column("status", Kind.STRING, "`ok`, `no_response`, `no_request`, `truncated`, `gap` or `undecodable`"),
-    Column("in_flight", Kind.INT32, "requests of the connection that were waiting for an answer when this one was sent"),
+    Column("in_flight", Kind.INT32, "requests of the connection that waited for an answer when this one was sent"),
     Column("order_ok", Kind.BOOL, "whether the response came in the order of the requests"),
-    Column("issues", Kind.ISSUES, "everything odd: `kind`, `side`, `path`, `at` (byte offset in the frame or stream), `detail`"),
+    Column("issues", Kind.ISSUES, "everything odd: `kind`, `side`, `path`, `at` (byte offset), `detail`"),
     Column("body_request", Kind.STRING, "the request in Kafka's JSON form, secrets as `***`, records as a summary"),
     Column("body_response", Kind.STRING, "the response in the same form"),
 )
@@ -144,7 +144,7 @@ RECORDS = (
     *_MESSAGE_KEY,
     Column("direction", Kind.STRING, "`produce`, `fetch` or `share_fetch`"),
     *_PARTITION,
-    Column("offset", Kind.INT64, "offset in the log; null for a produced record whose response was not seen or names none"),
+    Column("offset", Kind.INT64, "offset in the log; null for a produced record that no response placed"),
     Column("timestamp", Kind.TIME, "the record's own time; null where it has none"),
     Column("timestamp_type", Kind.STRING, "`create` or `append`"),
     Column("codec", Kind.STRING, "compression of the record's batch"),
