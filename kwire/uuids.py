@@ -1,0 +1,36 @@
+"""Kafka's UUIDs: 16 raw bytes on the wire and in our messages, 22 characters of base64url in text."""
+
+from __future__ import annotations
+
+from base64 import b64decode, urlsafe_b64encode
+
+from kwire.errors import InvalidValue
+
+#: The UUID that stands for "none"; a topic id that is not known is this.
+ZERO = bytes(16)
+
+
+def to_text(value: bytes) -> str:
+    """The 22 characters that Kafka's tools print for a UUID.
+
+    Raises: InvalidValue when there are not 16 bytes.
+    """
+    if len(value) != 16:
+        raise InvalidValue("", None, f"a UUID has 16 bytes, not {len(value)}")
+    return urlsafe_b64encode(value).rstrip(b"=").decode("ascii")
+
+
+def from_text(text: str) -> bytes:
+    """The 16 bytes of a UUID as Kafka's tools print it; trailing `=` are allowed.
+
+    Raises: InvalidValue when the text is anything else.
+    """
+    # Python's urlsafe_b64decode skips characters it does not know; with `validate` a typing error is found.
+    # 22 characters carry 132 bits, so a last character with more than its upper two bits set is another typing error.
+    try:
+        value = b64decode(text.rstrip("=") + "==", altchars=b"-_", validate=True)
+    except ValueError:
+        value = b""
+    if len(value) != 16:
+        raise InvalidValue("", None, f"{text!r} is not a UUID: 22 characters of base64url")
+    return value
