@@ -1,0 +1,34 @@
+# Everything a newcomer types. Each target does its own set-up in .venv.
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.ready
+
+.PHONY: demo test check bench docs oracle clean
+
+$(STAMP): setup.cfg pyproject.toml setup.py tools/setup_venv.sh
+	@PYTHON="$(PYTHON)" bash tools/setup_venv.sh
+	@touch $@
+
+demo: $(STAMP)  ## The whole way: cluster, share consumers, capture, Spark, report.
+	@$(BIN)/python -m tools.demo
+
+test: $(STAMP)  ## All tests.
+	@$(BIN)/python -m pytest
+
+check: $(STAMP)  ## Lint, types, import contracts, and that generated files are current.
+	$(BIN)/ruff check kwire mockbroker tools tests
+	$(BIN)/ruff format --check kwire mockbroker tools tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m tools.generate --check
+	$(BIN)/python -m tools.reference --check
+
+docs: $(STAMP)  ## Write the parts of docs/ that come from the code.
+	$(BIN)/python -m tools.reference
+
+bench: $(STAMP)  ## Measure beside the peers and write docs/performance.md.
+	$(BIN)/python -m tools.bench
+
+clean:
+	rm -rf .venv build dist *.egg-info out

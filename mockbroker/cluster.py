@@ -1,0 +1,201 @@
+"""`mockbroker.Cluster`: a cluster for tests and programs, in an event loop and a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mockbroker.config import BrokerConfig, ConfigError
+from mockbroker.server import Options, Server, new_event_loop
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from mockbroker.journal import Exchange, Journal
+
+T = TypeVar("T")
+
+#: How long start and stop may take before they are an error, seconds.
+_PATIENCE_S = 30.0
+
+
+class Cluster:
+    """A Kafka cluster on loopback sockets, for as long as the `with` block lasts.
+
+    nodes: how many brokers; each has its own port. port: of the first, the others follow; 0 lets the system choose.
+    properties: Kafka's own broker configurations, as a mapping or as the path of a server.properties file.
+    settings: more of them in the form "KEY=VALUE", which win. features: "share.version=0" and the like.
+    topics: name to partition count, made before the first client comes. capture: a pcapng file to write.
+    seed: of all chance in the cluster (topic ids, member ids, assignments); different each time when None.
+    Raises: ConfigError for a wrong configuration, OSError where an address is taken.
+
+    Works as a sync and as an async context manager.
+    """
+
+    def __init__(
+        self,
+        *,
+        nodes: int = 1,
+        port: int | None = None,
+        properties: Mapping[str, object] | str | Path | None = None,
+        settings: Iterable[str] = (),
+        features: Iterable[str] = (),
+        topics: Mapping[str, int] | None = None,
+        capture: str | Path | None = None,
+        seed: int | None = None,
+        share_edition: str = "4.3",
+    ) -> None:
+        refuse_later_options(share_edition=share_edition)
+        if nodes < 1:
+            raise ConfigError(f"nodes: {nodes}; a cluster has at least one")
+        self._options = Options(
+            nodes=nodes,
+            port=port,
+            config=_config(properties, settings),
+            features=tuple(features),
+            topics=dict(topics or {}),
+            capture=None if capture is None else Path(capture),
+            seed=seed,
+        )
+        self._server: Server | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> Cluster:
+        """Start the cluster; every listener accepts when this returns."""
+        if self._thread is not None:
+            raise RuntimeError("the cluster runs already")
+        server = Server(self._options)
+        loop = new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, name="mockbroker", daemon=True)
+        thread.start()
+        self._server, self._loop, self._thread = server, loop, thread
+        try:
+            asyncio.run_coroutine_threadsafe(server.start(), loop).result(_PATIENCE_S)
+        except BaseException:
+            self._end_thread()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """End every connection and the thread; harmless when the cluster does not run."""
+        if self._thread is None or self._loop is None or self._server is None:
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(_PATIENCE_S)
+        finally:
+            self._end_thread()
+
+    def _end_thread(self) -> None:
+        assert self._loop is not None
+        assert self._thread is not None
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_PATIENCE_S)
+        self._loop.close()
+        self._loop = self._thread = None
+
+    def __enter__(self) -> Cluster:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Cluster:
+        return await asyncio.get_running_loop().run_in_executor(None, self.start)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.get_running_loop().run_in_executor(None, self.stop)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT of every node, comma-separated: what clients take as bootstrap.servers."""
+        return self._running().bootstrap()
+
+    @property
+    def clock(self) -> ClusterClock:
+        """The cluster's clock, to look at and to move."""
+        return ClusterClock(self)
+
+    @property
+    def journal(self) -> Journal:
+        """Every exchange in order; read it between requests, or through `exchanges`."""
+        return self._running().core.journal
+
+    def exchanges(self, api: str | None = None) -> list[Exchange]:
+        """The journal's exchanges, of one API ("ShareFetch") or all, as they stand now."""
+        return self.run(lambda server: server.core.journal.exchanges(api))
+
+    def create_topic(self, name: str, partitions: int = 1) -> None:
+        """Make a topic, as CreateTopics does; raises KafkaError where that would be refused."""
+        self.run(lambda server: server.core.create_topic(name, partitions))
+
+    def run(self, action: Callable[[Server], T]) -> T:
+        """Run something in the cluster's own thread, where nothing else moves meanwhile, and bring back its result."""
+        server = self._running()
+        assert self._loop is not None
+
+        async def there() -> T:
+            result = action(server)
+            if server.shell is not None:
+                server.shell.turn()
+            return result
+
+        return asyncio.run_coroutine_threadsafe(there(), self._loop).result(_PATIENCE_S)
+
+    def _running(self) -> Server:
+        if self._server is None or self._thread is None:
+            raise RuntimeError("the cluster does not run: use it in a `with` block, or call start()")
+        return self._server
+
+
+class ClusterClock:
+    """The clock of a running cluster: moving it fires every deadline on the way, before the call returns."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970, by the cluster's reckoning."""
+        return self._cluster.run(lambda server: server.clock.now_ms())
+
+    def advance(self, duration_ms: int) -> None:
+        """Move the clock forward by so many milliseconds."""
+        self._cluster.run(lambda server: server.clock.advance(duration_ms))
+
+    def freeze(self) -> None:
+        """Hold the clock still: only `advance` moves it, and a test gets the same times in each run."""
+        self._cluster.run(lambda server: server.clock.freeze())
+
+    def thaw(self) -> None:
+        """Let the clock run again."""
+        self._cluster.run(lambda server: server.clock.thaw())
+
+
+def refuse_later_options(**options: Any) -> None:
+    """Refuse what is agreed upon and not built yet, by a clear error instead of a silent nothing.
+
+    Raises: ConfigError that names the option.
+    """
+    standard = {"share_edition": "4.3", "share_persister": "default", "control": None, "data_dir": None}
+    for name, value in options.items():
+        if value != standard[name]:
+            raise ConfigError(f"{name.replace('_', '-')}: {value!r} is not supported yet")
+
+
+def _config(properties: Mapping[str, object] | str | Path | None, settings: Iterable[str]) -> BrokerConfig:
+    if isinstance(properties, str | Path):
+        return BrokerConfig.from_properties(Path(properties).read_text(encoding="utf-8"), settings)
+    lines = [f"{name}={_text(value)}" for name, value in (properties or {}).items()]
+    return BrokerConfig.from_properties("", [*lines, *settings])
+
+
+def _text(value: object) -> str:
+    """A value as server.properties would hold it: Python's True is Kafka's true."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

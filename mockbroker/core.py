@@ -1,0 +1,306 @@
+"""The synchronous cluster: frames and time in, frames out. Socket server, fixture and simulator all drive this.
+
+Nothing here waits. `submit` runs a handler; `advance` moves the clock and fires, each at its own time, messages between
+nodes, the deadlines of the rooms, and parked requests whose time is up. What has to leave is fetched by `take_output`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mockbroker.context import ClusterState, ConnectionInfo, Context
+from mockbroker.dispatch import Incoming, Undispatchable, read, refuse, write
+from mockbroker.handlers import ROUTES
+from mockbroker.handlers.share_fetch import on_disconnect
+from mockbroker.journal import Exchange, Journal
+from mockbroker.kafka_error import KafkaError
+from mockbroker.outcome import Hangup, Key, Outcome, Park, Reply, Silence
+from mockbroker.parked import Parked, Waiting
+
+log = logging.getLogger(__name__)
+
+#: A parked request that wakes another that wakes it again is a mistake of ours; this many rounds tell it from work.
+_ROUNDS_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A frame body that has to leave by this connection."""
+
+    connection_id: int
+    body: bytes
+    exchange: Exchange
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """A connection that the broker ends, and why."""
+
+    connection_id: int
+    reason: str
+
+
+Output = Send | Close
+
+
+@dataclass(slots=True)
+class _Connection:
+    info: ConnectionInfo
+    waiting: deque[tuple[bytes | memoryview, int]] = field(default_factory=deque)
+    busy: bool = False
+    parked: Waiting[_Request] | None = None
+
+
+@dataclass(slots=True)
+class _Request:
+    connection: _Connection
+    incoming: Incoming
+    exchange: Exchange
+
+
+class Core:
+    """A cluster without sockets.
+
+    state: what all nodes know, and the nodes themselves. All times are milliseconds of the cluster's clock, and never
+    go back: an earlier `now_ms` than one already seen counts as that one.
+    """
+
+    def __init__(self, state: ClusterState, *, now_ms: int, journal: Journal | None = None) -> None:
+        self.state = state
+        self.journal = journal if journal is not None else Journal()
+        self.now_ms = now_ms
+        self._connections: dict[int, _Connection] = {}
+        self._connected = 0
+        self._parked: Parked[_Request] = Parked()
+        self._woken: dict[Key, None] = {}
+        self._ready: deque[_Connection] = deque()
+        self._output: list[Output] = []
+        state.wake = self._wake
+
+    def connect(self, node_id: int, host: str, port: int, *, listener: str = "PLAINTEXT") -> int:
+        """A client has connected to a node; its number names it from now on."""
+        self._connected += 1
+        info = ConnectionInfo(self._connected, node_id, host, port, listener)
+        self._connections[info.id] = _Connection(info)
+        return info.id
+
+    def submit(self, connection_id: int, frame: bytes | memoryview, now_ms: int, *, arrived_ns: int = 0) -> None:
+        """A whole frame has come in, without its four bytes of length.
+
+        While an earlier request of the connection is parked it waits its turn (law 4). A frame for a connection that
+        is closed already is dropped, as the operating system would drop it.
+        """
+        self._move_clock(now_ms)
+        connection = self._connections.get(connection_id)
+        if connection is None:
+            return
+        connection.waiting.append((frame, arrived_ns))
+        self._ready.append(connection)
+        self._work()
+
+    def backlog(self, connection_id: int) -> int:
+        """How many frames wait behind the one in progress; the shell stops reading while there are any."""
+        connection = self._connections.get(connection_id)
+        return len(connection.waiting) if connection else 0
+
+    def disconnect(self, connection_id: int, now_ms: int) -> None:
+        """The connection is gone, whoever ended it. Its parked request is forgotten, its share session closed."""
+        self._move_clock(now_ms)
+        connection = self._connections.pop(connection_id, None)
+        if connection is None:
+            return
+        if connection.parked is not None:
+            self._parked.remove(connection.parked)
+        connection.waiting.clear()
+        node = self.state.nodes[connection.info.node_id]
+        ctx = Context(self.now_ms, 0, None, connection.info, node, self.state)
+        on_disconnect(node, connection_id, ctx)
+        self._work()
+
+    def advance(self, now_ms: int) -> None:
+        """Move the clock, firing every deadline on the way at its own time and in order.
+
+        At one time: messages between nodes first, then the rooms of the nodes in order of their ids, then parked
+        requests. A message sent with no latency is delivered before the clock moves on.
+        """
+        while True:
+            due_ms = self.next_deadline_ms()
+            if due_ms is None or due_ms > now_ms:
+                break
+            self._move_clock(due_ms)
+            self._fire()
+        self._move_clock(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `advance` has something to do next, or None."""
+        deadlines = [
+            self.state.calls.next_deadline_ms(),
+            self._parked.next_deadline_ms(),
+            *(node.next_deadline_ms() for node in self.state.nodes.values()),
+        ]
+        return min((due for due in deadlines if due is not None), default=None)
+
+    def take_output(self) -> list[Output]:
+        """What has to leave, in order; the caller sends it."""
+        output, self._output = self._output, []
+        return output
+
+    @property
+    def parked_count(self) -> int:
+        """How many requests wait for something."""
+        return self._parked.count
+
+    def wake_all(self) -> None:
+        """Have every parked request look again; `resume` must bear it. For tests of law 5."""
+        for key in self._parked.keys():
+            self._wake(key)
+        self._work()
+
+    def _move_clock(self, now_ms: int) -> None:
+        self.now_ms = max(self.now_ms, now_ms)
+
+    def _fire(self) -> None:
+        self.state.calls.expire(now_ms=self.now_ms)
+        self._work()
+        for node in self.state.nodes.values():
+            node.expire(now_ms=self.now_ms)
+            self._work()
+        for waiting in self._parked.due(now_ms=self.now_ms):
+            if waiting.alive:
+                self._resume(waiting)
+        self._work()
+
+    def _wake(self, key: Key) -> None:
+        self._woken[key] = None
+
+    def _work(self) -> None:
+        """Run what became ready or was woken, until nothing is left."""
+        rounds = 0
+        while self._ready or self._woken:
+            rounds += 1
+            assert rounds < _ROUNDS_MAX, f"parked requests keep waking each other: {list(self._woken)[:5]}"
+            while self._ready:
+                self._begin_next(self._ready.popleft())
+            keys, self._woken = self._woken, {}
+            for key in keys:
+                for waiting in self._parked.woken_by(key):
+                    if waiting.alive:
+                        self._resume(waiting)
+
+    def _begin_next(self, connection: _Connection) -> None:
+        if connection.busy or not connection.waiting or connection.info.id not in self._connections:
+            return
+        frame, arrived_ns = connection.waiting.popleft()
+        connection.busy = True
+        try:
+            incoming = read(frame, ROUTES)
+        except Undispatchable as why:
+            self._note_undispatchable(connection, why, len(frame), arrived_ns)
+            self._close(connection, str(why))
+            return
+        exchange = self._note(connection, incoming, len(frame), arrived_ns)
+        request = _Request(connection, incoming, exchange)
+        if incoming.refusal is not None:
+            self._settle(request, Reply(refuse(incoming, incoming.refusal)), None)
+        else:
+            self._run(request, lambda ctx: incoming.route.handler(incoming.request, ctx), None)
+
+    def _note(self, connection: _Connection, incoming: Incoming, size: int, arrived_ns: int) -> Exchange:
+        info = connection.info
+        exchange = Exchange(
+            number=self.journal.next_number(),
+            node_id=info.node_id,
+            connection_id=info.id,
+            client=f"{info.host}:{info.port}",
+            api_key=incoming.route.api_key,
+            api_name=incoming.route.name,
+            api_version=incoming.api_version,
+            correlation_id=incoming.correlation_id,
+            client_id=incoming.client_id,
+            arrived_ms=self.now_ms,
+            arrived_ns=arrived_ns,
+            request_bytes=size,
+            request=incoming.request,
+            response_version=incoming.answer_version,
+            oddities=incoming.oddities,
+        )
+        self.journal.begin(exchange)
+        return exchange
+
+    def _note_undispatchable(self, connection: _Connection, why: Undispatchable, size: int, arrived_ns: int) -> None:
+        info = connection.info
+        exchange = Exchange(
+            number=self.journal.next_number(),
+            node_id=info.node_id,
+            connection_id=info.id,
+            client=f"{info.host}:{info.port}",
+            api_key=why.api_key,
+            api_name=why.api_name,
+            api_version=why.api_version,
+            correlation_id=why.correlation_id,
+            client_id=None,
+            arrived_ms=self.now_ms,
+            arrived_ns=arrived_ns,
+            request_bytes=size,
+            closed=str(why),
+        )
+        self.journal.begin(exchange)
+        self.journal.answered(exchange)
+
+    def _resume(self, waiting: Waiting[_Request]) -> None:
+        self._parked.remove(waiting)
+        request = waiting.request
+        request.connection.parked = None
+        self._run(request, waiting.park.resume, waiting)
+
+    def _run(self, request: _Request, step: Callable[[Context], Outcome], was: Waiting[_Request] | None) -> None:
+        info = request.connection.info
+        incoming = request.incoming
+        node = self.state.nodes[info.node_id]
+        ctx = Context(self.now_ms, incoming.api_version, incoming.client_id, info, node, self.state)
+        try:
+            outcome = step(ctx)
+        except KafkaError as error:
+            outcome = Reply(refuse(incoming, error))
+        self._settle(request, outcome, was)
+
+    def _settle(self, request: _Request, outcome: Outcome, was: Waiting[_Request] | None) -> None:
+        connection = request.connection
+        match outcome:
+            case Reply(response):
+                self._answer(request, response)
+            case Park():
+                late = was is not None and outcome.deadline_ms <= self.now_ms
+                assert not late, f"{request.incoming.route.name} parks again at its deadline"
+                number = was.number if was is not None else None
+                connection.parked = self._parked.add(request, outcome, number=number)
+            case Silence():
+                self._free(connection)
+            case Hangup(reason):
+                request.exchange.closed = reason
+                self.journal.answered(request.exchange)
+                self._close(connection, reason)
+
+    def _answer(self, request: _Request, response: object) -> None:
+        body = write(request.incoming, response)  # type: ignore[arg-type]  # A Reply holds a message.
+        exchange = request.exchange
+        exchange.response = response  # type: ignore[assignment]
+        exchange.response_bytes = len(body)
+        exchange.answered_ms = self.now_ms
+        self.journal.answered(exchange)
+        self._output.append(Send(request.connection.info.id, body, exchange))
+        self._free(request.connection)
+
+    def _free(self, connection: _Connection) -> None:
+        connection.busy = False
+        if connection.waiting:
+            self._ready.append(connection)
+
+    def _close(self, connection: _Connection, reason: str) -> None:
+        info = connection.info
+        log.warning("node %d closes %s:%d: %s", info.node_id, info.host, info.port, reason)
+        connection.waiting.clear()
+        self._output.append(Close(info.id, reason))

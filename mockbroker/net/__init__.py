@@ -1,0 +1,1 @@
+"""The network shell: the only rooms that wait. Sockets and one timer outside, the synchronous core inside."""

@@ -1,0 +1,186 @@
+"""The shell around the core: listens, feeds it frames and time, carries its output, arms one timer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from typing import TYPE_CHECKING
+
+from mockbroker.core import Close, Core, Send
+from mockbroker.net.connection import ClientConnection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mockbroker.clock import Clock
+    from mockbroker.net.listeners import Listener
+    from mockbroker.net.tap import Tap
+
+log = logging.getLogger(__name__)
+
+#: Frames that may wait behind a parked request before the connection is left unread.
+_BACKLOG_MAX = 1
+
+
+class Shell:
+    """One event loop's worth of cluster: every method runs in that loop's thread.
+
+    frame_bytes_max: `socket.request.max.bytes`. tap: sees every byte that goes by, for `--capture`; or None.
+    """
+
+    def __init__(self, core: Core, clock: Clock, *, frame_bytes_max: int, tap: Tap | None = None) -> None:
+        self.core = core
+        self.clock = clock
+        self.frame_bytes_max = frame_bytes_max
+        self.tap = tap
+        self._connections: dict[int, ClientConnection] = {}
+        self._servers: list[asyncio.Server] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ms: int | None = None
+
+    async def start(self, listeners: list[Listener], tls: ssl.SSLContext | None) -> None:
+        """Bind every listener of every node, tell the nodes their addresses, then accept.
+
+        Raises: OSError where an address is taken; nothing listens then.
+        """
+        bound: list[tuple[int, Listener, socket.socket]] = []
+        try:
+            for index, node in enumerate(self.core.state.nodes.values()):
+                for listener in listeners:
+                    bound.append((node.node_id, listener, _bind(listener, index)))
+        except OSError:
+            for _, _, sock in bound:
+                sock.close()
+            raise
+        for node_id, listener, sock in bound:
+            port = sock.getsockname()[1]
+            shown_port = listener.advertised_port
+            shift = port - listener.port if listener.port else 0
+            self.core.state.nodes[node_id].listen(
+                listener.name,
+                listener.advertised_host or _shown(listener.host),
+                shown_port + shift if shown_port else port,
+            )
+        for node_id, listener, sock in bound:
+            self._servers.append(await self._serve(node_id, listener, sock, tls))
+
+    async def _serve(
+        self, node_id: int, listener: Listener, sock: socket.socket, tls: ssl.SSLContext | None
+    ) -> asyncio.Server:
+        encrypted = listener.protocol == "SSL"
+        return await asyncio.get_running_loop().create_server(
+            lambda: ClientConnection(self, node_id, listener.name, encrypted=encrypted),
+            sock=sock,
+            ssl=tls if encrypted else None,
+            backlog=512,
+        )
+
+    async def stop(self) -> None:
+        """Accept nothing more, end every connection, and let go of the addresses."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for server in self._servers:
+            server.close()
+        for connection in list(self._connections.values()):
+            connection.close()
+        for server in self._servers:
+            await server.wait_closed()
+        while self._connections:
+            await asyncio.sleep(0)
+        if self.tap is not None:
+            self.tap.close()
+
+    def connected(self, connection: ClientConnection, node_id: int, host: str, port: int, listener: str) -> int:
+        """A client has connected; answers the number by which the core knows it."""
+        number = self.core.connect(node_id, host, port, listener=listener)
+        self._connections[number] = connection
+        return number
+
+    def disconnected(self, connection: ClientConnection) -> None:
+        """A connection is gone."""
+        self._connections.pop(connection.id, None)
+        self.core.disconnect(connection.id, self.clock.now_ms())
+        self.turn()
+
+    def submit(self, connection: ClientConnection, frames: Iterable[bytes], arrived_ns: int) -> None:
+        """Give the core what came in, and carry away what it says.
+
+        A mistake of ours in one request ends that connection, with its trace in the log, and nobody else's.
+        """
+        try:
+            for frame in frames:
+                self.core.submit(connection.id, frame, self.clock.now_ms(), arrived_ns=arrived_ns)
+        except Exception:
+            log.exception("a request of connection %d failed inside the broker", connection.id)
+            connection.close()
+        self.turn()
+        self.settle(connection)
+
+    def settle(self, connection: ClientConnection) -> None:
+        """Read on from a connection that has nothing waiting, or stop reading."""
+        connection.set_reading(self.core.backlog(connection.id) <= _BACKLOG_MAX)
+
+    def turn(self) -> None:
+        """Bring the core up to the clock, send what is due, and arm the timer for what comes next.
+
+        Answers leave before the clock moves: what a handler sent to another node happens after its answer.
+        """
+        self._carry()
+        now_ms = self.clock.now_ms()
+        due_ms = self.core.next_deadline_ms()
+        if due_ms is not None and due_ms <= now_ms:
+            self.core.advance(now_ms)
+            self._carry()
+            due_ms = self.core.next_deadline_ms()
+        self._arm(due_ms, now_ms)
+
+    def _carry(self) -> None:
+        for output in self.core.take_output():
+            connection = self._connections.get(output.connection_id)
+            if connection is None:
+                continue
+            match output:
+                case Send():
+                    connection.send(output)
+                    self.settle(connection)
+                case Close():
+                    connection.close()
+        if self.tap is not None:
+            self.tap.flush()
+
+    def _arm(self, due_ms: int | None, now_ms: int) -> None:
+        if due_ms == self._timer_due_ms and self._timer is not None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_due_ms = due_ms
+        if due_ms is not None and not self.clock.frozen:
+            # One millisecond late rather than early: the deadline must have come when the timer fires.
+            delay_s = (due_ms - now_ms) / 1000 + 0.001
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._timer_due_ms = None
+        self.turn()
+
+
+def _bind(listener: Listener, index: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((listener.host, listener.port + index if listener.port else 0))
+    except OSError as error:
+        sock.close()
+        place = f"{listener.host}:{listener.port + index if listener.port else 0}"
+        raise OSError(error.errno, f"cannot listen on {place}: {error.strerror}") from error
+    return sock
+
+
+def _shown(host: str) -> str:
+    """A wildcard address is none that a client can connect to."""
+    return "127.0.0.1" if host in ("0.0.0.0", "") else "::1" if host == "::" else host  # noqa: S104

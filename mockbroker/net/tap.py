@@ -1,0 +1,64 @@
+"""The tap behind `--capture`: what went over the sockets, written as a capture that Wireshark opens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import BinaryIO
+
+from kwire.capture.pcapng_write import PcapngWriter, TcpConversation
+
+Address = tuple[str, int]
+
+_TLS_COMMENT = "TLS: this is the plaintext as the broker saw it, not the bytes of the wire."
+
+
+class Tap:
+    """Writes every connection as a TCP conversation, with the shell's stamps.
+
+    The broker sits above the operating system and sees bytes, not packets: segments, sequence numbers and
+    handshakes are made as a lossless wire would have carried them. Times are nanoseconds since 1970.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file: BinaryIO = path.open("wb")
+        self._writer = PcapngWriter(self._file)
+        self._conversations: dict[int, TcpConversation] = {}
+        self._dirty = True
+
+    def connected(self, number: int, client: Address, server: Address, *, at_ns: int, encrypted: bool) -> None:
+        """A connection has been accepted."""
+        conversation = TcpConversation(client, server)
+        self._conversations[number] = conversation
+        for index, packet in enumerate(conversation.open()):
+            self._write(at_ns, packet, _TLS_COMMENT if encrypted and index == 0 else None)
+
+    def received(self, number: int, data: bytes, *, at_ns: int) -> None:
+        """Bytes came from the client."""
+        for packet in self._conversations[number].from_client(data):
+            self._write(at_ns, packet)
+
+    def sent(self, number: int, data: bytes, *, at_ns: int) -> None:
+        """Bytes went to the client."""
+        for packet in self._conversations[number].from_server(data):
+            self._write(at_ns, packet)
+
+    def closed(self, number: int, *, at_ns: int) -> None:
+        """A connection is gone."""
+        conversation = self._conversations.pop(number, None)
+        if conversation is not None:
+            for packet in conversation.close():
+                self._write(at_ns, packet)
+
+    def flush(self) -> None:
+        """Hand what has been written to the operating system, so that a reader sees it now."""
+        if self._dirty:
+            self._file.flush()
+            self._dirty = False
+
+    def close(self) -> None:
+        """Write out and close the file."""
+        self._file.close()
+
+    def _write(self, at_ns: int, packet: bytes, comment: str | None = None) -> None:
+        self._writer.write_packet(at_ns, packet, comment)
+        self._dirty = True
