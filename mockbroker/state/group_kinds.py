@@ -1,0 +1,105 @@
+"""What every group has, whatever its protocol, and what groups need to know of topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import ClassVar, Protocol
+
+from kwire.error_codes import ErrorCode
+from mockbroker.kafka_error import KafkaError
+
+#: Kafka's configuration names to their values in force: those of one group, or those of the broker.
+Settings = Mapping[str, object]
+#: Topic id to the partitions of it that somebody has.
+Assignment = dict[bytes, frozenset[int]]
+
+
+class GroupType(Enum):
+    """The kinds of groups, with the names that ListGroups shows."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    SHARE = "share"
+
+
+class TopicLike(Protocol):
+    """The part of a topic that groups look at."""
+
+    @property
+    def name(self) -> str:
+        """The topic's name."""
+
+    @property
+    def topic_id(self) -> bytes:
+        """16 raw bytes; a topic that is made again has another one."""
+
+    @property
+    def partitions(self) -> Sequence[object]:
+        """One entry for each partition."""
+
+
+class Topics(Protocol):
+    """The cluster's topics, by either name; `state.metadata.Metadata` is one."""
+
+    def topic(self, name: str) -> TopicLike | None:
+        """The topic of this name, or None."""
+
+    def topic_by_id(self, topic_id: bytes) -> TopicLike | None:
+        """The topic of this id, or None."""
+
+
+class Group(Protocol):
+    """What the registry and the listing know of a group."""
+
+    kind: ClassVar[GroupType]
+    group_id: str
+
+    @property
+    def state_name(self) -> str:
+        """The state as the wire says it: "Empty", "Stable", ..."""
+
+    @property
+    def protocol_type(self) -> str:
+        """What ListGroups shows as protocol type: "consumer", "share", "connect", ..."""
+
+    def is_deletable(self) -> bool:
+        """Say whether DeleteGroups may remove it: nobody is in it."""
+
+
+def number(settings: Settings, name: str) -> int:
+    """Read a setting that is a whole number."""
+    value = settings[name]
+    assert isinstance(value, int)
+    return value
+
+
+def metadata_digest(names: Sequence[str], topics: Topics) -> tuple[tuple[str, bytes, int], ...]:
+    """Sum up what a subscription sees of the metadata: it changes when a topic comes, goes or grows.
+
+    Kafka keeps a 64-bit hash of the same facts; only equality is ever asked of it.
+    """
+    found = (topics.topic(name) for name in sorted(names))
+    return tuple((topic.name, topic.topic_id, len(topic.partitions)) for topic in found if topic is not None)
+
+
+def is_due(*, last_ms: int | None, interval_ms: int, now_ms: int) -> bool:
+    """Say whether a group may compute its next target assignment: the first one is never held back."""
+    return last_ms is None or interval_ms == 0 or now_ms >= last_ms + interval_ms
+
+
+def check_member_epoch(*, member_epoch: int, current: int, previous: int) -> None:
+    """Let a share group's member pass that knows the epoch in force, or the one before (its answer may be lost).
+
+    Raises: FENCED_MEMBER_EPOCH. Source: share-semantics 5.1 rule 13.
+    """
+    if member_epoch > current:
+        raise KafkaError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The member epoch {member_epoch} is larger than the one known here, {current}.",
+        )
+    if member_epoch not in (current, previous):
+        raise KafkaError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The member epoch {member_epoch} is neither the current one, {current}, nor the previous one, {previous}.",
+        )

@@ -1,0 +1,56 @@
+"""The deadlines of all groups of one coordinator: sessions, rebalances, joins that were promised."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable
+
+TimerKey = tuple[Hashable, ...]
+
+
+class Timers:
+    """Named deadlines; setting one again moves it. Equal deadlines fire in the order they were set."""
+
+    def __init__(self) -> None:
+        self._actions: dict[TimerKey, tuple[int, int, Callable[[int], None]]] = {}
+        self._heap: list[tuple[int, int, TimerKey]] = []
+        self._set = 0
+
+    def set(self, key: TimerKey, deadline_ms: int, action: Callable[[int], None]) -> None:
+        """Have `action(now_ms)` run at the deadline, unless the key is set again or cancelled before."""
+        self._set += 1
+        self._actions[key] = (deadline_ms, self._set, action)
+        heapq.heappush(self._heap, (deadline_ms, self._set, key))
+
+    def cancel(self, key: TimerKey) -> None:
+        """Forget a deadline, if it is there."""
+        self._actions.pop(key, None)
+
+    def cancel_all(self, group_id: str) -> None:
+        """Forget every deadline of a group: its id is the second part of their keys."""
+        for key in [key for key in self._actions if key[1] == group_id]:
+            del self._actions[key]
+
+    def is_set(self, key: TimerKey) -> bool:
+        """Say whether a deadline is still to come."""
+        return key in self._actions
+
+    def next_deadline_ms(self) -> int | None:
+        """The earliest deadline, or None."""
+        while self._heap:
+            deadline_ms, number, key = self._heap[0]
+            entry = self._actions.get(key)
+            if entry is not None and entry[1] == number:
+                return deadline_ms
+            heapq.heappop(self._heap)
+        return None
+
+    def expire(self, *, now_ms: int) -> int:
+        """Run what is due, and say how many actions ran."""
+        count = 0
+        while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= now_ms:
+            key = heapq.heappop(self._heap)[2]
+            action = self._actions.pop(key)[2]
+            action(now_ms)
+            count += 1
+        return count

@@ -1,0 +1,62 @@
+"""All groups that a node coordinates, by name: classic, consumer and share groups have one name space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from kwire.error_codes import ErrorCode
+from mockbroker.kafka_error import KafkaError
+from mockbroker.state.group_kinds import Group, Topics
+from mockbroker.state.group_timers import Timers
+from mockbroker.state.share_group import ShareGroup
+
+Key = tuple[Hashable, ...]
+
+
+class Groups:
+    """The registry of one node's groups, and their deadlines.
+
+    topics: the cluster's metadata, live. wake: called with ("group", group_id) when a waiting request may go on.
+    """
+
+    def __init__(self, topics: Topics, wake: Callable[[Key], None]) -> None:
+        self._topics = topics
+        self._wake = wake
+        self._groups: dict[str, Group] = {}
+        self.timers = Timers()
+
+    def find(self, group_id: str) -> Group | None:
+        """The group of this name, whatever its type, or None."""
+        return self._groups.get(group_id)
+
+    def all(self) -> list[Group]:
+        """All groups, in the order they were made."""
+        return list(self._groups.values())
+
+    def remove(self, group_id: str) -> None:
+        """Forget a group and its deadlines."""
+        self._groups.pop(group_id, None)
+        self.timers.cancel_all(group_id)
+
+    def share(self, group_id: str, *, create: bool = False) -> ShareGroup:
+        """The share group of this name.
+
+        Raises: GROUP_ID_NOT_FOUND when there is none and none is to be made, and when the name is another type's,
+        even with nobody in it. Source: share-semantics 5.1 rule 10.
+        """
+        group = self._groups.get(group_id)
+        if group is None and create:
+            group = self._groups[group_id] = ShareGroup(group_id, self._topics, self.timers)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        if not isinstance(group, ShareGroup):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        return group
+
+    def next_deadline_ms(self) -> int | None:
+        """The earliest session or rebalance deadline of any group, or None."""
+        return self.timers.next_deadline_ms()
+
+    def expire(self, *, now_ms: int) -> int:
+        """Do what the groups have due: remove silent members, end rebalances. Returns how much it was."""
+        return self.timers.expire(now_ms=now_ms)

@@ -1,0 +1,108 @@
+"""The order in which Java's hash maps walk: Kafka's assignors depend on it, so which member gets what does too.
+
+A Java map walks its buckets from first to last, and inside one bucket in the order of insertion. The number of
+buckets is a power of two that only grows, so a Python dict (insertion order) and one number give the same walk.
+Buckets with eight or more colliding keys become trees in Java, which this does not follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_DEFAULT_CAPACITY = 16
+
+
+def signed32(value: int) -> int:
+    """Wrap a number as Java's int does."""
+    return (value + 0x8000_0000 & 0xFFFF_FFFF) - 0x8000_0000
+
+
+def string_hash(text: str) -> int:
+    """Hash a text as `java.lang.String.hashCode` does, over its UTF-16 units."""
+    result = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        result = (31 * result + (high << 8 | low)) & 0xFFFF_FFFF
+    return signed32(result)
+
+
+def uuid_hash(uuid: bytes) -> int:
+    """Hash 16 raw bytes as Kafka's `Uuid.hashCode` does: both halves folded together, then folded again."""
+    folded = int.from_bytes(uuid[:8], "big") ^ int.from_bytes(uuid[8:], "big")
+    return signed32((folded >> 32) ^ (folded & 0xFFFF_FFFF))
+
+
+def topic_partition_hash(topic_partition: tuple[bytes, int]) -> int:
+    """Hash a (topic id, partition) pair as the Java record of these two does."""
+    topic_id, partition_index = topic_partition
+    return signed32(31 * uuid_hash(topic_id) + partition_index)
+
+
+def int_hash(value: int) -> int:
+    """An Integer is its own hash."""
+    return value
+
+
+def capacity_for(mappings: int) -> int:
+    """How many buckets Kafka asks for when it expects this many entries."""
+    wanted = int((mappings + 1) / 0.75 + 1)
+    return 1 << max(wanted - 1, 0).bit_length()
+
+
+class JavaMap(Generic[K, V]):
+    """A mapping that walks as a `java.util.HashMap` with the same history would.
+
+    mappings: the number of entries that Kafka's code said it expects, or None for Java's default capacity.
+    """
+
+    def __init__(self, hash_of: Callable[[K], int], *, mappings: int | None = None) -> None:
+        self._hash_of = hash_of
+        self._capacity = _DEFAULT_CAPACITY if mappings is None else capacity_for(mappings)
+        self._items: dict[K, V] = {}
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self._items[key] = value
+        while len(self._items) > self._capacity * 0.75:
+            self._capacity *= 2
+
+    def __getitem__(self, key: K) -> V:
+        return self._items[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[K]:
+        """Walk a copy of the keys in bucket order; the map may change meanwhile."""
+        return iter(sorted(self._items, key=self._bucket))
+
+    def pop(self, key: K) -> V | None:
+        """Take a key out, if it is there."""
+        return self._items.pop(key, None)
+
+    def _bucket(self, key: K) -> int:
+        hashed = self._hash_of(key) & 0xFFFF_FFFF
+        return (hashed ^ hashed >> 16) & self._capacity - 1
+
+
+class JavaSet(JavaMap[K, None]):
+    """A set that walks as a `java.util.HashSet` with the same history would."""
+
+    def __init__(self, hash_of: Callable[[K], int], values: Iterable[K] = (), *, mappings: int | None = None) -> None:
+        super().__init__(hash_of, mappings=mappings)
+        for value in values:
+            self.add(value)
+
+    def add(self, value: K) -> None:
+        """Put a value in; one that is there stays where it is."""
+        self[value] = None
+
+    def discard(self, value: K) -> None:
+        """Take a value out, if it is there."""
+        self.pop(value)

@@ -1,0 +1,232 @@
+"""A share group: members, epochs and the target assignment.
+
+A member jumps straight to its target, without revoking anything first: two members may share a partition.
+Source: share-semantics 5.1 to 5.5; the timeline of 5.3 is the table to read first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from kwire.error_codes import ErrorCode
+from mockbroker.kafka_error import KafkaError
+from mockbroker.state.assignors_simple import assign_simple
+from mockbroker.state.group_kinds import (
+    Assignment,
+    GroupType,
+    Settings,
+    Topics,
+    check_member_epoch,
+    is_due,
+    metadata_digest,
+    number,
+)
+from mockbroker.state.group_timers import Timers
+from mockbroker.state.share_group_init import Initialise, ShareGroupStates
+
+#: The only share assignor of Kafka 4.3.
+ASSIGNOR_NAME = "simple"
+
+
+@dataclass(slots=True)
+class ShareMember:
+    """One member; its assigned partitions are what it was told, its target may be ahead of it.
+
+    subscribed_topic_names: sorted, each once.
+    """
+
+    member_id: str
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    subscribed_topic_names: tuple[str, ...] = ()
+    member_epoch: int = 0
+    previous_member_epoch: int = -1
+    assigned: Assignment = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareJoin:
+    """What a heartbeat says of its sender. None for rack or topics: as before."""
+
+    member_id: str
+    member_epoch: int
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShareHeartbeat:
+    """What a heartbeat is answered. assignment None: unchanged. initialise: to be sent after the answer."""
+
+    member: ShareMember
+    assignment: Assignment | None
+    initialise: Initialise | None
+
+
+class ShareGroup:
+    """One share group on its coordinator.
+
+    A new group has the epochs 1 and 1, and the first join makes them 2.
+    """
+
+    kind: ClassVar[GroupType] = GroupType.SHARE
+    protocol_type = "share"
+
+    def __init__(self, group_id: str, topics: Topics, timers: Timers) -> None:
+        self.group_id = group_id
+        self.topics = topics
+        self.members: dict[str, ShareMember] = {}
+        self.group_epoch = 1
+        self.assignment_epoch = 1
+        self.assigned_at_ms: int | None = None
+        self.target: dict[str, Assignment] = {}
+        self.states = ShareGroupStates()
+        self._digest: tuple[tuple[str, bytes, int], ...] = ()
+        self._timers = timers
+
+    @property
+    def state_name(self) -> str:
+        """The state as the wire says it."""
+        return "Stable" if self.members else "Empty"
+
+    def is_deletable(self) -> bool:
+        """Say whether nobody is in it."""
+        return not self.members
+
+    def subscribed_topic_names(self) -> tuple[str, ...]:
+        """The topics that any member wants, sorted."""
+        return tuple(sorted({name for member in self.members.values() for name in member.subscribed_topic_names}))
+
+    def heartbeat(self, join: ShareJoin, *, settings: Settings, broker: Settings, now_ms: int) -> ShareHeartbeat:
+        """Join, or stay; see `leave` for the epoch -1.
+
+        settings: those of the group. broker: those of the broker.
+        Raises: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, in this order.
+        """
+        size_max = number(broker, "group.share.max.size")
+        if len(self.members) >= size_max and join.member_id not in self.members:
+            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"The share group has {size_max} members, and is full.")
+        member = self._find_or_make(join)
+        assigned_before = member.assigned
+        bumped = self._bump(subscription_changed=self._update(member, join))
+        self._assign(interval_ms=number(settings, "share.assignment.interval.ms"), now_ms=now_ms)
+        if bumped or member.member_epoch != self.assignment_epoch:
+            self._reconcile(member)
+        self._restart_session(member.member_id, now_ms + number(settings, "share.session.timeout.ms"))
+        full = join.member_epoch == 0 or join.subscribed_topic_names is not None
+        tell = full or member.assigned != assigned_before
+        return ShareHeartbeat(
+            member, member.assigned if tell else None, self._initialise(broker=broker, now_ms=now_ms)
+        )
+
+    def leave(self, member_id: str) -> None:
+        """Take a member out at its own wish.
+
+        Raises: UNKNOWN_MEMBER_ID.
+        """
+        self._member(member_id)
+        self._remove(member_id)
+
+    def _member(self, member_id: str) -> ShareMember:
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
+            )
+        return member
+
+    def _find_or_make(self, join: ShareJoin) -> ShareMember:
+        """Find the member, and make it for epoch 0; an existing member may come with epoch 0 again at any time."""
+        if join.member_epoch == 0:
+            return self.members.setdefault(join.member_id, ShareMember(join.member_id))
+        member = self._member(join.member_id)
+        check_member_epoch(
+            member_epoch=join.member_epoch, current=member.member_epoch, previous=member.previous_member_epoch
+        )
+        return member
+
+    def _update(self, member: ShareMember, join: ShareJoin) -> bool:
+        """Take over what the heartbeat says, and say whether the set of topics is another one."""
+        member.client_id = join.client_id
+        member.client_host = join.client_host
+        if join.rack_id is not None:
+            member.rack_id = join.rack_id
+        if join.subscribed_topic_names is None:
+            return False
+        names = tuple(sorted(set(join.subscribed_topic_names)))
+        changed = names != member.subscribed_topic_names
+        member.subscribed_topic_names = names
+        return changed
+
+    def _bump(self, *, subscription_changed: bool) -> bool:
+        """Raise the group epoch by one if anything asks for a new assignment; one at most for each heartbeat."""
+        self.states.prune(self.topics)
+        pending = self.assignment_epoch >= self.group_epoch and self._has_unassigned()
+        digest = metadata_digest(self.subscribed_topic_names(), self.topics)
+        if not (subscription_changed or pending or digest != self._digest):
+            return False
+        self.group_epoch += 1
+        self._digest = digest
+        return True
+
+    def _has_unassigned(self) -> bool:
+        """Say whether a subscribed topic has initialised partitions that the target does not cover exactly."""
+        assigned: dict[bytes, frozenset[int]] = {}
+        for target in self.target.values():
+            for topic_id, indexes in target.items():
+                assigned[topic_id] = assigned.get(topic_id, frozenset()) | indexes
+        subscribed = self._topic_ids(self.subscribed_topic_names())
+        return any(
+            topic_id in subscribed and assigned.get(topic_id, frozenset()) != indexes
+            for topic_id, indexes in self.states.initialized.items()
+        )
+
+    def _topic_ids(self, names: tuple[str, ...]) -> frozenset[bytes]:
+        return frozenset(topic.topic_id for topic in map(self.topics.topic, names) if topic is not None)
+
+    def _assign(self, *, interval_ms: int, now_ms: int) -> None:
+        """Run the assignor if the target is behind and the last run is long enough ago."""
+        behind = self.assignment_epoch < self.group_epoch
+        if not behind or not is_due(last_ms=self.assigned_at_ms, interval_ms=interval_ms, now_ms=now_ms):
+            return False
+        subscriptions = {
+            member.member_id: self._topic_ids(member.subscribed_topic_names) for member in self.members.values()
+        }
+        self.target = assign_simple(subscriptions, self.states.initialized, self.target)
+        self.assignment_epoch = self.group_epoch
+        self.assigned_at_ms = now_ms
+
+    def _reconcile(self, member: ShareMember) -> None:
+        """Move a member to its target, less the topics that it does not want."""
+        wanted = self._topic_ids(member.subscribed_topic_names)
+        target = self.target.get(member.member_id, {})
+        member.assigned = {topic_id: indexes for topic_id, indexes in target.items() if topic_id in wanted}
+        if member.member_epoch != self.assignment_epoch:
+            member.previous_member_epoch = member.member_epoch
+            member.member_epoch = self.assignment_epoch
+
+    def _initialise(self, *, broker: Settings, now_ms: int) -> Initialise | None:
+        # Kafka waits at least as long as a write to the coordinator's log may take.
+        retry_ms = max(
+            number(broker, "group.share.initialize.retry.interval.ms"), number(broker, "offsets.commit.timeout.ms")
+        )
+        missing = self.states.missing(self.subscribed_topic_names(), self.topics, retry_ms=retry_ms, now_ms=now_ms)
+        if not missing:
+            return None
+        self.states.start(missing, now_ms=now_ms)
+        return Initialise(self.group_id, self.group_epoch, missing)
+
+    def _restart_session(self, member_id: str, deadline_ms: int) -> None:
+        self._timers.set(("session", self.group_id, member_id), deadline_ms, lambda _now_ms: self._remove(member_id))
+
+    def _remove(self, member_id: str) -> None:
+        """Forget a member that left or fell silent; the others get its partitions at a later heartbeat."""
+        del self.members[member_id]
+        self.target.pop(member_id, None)
+        self._timers.cancel(("session", self.group_id, member_id))
+        self.group_epoch += 1
+        self._digest = metadata_digest(self.subscribed_topic_names(), self.topics)

@@ -1,0 +1,96 @@
+"""Which share-partitions of a group have their state at the share coordinator: only those can be assigned.
+
+Source: share-semantics 5.7, and the record ShareGroupStatePartitionMetadata of 5.8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mockbroker.state.group_kinds import Assignment, Topics
+
+
+@dataclass(frozen=True, slots=True)
+class Initialise:
+    """What the persister is to be asked for: these partitions, with this state epoch."""
+
+    group_id: str
+    state_epoch: int
+    partitions: Assignment
+
+
+@dataclass(slots=True)
+class _Started:
+    partitions: frozenset[int]
+    since_ms: int
+
+
+@dataclass(slots=True)
+class ShareGroupStates:
+    """The three lists of one group: initialising, initialised, deleting.
+
+    A deleted topic leaves all three the next time somebody looks, as its id never comes back.
+    """
+
+    initializing: dict[bytes, _Started] = field(default_factory=dict)
+    initialized: Assignment = field(default_factory=dict)
+    deleting: set[bytes] = field(default_factory=set)
+
+    def missing(self, names: tuple[str, ...], topics: Topics, *, retry_ms: int, now_ms: int) -> Assignment:
+        """Find the partitions of subscribed topics that are neither initialised nor lately on their way to it.
+
+        retry_ms: how long an initialisation may take before it is asked for again.
+        """
+        wanted: Assignment = {}
+        for name in names:
+            topic = topics.topic(name)
+            if topic is None:
+                continue
+            started = self.initializing.get(topic.topic_id)
+            on_the_way = started.partitions if started and now_ms - started.since_ms < retry_ms else frozenset()
+            known = self.initialized.get(topic.topic_id, frozenset()) | on_the_way
+            if len(known) < len(topic.partitions):
+                wanted[topic.topic_id] = frozenset(range(len(topic.partitions))) - known
+        return wanted
+
+    def start(self, partitions: Assignment, *, now_ms: int) -> None:
+        """Note that an initialisation is on its way; a topic being deleted is wanted again."""
+        for topic_id, indexes in partitions.items():
+            before = self.initializing.get(topic_id)
+            self.initializing[topic_id] = _Started(indexes | (before.partitions if before else frozenset()), now_ms)
+            self.deleting.discard(topic_id)
+
+    def succeed(self, partitions: Assignment) -> None:
+        """Move partitions to the initialised ones: the persister has stored all of them."""
+        for topic_id, indexes in partitions.items():
+            self.initialized[topic_id] = self.initialized.get(topic_id, frozenset()) | indexes
+        self.fail(partitions)
+
+    def fail(self, partitions: Assignment) -> None:
+        """Take partitions out of the initialising ones: a later heartbeat asks for them again."""
+        for topic_id, indexes in partitions.items():
+            started = self.initializing.get(topic_id)
+            if started is None:
+                continue
+            started.partitions -= indexes
+            if not started.partitions:
+                del self.initializing[topic_id]
+
+    def start_deleting(self, topic_ids: set[bytes]) -> None:
+        """Note that the state of whole topics is being deleted: they can be assigned no more."""
+        for topic_id in topic_ids:
+            self.initialized.pop(topic_id, None)
+            self.initializing.pop(topic_id, None)
+        self.deleting |= topic_ids
+
+    def deleted(self, topic_ids: set[bytes]) -> None:
+        """Note that the share coordinator has forgotten these topics."""
+        self.deleting -= topic_ids
+
+    def prune(self, topics: Topics) -> None:
+        """Forget topics that are no more."""
+        for topic_id in [topic_id for topic_id in self.initializing if topics.topic_by_id(topic_id) is None]:
+            del self.initializing[topic_id]
+        for topic_id in [topic_id for topic_id in self.initialized if topics.topic_by_id(topic_id) is None]:
+            del self.initialized[topic_id]
+        self.deleting = {topic_id for topic_id in self.deleting if topics.topic_by_id(topic_id) is not None}
