@@ -1,0 +1,114 @@
+"""Topics and partitions, what they may be called, and the internal ones that coordinators write to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from kwire.error_codes import ErrorCode
+from mockbroker.kafka_error import KafkaError
+
+_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_NAME_LENGTH_MAX = 249
+
+
+class CoordinatorKind(IntEnum):
+    """What a coordinator coordinates; the numbers of FindCoordinator's key type."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """A topic that a coordinator keeps its records in; sizes come from the broker's configuration."""
+
+    name: str
+    count_key: str
+    replication_key: str
+
+
+#: Source: Kafka's AutoTopicCreationManager.
+INTERNAL_TOPICS: Mapping[CoordinatorKind, InternalTopic] = {
+    CoordinatorKind.GROUP: InternalTopic(
+        "__consumer_offsets", "offsets.topic.num.partitions", "offsets.topic.replication.factor"
+    ),
+    CoordinatorKind.TRANSACTION: InternalTopic(
+        "__transaction_state", "transaction.state.log.num.partitions", "transaction.state.log.replication.factor"
+    ),
+    CoordinatorKind.SHARE: InternalTopic(
+        "__share_group_state",
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.replication.factor",
+    ),
+}
+_INTERNAL_NAMES = frozenset(topic.name for topic in INTERNAL_TOPICS.values())
+
+
+@dataclass(slots=True)
+class Partition:
+    """One partition: who leads it, in which epoch, and who has copies. A leader of -1 is none."""
+
+    index: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic; its id is 16 raw bytes and never used again after a deletion."""
+
+    name: str
+    topic_id: bytes
+    partitions: list[Partition]
+    internal: bool = False
+
+    def partition(self, index: int) -> Partition | None:
+        """The partition of this index, or None."""
+        return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+    @property
+    def replication_factor(self) -> int:
+        """How many copies the first partition has, as CreateTopics reports it."""
+        return len(self.partitions[0].replicas)
+
+
+def validate_topic_name(name: str) -> None:
+    """Refuse what Kafka does not take as a topic's name."""
+    if not name:
+        problem = "the empty string is not allowed"
+    elif name in (".", ".."):
+        problem = f"'{name}' is not allowed"
+    elif len(name) > _NAME_LENGTH_MAX:
+        problem = f"it has {len(name)} characters, more than {_NAME_LENGTH_MAX}"
+    elif not _NAME.fullmatch(name):
+        problem = f"'{name}' has characters other than ASCII letters and digits, '.', '_' and '-'"
+    else:
+        return
+    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+
+
+def is_internal(name: str) -> bool:
+    """Whether the name is that of a coordinator's own topic."""
+    return name in _INTERNAL_NAMES
+
+
+def java_hash(text: str) -> int:
+    """String.hashCode of Java: over UTF-16 units, in 32 signed bits."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    return value - (1 << 32) if value & 0x80000000 else value
+
+
+def partition_of(key: str, partition_count: int) -> int:
+    """Where a coordinator's key lives; Java's smallest number, which has no positive one, counts as 0."""
+    value = java_hash(key)
+    return (0 if value == -(1 << 31) else abs(value)) % partition_count
