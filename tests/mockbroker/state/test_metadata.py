@@ -69,7 +69,8 @@ def test_plans_that_cannot_be_placed_are_refused() -> None:
     refused(ErrorCode.INVALID_PARTITIONS, "t", metadata, partition_count=0)
     refused(ErrorCode.INVALID_REPLICATION_FACTOR, "t", metadata, replication_factor=3)
     refused(ErrorCode.INVALID_REPLICATION_FACTOR, "t", metadata, replication_factor=0)
-    for assignments in ({0: [9]}, {1: [0]}, {0: [0, 0]}, {0: []}, {0: [0], 1: [0, 1]}):
+    wrong: list[dict[int, list[int]]] = [{0: [9]}, {1: [0]}, {0: [0, 0]}, {0: []}, {0: [0], 1: [0, 1]}]
+    for assignments in wrong:
         refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "t", metadata, assignments=assignments)
     assert metadata.topics() == []
 

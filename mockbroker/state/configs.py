@@ -1,0 +1,193 @@
+"""Dynamic configuration of topics, brokers and groups over what the broker was started with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from mockbroker.config import BrokerConfig
+from mockbroker.config_keys import ConfigKey, Scope, Value, keys
+
+#: The broker's names for a topic's configuration, the first that is set wins. The number is what one unit of it is
+#: in the topic's unit (hours in milliseconds). Source: Kafka's ServerTopicConfigSynonyms.
+_HOUR_MS, _MINUTE_MS = 3_600_000, 60_000
+TOPIC_SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
+    "segment.bytes": (("log.segment.bytes", 1),),
+    "segment.ms": (("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS)),
+    "segment.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", _HOUR_MS)),
+    "segment.index.bytes": (("log.index.size.max.bytes", 1),),
+    "flush.messages": (("log.flush.interval.messages", 1),),
+    "flush.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
+    "retention.bytes": (("log.retention.bytes", 1),),
+    "retention.ms": (
+        ("log.retention.ms", 1),
+        ("log.retention.minutes", _MINUTE_MS),
+        ("log.retention.hours", _HOUR_MS),
+    ),
+    "max.message.bytes": (("message.max.bytes", 1),),
+    "index.interval.bytes": (("log.index.interval.bytes", 1),),
+    "delete.retention.ms": (("log.cleaner.delete.retention.ms", 1),),
+    "min.compaction.lag.ms": (("log.cleaner.min.compaction.lag.ms", 1),),
+    "max.compaction.lag.ms": (("log.cleaner.max.compaction.lag.ms", 1),),
+    "file.delete.delay.ms": (("log.segment.delete.delay.ms", 1),),
+    "min.cleanable.dirty.ratio": (("log.cleaner.min.cleanable.ratio", 1),),
+    "cleanup.policy": (("log.cleanup.policy", 1),),
+    "unclean.leader.election.enable": (("unclean.leader.election.enable", 1),),
+    "min.insync.replicas": (("min.insync.replicas", 1),),
+    "compression.type": (("compression.type", 1),),
+    "compression.gzip.level": (("compression.gzip.level", 1),),
+    "compression.lz4.level": (("compression.lz4.level", 1),),
+    "compression.zstd.level": (("compression.zstd.level", 1),),
+    "preallocate": (("log.preallocate", 1),),
+    "message.timestamp.type": (("log.message.timestamp.type", 1),),
+    "message.timestamp.before.max.ms": (("log.message.timestamp.before.max.ms", 1),),
+    "message.timestamp.after.max.ms": (("log.message.timestamp.after.max.ms", 1),),
+    "local.retention.ms": (("log.local.retention.ms", 1),),
+    "local.retention.bytes": (("log.local.retention.bytes", 1),),
+}
+
+
+class ResourceKind(IntEnum):
+    """The resource types of the configuration APIs; the numbers are the wire's."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class Source(IntEnum):
+    """Where a value comes from; the numbers of DescribeConfigs."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    GROUP = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Whose configuration is meant; a broker's name is its id, or "" for all brokers."""
+
+    kind: ResourceKind
+    name: str
+
+
+class Effective(Mapping[str, Value]):
+    """The values in force, typed, by name. It is live: what is altered shows at the next look."""
+
+    def __init__(self, configs: Configs, resource: Resource) -> None:
+        self._configs = configs
+        self._resource = resource
+        self._scope = keys(_SCOPES[resource.kind])
+        self._seen: dict[str, Value] = {}
+        self._generation = -1
+
+    def __getitem__(self, name: str) -> Value:
+        if self._generation != self._configs.generation:
+            self._seen.clear()
+            self._generation = self._configs.generation
+        if name not in self._seen:
+            self._seen[name] = self._configs.value(self._resource, self._scope[name])
+        return self._seen[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._scope)
+
+    def __len__(self) -> int:
+        return len(self._scope)
+
+
+class Configs:
+    """All dynamic configuration of the cluster, as texts, by resource.
+
+    elr: whether the feature eligible.leader.replicas.version is on. It makes the controller set min.insync.replicas
+    for the whole cluster at the start (KIP-966), which DescribeConfigs shows as a dynamic default.
+    """
+
+    def __init__(self, config: BrokerConfig, *, elr: bool = True) -> None:
+        self.static = config
+        self.elr = elr
+        self.generation = 0
+        self._dynamic: dict[Resource, dict[str, str]] = {}
+        self._effective: dict[Resource, Effective] = {}
+        if elr:
+            self.put(ALL_BROKERS, {"min.insync.replicas": str(config["min.insync.replicas"])})
+
+    def topic(self, name: str) -> Effective:
+        """A topic's configuration in force; of a topic that does not exist, what it would have."""
+        return self._live(Resource(ResourceKind.TOPIC, name))
+
+    def group(self, group_id: str) -> Effective:
+        """A group's configuration in force, for any kind of group."""
+        return self._live(Resource(ResourceKind.GROUP, group_id))
+
+    def broker(self, node_id: int) -> Effective:
+        """A broker's configuration in force, dynamic changes included."""
+        return self._live(Resource(ResourceKind.BROKER, str(node_id)))
+
+    def given(self, resource: Resource) -> Mapping[str, str]:
+        """The texts that were set for just this resource."""
+        return self._dynamic.get(resource, {})
+
+    def groups(self) -> list[str]:
+        """Ids of the groups that have configuration of their own."""
+        return sorted(resource.name for resource in self._dynamic if resource.kind is ResourceKind.GROUP)
+
+    def put(self, resource: Resource, given: Mapping[str, str]) -> None:
+        """Replace what was set for a resource; the texts have been checked. Nothing left means nothing kept."""
+        if given:
+            self._dynamic[resource] = dict(given)
+        else:
+            self._dynamic.pop(resource, None)
+        self.generation += 1
+
+    def forget(self, resource: Resource) -> None:
+        """Drop the configuration of a topic or group that is deleted."""
+        self._dynamic.pop(resource, None)
+        self._effective.pop(resource, None)
+        self.generation += 1
+
+    def value(self, resource: Resource, key: ConfigKey) -> Value:
+        """The typed value in force for a key of this resource."""
+        text = self.given(resource).get(key.name)
+        if text is not None:
+            return key.parse(text)
+        if resource.kind is ResourceKind.BROKER:
+            text = self.given(ALL_BROKERS).get(key.name)
+            return key.parse(text) if text is not None else self.static[key.name]
+        return self.inherited(key)
+
+    def inherited(self, key: ConfigKey) -> Value:
+        """What a topic or group has that sets nothing itself: the broker's value, or Kafka's default."""
+        for name, unit in synonyms(key):
+            broker_key = keys(Scope.BROKER)[name]
+            text = self.given(ALL_BROKERS).get(name)
+            value = broker_key.parse(text) if text is not None else self.static[name]
+            if value is not None:
+                return value * unit if unit != 1 and isinstance(value, int) else value
+        return key.default
+
+    def _live(self, resource: Resource) -> Effective:
+        live = self._effective.get(resource)
+        if live is None:
+            live = self._effective[resource] = Effective(self, resource)
+        return live
+
+
+def synonyms(key: ConfigKey) -> tuple[tuple[str, int], ...]:
+    """The broker's names for a topic's or group's key, with their units."""
+    if key.scope is Scope.TOPIC:
+        return TOPIC_SYNONYMS.get(key.name, ())
+    name = f"group.{key.name}"
+    return ((name, 1),) if name in keys(Scope.BROKER) else ()
+
+
+#: The resource of settings for all brokers, whose name is empty on the wire.
+ALL_BROKERS = Resource(ResourceKind.BROKER, "")
+
+_SCOPES = {ResourceKind.TOPIC: Scope.TOPIC, ResourceKind.BROKER: Scope.BROKER, ResourceKind.GROUP: Scope.GROUP}
