@@ -1,0 +1,168 @@
+"""Messages of magic 0 and 1: each is a batch of one record, or a wrapper whose value is a compressed set of messages.
+
+A message: offset int64, size int32 (of what follows), crc uint32 (CRC-32 of all that follows it), magic int8,
+attributes int8, from magic 1 on timestamp int64, then key and value, each an int32 length (-1 for null) and the bytes.
+Source: Kafka's AbstractLegacyRecordBatch for what a wrapper means.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+from kwire.errors import CorruptRecords, InvalidLength, Truncated
+from kwire.records.batch import APPEND_TIME_BIT, Batch
+from kwire.records.compression import DEFAULT_MAX_BYTES, decompress
+from kwire.records.faults import Data, corrupt
+from kwire.records.record import Codec, Record, TimestampType
+
+_HEADER = struct.Struct(">qiIbb")
+_TIMESTAMP = struct.Struct(">q")
+_LENGTH = struct.Struct(">i")
+_CRC_START = 16
+SIZES_MIN = (26, 34)
+"""The smallest message of magic 0 and of magic 1: its header and two lengths."""
+
+
+class LegacyBatch(Batch, frozen=True, gc=False):
+    """A message, or a wrapper of messages. What only v2 has (producer, sequence, leader epoch) is -1.
+
+    First offset and count of a wrapper are known only to what is inside, so reading these two decompresses it.
+    """
+
+    # msgspec fills the fields by position, so a property may stand above one of them.
+    @property  # type: ignore[misc]
+    def base_offset(self) -> int:
+        """The offset of the first record."""
+        return self.last_offset if self.codec is Codec.NONE else self.records()[0].offset
+
+    @property  # type: ignore[misc]
+    def count(self) -> int:
+        """How many records there are."""
+        return 1 if self.codec is Codec.NONE else len(self.records())
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Nobody set timestamps in magic 0; else producer or broker."""
+        if self.magic == 0:
+            return TimestampType.NO_TIMESTAMP_TYPE
+        return TimestampType.LOG_APPEND_TIME if self.attributes & APPEND_TIME_BIT else TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        """Never: these bits are v2's."""
+        return False
+
+    @property
+    def is_control(self) -> bool:
+        """Never: these bits are v2's."""
+        return False
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """Never: this bit is v2's."""
+        return None
+
+    @property
+    def crc_is_valid(self) -> bool:
+        """Whether the checksum is that of the bytes."""
+        return zlib.crc32(self.raw[_CRC_START:]) == self.crc
+
+    def check_crc(self) -> None:
+        """Raise CorruptRecords unless the checksum is that of the bytes."""
+        if not self.crc_is_valid:
+            raise CorruptRecords("message.crc", 12, f"is {self.crc:#010x}, not the CRC-32 of the message")
+
+    def records(self, max_bytes: int = DEFAULT_MAX_BYTES, *, strict: bool = True) -> list[Record]:
+        """The one record, or those in the wrapper, decompressed.
+
+        Args: max_bytes: what they may decompress to, 128 MiB by default.
+            strict: False reads as Kafka's log does: inner checksums are not looked at, a cut last message is left out.
+        Raises: LimitExceeded, UnsupportedCodec, CorruptRecords and other WireErrors; nothing else.
+        """
+        key, value = _payload(self.raw, self.magic)
+        codec = self.codec
+        if codec is Codec.NONE:
+            return [Record(self.last_offset, self.max_timestamp, key, value)]
+        if value is None:
+            raise corrupt("a compressed message with a null value", path="message.value")
+        inner = _inner(decompress(codec, value, max_bytes, magic=self.magic), self.magic, strict)
+        return _placed(inner, self)
+
+
+def parse(data: Data, offset: int) -> LegacyBatch:
+    """Read the message of magic 0 or 1 at `offset`, whose size and magic have been looked at."""
+    last_offset, size, crc, magic, attributes = _HEADER.unpack_from(data, offset)
+    timestamp = _TIMESTAMP.unpack_from(data, offset + _HEADER.size)[0] if magic else -1
+    raw = memoryview(data)[offset : offset + 12 + size]
+    return LegacyBatch(last_offset, last_offset, magic, attributes, 1, -1, -1, timestamp, -1, -1, -1, crc, raw)
+
+
+def _payload(raw: memoryview, magic: int) -> tuple[bytes | None, bytes | None]:
+    at = _HEADER.size + 8 * magic
+    key, at = _blob(raw, at, "message.key")
+    value, at = _blob(raw, at, "message.value")
+    if at != len(raw):
+        raise corrupt(f"{len(raw) - at} bytes follow the value", at, "message")
+    return key, value
+
+
+def _blob(raw: memoryview, at: int, path: str) -> tuple[bytes | None, int]:
+    have = len(raw) - at
+    if have < 4:
+        raise Truncated(path, at, 4, have)
+    (size,) = _LENGTH.unpack_from(raw, at)
+    if size == -1:
+        return None, at + 4
+    if size < 0:
+        raise InvalidLength(path, at, f"a length of {size}, null is -1")
+    if size > have - 4:
+        raise Truncated(path, at, size, have - 4)
+    return bytes(raw[at + 4 : at + 4 + size]), at + 4 + size
+
+
+def _inner(data: bytes, magic: int, strict: bool) -> list[LegacyBatch]:
+    """The messages in a wrapper, with the offsets that are written there."""
+    messages: list[LegacyBatch] = []
+    at = 0
+    while at < len(data):
+        have = len(data) - at
+        size = _LENGTH.unpack_from(data, at + 8)[0] if have >= 12 else SIZES_MIN[magic] - 12
+        if size + 12 < SIZES_MIN[magic]:
+            raise corrupt(f"an inner message of {size} bytes", at)
+        if size + 12 > have:
+            if strict:
+                raise Truncated("records", at, size + 12, have)
+            break
+        message = parse(data, at)
+        if message.magic != magic:
+            raise corrupt(f"a message of magic {message.magic} inside one of magic {magic}", at)
+        if message.codec is not Codec.NONE:
+            raise corrupt("a compressed message inside a compressed message", at)
+        if strict:
+            message.check_crc()
+        messages.append(message)
+        at += message.size
+    if not messages:
+        raise corrupt("a compressed message with nothing inside")
+    return messages
+
+
+def _placed(inner: list[LegacyBatch], wrapper: LegacyBatch) -> list[Record]:
+    """The records with absolute offsets: magic 0 has them already, magic 1 counts from the first.
+
+    The wrapper has the offset of the last one, but 0 from some versions of librdkafka when it was just produced.
+    With the broker's append time, the wrapper's timestamp is everybody's.
+    """
+    shift = 0
+    if wrapper.magic == 1 and wrapper.last_offset != 0:
+        shift = wrapper.last_offset - inner[-1].last_offset
+        if shift < 0:
+            raise corrupt(f"wrapper offset {wrapper.last_offset} below the last inner one {inner[-1].last_offset}")
+    append_time = wrapper.timestamp_type is TimestampType.LOG_APPEND_TIME
+    records = []
+    for message in inner:
+        key, value = _payload(message.raw, message.magic)
+        timestamp = wrapper.max_timestamp if append_time else message.max_timestamp
+        records.append(Record(message.last_offset + shift, timestamp, key, value))
+    return records

@@ -1,0 +1,61 @@
+"""Find the batches in bytes as they lie in a log, a Produce request or a Fetch response."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from kwire.records import batch as v2_batch
+from kwire.records import legacy
+from kwire.records.batch import HEADER_SIZE, PREFIX_SIZE, Batch
+from kwire.records.faults import Data, corrupt
+
+# All three formats have the length and the magic at the same place: length, epoch or crc, magic.
+_LENGTH_AND_MAGIC = struct.Struct(">8xi4xb")
+_SIZES_MIN = (*legacy.SIZES_MIN, HEADER_SIZE)
+
+
+def parse_header(data: Data, offset: int = 0) -> Batch:
+    """Read the header of the batch at `offset`, in any of the three formats, and none of its records.
+
+    The checksum is not looked at: `check_crc` does that.
+    Raises: CorruptRecords when the batch is not all there, too short for its header, or of an unknown magic.
+    """
+    have = len(data) - offset
+    if have < _LENGTH_AND_MAGIC.size:
+        raise corrupt(f"a batch header has {HEADER_SIZE} bytes, but {have} are left", offset, "batch")
+    length, magic = _LENGTH_AND_MAGIC.unpack_from(data, offset)
+    if not 0 <= magic <= 2:
+        raise corrupt(f"magic {magic}, known are 0, 1 and 2", offset + 16, "batch.magic")
+    size = length + PREFIX_SIZE
+    if size < _SIZES_MIN[magic]:
+        raise corrupt(f"length {length}, a batch of magic {magic} needs more", offset + 8, "batch.length")
+    if size > have:
+        raise corrupt(f"a batch of {size} bytes, but {have} are left", offset, "batch")
+    return v2_batch.parse(data, offset) if magic == 2 else legacy.parse(data, offset)
+
+
+def read_batches(data: Data, *, verify: bool = True, partial_ok: bool = False) -> Iterator[Batch]:
+    """Yield the batches one after the other; what was good before a bad one has been yielded when the error comes.
+
+    Args: verify: compare each checksum. partial_ok: a batch cut off by the end of the data, as a Fetch response may
+        have it, ends the batches instead of being an error.
+    Raises: CorruptRecords.
+    """
+    offset = 0
+    while offset < len(data):
+        if partial_ok and _is_cut(data, offset):
+            return
+        batch = parse_header(data, offset)
+        if verify:
+            batch.check_crc()
+        yield batch
+        offset += batch.size
+
+
+def _is_cut(data: Data, offset: int) -> bool:
+    have = len(data) - offset
+    if have < _LENGTH_AND_MAGIC.size:
+        return True
+    length, magic = _LENGTH_AND_MAGIC.unpack_from(data, offset)
+    return bool(0 <= magic <= 2 and length + PREFIX_SIZE > have)

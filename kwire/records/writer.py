@@ -1,0 +1,150 @@
+"""Write record batches in all three formats, as Kafka's own writer lays them out."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from crc32c import crc32c
+
+from kwire.errors import InvalidValue
+from kwire.records import legacy_writer
+from kwire.records.batch import (
+    APPEND_TIME_BIT,
+    CONTROL_BIT,
+    CRC_START,
+    DELETE_HORIZON_BIT,
+    HEADER,
+    HEADER_SIZE,
+    PREFIX_SIZE,
+    TRANSACTIONAL_BIT,
+)
+from kwire.records.compression import compress
+from kwire.records.record import Codec, Header, Record, TimestampType
+from kwire.records.varint import encode, encode_unsigned
+
+_INT32_MAX = (1 << 31) - 1
+_NULL = b"\x01"  # The varint of -1.
+
+
+def write_batch(
+    records: Sequence[Record],
+    *,
+    base_offset: int | None = None,
+    codec: Codec | str = Codec.NONE,
+    magic: int = 2,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+    partition_leader_epoch: int = -1,
+    last_offset: int | None = None,
+    max_timestamp: int | None = None,
+    delete_horizon_ms: int | None = None,
+    level: int | None = None,
+) -> bytes:
+    """Write one batch. The records' offsets ascend and may have gaps, as they have after compaction.
+
+    Args: base_offset, last_offset: what the batch spans, by default the first and the last record's offset.
+        codec: or its name, such as "lz4". level: the codec's own.
+        max_timestamp: milliseconds; by default the largest of the records, with LOG_APPEND_TIME everybody's.
+        magic: 0 and 1 have none of v2's fields; without compression they are one message per record.
+    Returns: the bytes; of magic 0 and 1 without compression as many batches as there are records.
+    Raises: InvalidValue for offsets, times and ids that do not fit; UnsupportedCodec for zstd before magic 2.
+    """
+    codec = _codec(codec)
+    if magic < 2:
+        v2_only = (producer_id, producer_epoch, base_sequence, partition_leader_epoch) != (-1, -1, -1, -1)
+        if v2_only or transactional or control or last_offset is not None or delete_horizon_ms is not None:
+            raise InvalidValue("batch", None, f"magic {magic} has no producer, epoch, transaction, control or horizon")
+        return legacy_writer.write(
+            records, magic=magic, codec=codec, base_offset=base_offset, timestamp_type=timestamp_type,
+            max_timestamp=max_timestamp, level=level,
+        )  # fmt: skip
+    base_offset, last_offset = _span(records, base_offset, last_offset)
+    base_timestamp = records[0].timestamp if records else -1
+    if delete_horizon_ms is not None:
+        base_timestamp = delete_horizon_ms
+    if max_timestamp is None:
+        max_timestamp = max((record.timestamp for record in records), default=-1)
+    attributes = (
+        codec
+        | APPEND_TIME_BIT * (timestamp_type is TimestampType.LOG_APPEND_TIME)
+        | TRANSACTIONAL_BIT * transactional
+        | CONTROL_BIT * control
+        | DELETE_HORIZON_BIT * (delete_horizon_ms is not None)
+    )
+    body = b"".join(_body(records, base_offset, base_timestamp))
+    if codec is not Codec.NONE:
+        body = compress(codec, body, level=level)
+    fields = (attributes, last_offset - base_offset, base_timestamp, max_timestamp,
+              producer_id, producer_epoch, base_sequence, len(records))  # fmt: skip
+    return _sealed(base_offset, partition_leader_epoch, fields, body)
+
+
+def _codec(codec: Codec | str) -> Codec:
+    if isinstance(codec, Codec):
+        return codec
+    try:
+        return Codec[codec.upper()]
+    except KeyError:
+        known = ", ".join(choice.label for choice in Codec)
+        raise InvalidValue("batch.codec", None, f"{codec!r} is none of {known}") from None
+
+
+def _span(records: Sequence[Record], base_offset: int | None, last_offset: int | None) -> tuple[int, int]:
+    """First and last offset of the batch, the records' order checked."""
+    if base_offset is None:
+        base_offset = records[0].offset if records else 0
+    previous = base_offset - 1
+    for record in records:
+        if record.offset <= previous:
+            raise InvalidValue("records", None, f"offset {record.offset} where {previous + 1} or more must stand")
+        previous = record.offset
+    if last_offset is None:
+        last_offset = max(previous, base_offset)
+    if not max(previous, base_offset) <= last_offset <= base_offset + _INT32_MAX:
+        what = f"last offset {last_offset}, where the base is {base_offset} and the last record {previous}"
+        raise InvalidValue("records", None, what)
+    return base_offset, last_offset
+
+
+def _body(records: Sequence[Record], base_offset: int, base_timestamp: int) -> list[bytes]:
+    """The records as parts to join: big values are copied once."""
+    parts: list[bytes] = []
+    for record in records:
+        key, value = record.key, record.value
+        head = b"".join((
+            b"\0",
+            encode(record.timestamp - base_timestamp),
+            encode_unsigned((record.offset - base_offset) << 1),
+            _NULL if key is None else encode_unsigned(len(key) << 1) + key,
+            _NULL if value is None else encode_unsigned(len(value) << 1),
+        ))  # fmt: skip
+        tail = _headers(record.headers) if record.headers else b"\0"
+        if value:
+            parts += (encode_unsigned((len(head) + len(value) + len(tail)) << 1), head, value, tail)
+        else:
+            parts += (encode_unsigned((len(head) + len(tail)) << 1), head, tail)
+    return parts
+
+
+def _headers(headers: Sequence[Header]) -> bytes:
+    parts = [encode_unsigned(len(headers) << 1)]
+    for name, value in headers:
+        key = name.encode()
+        parts += (encode_unsigned(len(key) << 1), key)
+        parts += (_NULL,) if value is None else (encode_unsigned(len(value) << 1), value)
+    return b"".join(parts)
+
+
+def _sealed(base_offset: int, epoch: int, fields: tuple[int, ...], body: bytes) -> bytes:
+    """Header and body with length and checksum."""
+    try:
+        header = bytearray(HEADER.pack(base_offset, HEADER_SIZE - PREFIX_SIZE + len(body), epoch, 2, 0, *fields))
+    except struct.error as error:
+        raise InvalidValue("batch", None, f"a header field is out of its range: {error}") from None
+    struct.pack_into(">I", header, CRC_START - 4, crc32c(body, crc32c(header[CRC_START:])))
+    return b"".join((header, body))
