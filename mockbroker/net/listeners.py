@@ -57,10 +57,7 @@ def listeners_of(config: BrokerConfig, *, port: int | None = None) -> list[Liste
 
 
 def _protocol_map(config: BrokerConfig) -> Mapping[str, str]:
-    pairs = (entry.partition(":") for entry in config.names("listener.security.protocol.map"))
-    raw = config["listener.security.protocol.map"]
-    if isinstance(raw, str):
-        pairs = (entry.partition(":") for entry in raw.split(","))
+    pairs = (entry.partition(":") for entry in (config.string("listener.security.protocol.map") or "").split(","))
     return {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}
 
 

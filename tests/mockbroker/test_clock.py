@@ -1,0 +1,35 @@
+"""The clock that only the shell reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from mockbroker.clock import Clock
+
+
+def test_a_frozen_clock_moves_only_by_hand() -> None:
+    clock = Clock()
+    clock.freeze()
+    start = clock.now_ms()
+
+    clock.advance(30_000)
+
+    assert clock.now_ms() == start + 30_000
+    assert clock.now_ms() == start + 30_000
+
+
+def test_a_thawed_clock_goes_on_from_where_it_stood() -> None:
+    clock = Clock()
+    clock.freeze()
+    clock.advance(3_600_000)
+    stood = clock.now_ms()
+
+    clock.thaw()
+
+    assert stood <= clock.now_ms() < stood + 60_000
+    assert not clock.frozen
+
+
+def test_the_clock_refuses_to_go_back() -> None:
+    with pytest.raises(ValueError, match="does not go back"):
+        Clock().advance(-1)
