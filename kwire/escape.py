@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 
-# Cc: terminal control characters. Cf: bidirectional overrides and zero-width characters, which reorder or hide what is shown
-# (the "Trojan Source" trick). Cs: lone surrogates, which no output encoding takes. Zl, Zp: line breaks that some tools obey.
-# Co and Cn have no agreed look. The plain space (Zs) stays.
+# Cc: terminal control characters. Cf: bidirectional overrides and zero-width characters, which reorder or hide what
+# is shown (the "Trojan Source" trick). Cs: lone surrogates, which no output encoding takes. Zl, Zp: line breaks that
+# some tools obey. Co and Cn have no agreed look. The plain space (Zs) stays.
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
@@ -23,7 +23,7 @@ def escape(text: str, *, limit: int | None = None) -> str:
 
 
 def one_line(text: str) -> str:
-    """A message for the terminal, on one line. Its backslashes stay single, as it may hold text that is escaped already."""
+    """A message for the terminal, on one line. Backslashes stay single, as it may hold text that is escaped already."""
     return text if text.isascii() and text.isprintable() else "".join(map(_printable, text))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, cast
 
 from kwire.errors import MissingExtra, SchemaError, UnsupportedVersion, WireError
+from kwire.escape import one_line
 
 GOOD, FOUND_WRONG, WRONG_USE = 0, 1, 2
 # What a shell reports for a program that Ctrl-C ended: 128 + SIGINT.
@@ -38,7 +39,9 @@ class CommandModule(Protocol):
 
 COMMANDS = {
     "decode": Command("kwire.cli.decode", "read captures (pcap, pcapng) and show every request with its response"),
-    "message": Command("kwire.cli.message", "decode or encode a single message: hex to JSON, tree or annotated hex, and back"),
+    "message": Command(
+        "kwire.cli.message", "decode or encode one message: hex to JSON, tree or annotated hex, and back"
+    ),
     "describe": Command("kwire.cli.describe", "show the fields of a message, or list all messages"),
     "check": Command("kwire.cli.check", "compare the codec with golden vectors and golden record batches"),
     "request": Command("kwire.cli.request", "send one request to a broker and print its response"),
@@ -57,12 +60,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def guarded(work: Callable[[], int]) -> int:
-    """Run the work; a failure that has a name becomes one line on stderr and its exit code. Bugs keep their traceback."""
+    """Run the work; a failure that has a name becomes one line on stderr. Bugs keep their traceback."""
     try:
         code = work()
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader (head, less) has gone. The interpreter flushes stdout once more when it exits, so it gets a harmless one.
+        # The reader (head, less) has gone. At its exit the interpreter flushes stdout once more: into nothing.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FOUND_WRONG
     except KeyboardInterrupt:
@@ -124,13 +127,13 @@ def _exit_code(stop: SystemExit) -> int:
 
 
 class _Version(argparse.Action):
-    """``--version``: looks the number up only when it is asked for, as importlib.metadata takes its time to load."""
+    """``--version``: looks the number up only when it is asked for."""
 
     def __init__(self, option_strings: Sequence[str], dest: str) -> None:
         super().__init__(option_strings, dest, nargs=0, help="show the version and exit")
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import PackageNotFoundError, version
+        from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - it takes its time to load.
 
         try:
             print(f"kwire {version('kwire')}")
@@ -140,8 +143,6 @@ class _Version(argparse.Action):
 
 
 def _fail(message: str, code: int) -> int:
-    from kwire.escape import one_line
-
     print(f"kwire: {one_line(message)}", file=sys.stderr)
     return code
 

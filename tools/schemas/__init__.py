@@ -1,0 +1,1 @@
+"""Compares the project's schemas with those that Kafka's own jars carry."""
