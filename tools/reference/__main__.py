@@ -1,0 +1,30 @@
+"""`python -m tools.reference` writes the generated pages; `--check` says which would change, and exits 1."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tools.reference import not_supported
+
+ROOT = Path(__file__).parents[2]
+
+
+def main() -> int:
+    """Write or check."""
+    parser = argparse.ArgumentParser(prog="python -m tools.reference", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 when something would change")
+    check = parser.parse_args().check
+    pages = {ROOT / "docs" / "not-supported.md": not_supported.page()}
+    stale = [path for path, text in pages.items() if not path.exists() or path.read_text("utf-8") != text]
+    for path in stale:
+        print(f"{'would change' if check else 'writing'} {path.relative_to(ROOT)}")
+        if not check:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(pages[path], encoding="utf-8")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
