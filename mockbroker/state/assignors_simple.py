@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from mockbroker.state.java_order import JavaMap, JavaSet, int_hash, string_hash, topic_partition_hash
+from mockbroker.state.java_order import JavaMap, JavaSet, int_hash, topic_partition_hash
+from mockbroker.state.topics import java_hash
 
 #: Topic id to the partitions of it that somebody has.
 Assignment = dict[bytes, frozenset[int]]
@@ -120,7 +121,7 @@ def assign_simple(
     subscriptions: member id to the ids of the existing topics it wants. assignable: topic id to its initialised
     partitions. held: the last target assignment.
     """
-    ordered: JavaMap[str, None] = JavaMap(string_hash)
+    ordered: JavaMap[str, None] = JavaMap(java_hash)
     for member_id in subscriptions:
         ordered[member_id] = None
     member_ids = list(ordered)

@@ -21,15 +21,6 @@ def signed32(value: int) -> int:
     return (value + 0x8000_0000 & 0xFFFF_FFFF) - 0x8000_0000
 
 
-def string_hash(text: str) -> int:
-    """Hash a text as `java.lang.String.hashCode` does, over its UTF-16 units."""
-    result = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        result = (31 * result + (high << 8 | low)) & 0xFFFF_FFFF
-    return signed32(result)
-
-
 def uuid_hash(uuid: bytes) -> int:
     """Hash 16 raw bytes as Kafka's `Uuid.hashCode` does: both halves folded together, then folded again."""
     folded = int.from_bytes(uuid[:8], "big") ^ int.from_bytes(uuid[8:], "big")

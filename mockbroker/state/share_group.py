@@ -192,7 +192,7 @@ class ShareGroup:
         """Run the assignor if the target is behind and the last run is long enough ago."""
         behind = self.assignment_epoch < self.group_epoch
         if not behind or not is_due(last_ms=self.assigned_at_ms, interval_ms=interval_ms, now_ms=now_ms):
-            return False
+            return
         subscriptions = {
             member.member_id: self._topic_ids(member.subscribed_topic_names) for member in self.members.values()
         }
