@@ -1,0 +1,110 @@
+"""Does this look like Kafka? Plausible frames, and where the next one begins in bytes of unknown position."""
+
+from __future__ import annotations
+
+import re
+import struct
+from functools import cache
+from typing import TYPE_CHECKING
+
+from kwire import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+# Length, API key, API version, correlation id, length of the client id: the same in request headers v1 and v2.
+REQUEST_HEAD = 14
+# The smallest request has a header without client id, and no body.
+_REQUEST_SIZE_MIN = 10
+_RESPONSE_SIZE_MIN = 4
+_CLIENT_ID_MAX = 1024
+# A newer client may be a few versions ahead of the schemas; it still speaks Kafka.
+_VERSIONS_AHEAD = 4
+
+_REQUEST = struct.Struct(">ihhih")
+_INT32 = struct.Struct(">i")
+# The same as a pattern, to pass quickly over what cannot be one: sizes below 512 MiB, keys to 127, versions to 31.
+_REQUEST_PATTERN = re.compile(rb"(?=[\x00-\x1f].{3}\x00[\x00-\x7f]\x00[\x00-\x1f].{4}[\x00-\x04\xff])", re.DOTALL)
+# More awaited answers than this are not looked for at once; the latest are.
+_AWAITED_MAX = 256
+
+_TLS_CONTENT = frozenset({20, 21, 22, 23})
+
+
+def is_tls(data: bytes) -> bool:
+    """Whether the bytes begin with a TLS record: content type, version 3.x, and a length that TLS allows."""
+    if len(data) < 5:
+        return False
+    return data[0] in _TLS_CONTENT and data[1] == 3 and data[2] <= 4 and (data[3] << 8 | data[4]) <= 0x4800
+
+
+@cache
+def version_max(api_key: int) -> int | None:
+    """The newest version of the API that the schemas know, or None for an unknown API."""
+    if api_key not in registry.API_KEYS:
+        return None
+    return registry.request_class(api_key).VERSIONS[1]
+
+
+def is_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
+    """Whether a request frame may begin at `at`; False when fewer than `REQUEST_HEAD` bytes are there."""
+    if at + REQUEST_HEAD > len(data):
+        return False
+    size, api_key, version, _, client_size = _REQUEST.unpack_from(data, at)
+    if not _REQUEST_SIZE_MIN <= size <= size_max or api_key < 0 or version < 0:
+        return False
+    newest = version_max(api_key)
+    if newest is None or version > newest + _VERSIONS_AHEAD:
+        return False
+    if not -1 <= client_size <= min(_CLIENT_ID_MAX, size - _REQUEST_SIZE_MIN):
+        return False
+    client_id = bytes(data[at + REQUEST_HEAD : at + REQUEST_HEAD + max(client_size, 0)])
+    # Control characters do not occur in a client id; text that is cut inside a character is no argument against it.
+    return client_id.decode("utf-8", "ignore").isprintable()
+
+
+def find_request(data: bytes | bytearray, starts: Collection[int], size_max: int) -> int | None:
+    """Where a request begins. `starts` are positions where a packet began, which need less evidence than others."""
+    for found in _REQUEST_PATTERN.finditer(data):
+        at = found.start()
+        if is_request(data, at, size_max) and (at in starts or _is_followed(data, at, size_max)):
+            return at
+    return None
+
+
+def _is_followed(data: bytes | bytearray, at: int, size_max: int) -> bool:
+    """Whether the frame at `at` ends where the data end, or where another request begins."""
+    end = at + 4 + _INT32.unpack_from(data, at)[0]
+    return end == len(data) or is_request(data, end, size_max)
+
+
+def find_response(
+    data: bytes | bytearray, starts: Collection[int], size_max: int, awaited: Mapping[int, int]
+) -> int | None:
+    """Where a response begins: with an awaited correlation id, or by filling whole packets exactly."""
+    candidates = {at for at in starts if _fills_packets(data, at, starts, size_max)}
+    if awaited:
+        ids = b"|".join(re.escape(_INT32.pack(each)) for each in list(awaited)[-_AWAITED_MAX:])
+        for found in re.finditer(rb"(?=[\x00-\x1f].{3}(?:" + ids + rb"))", data, re.DOTALL):
+            at = found.start()
+            size = _INT32.unpack_from(data, at)[0]
+            if _RESPONSE_SIZE_MIN <= size <= size_max and (at in starts or _leads_on(data, at, awaited)):
+                candidates.add(at)
+                break
+    return min(candidates, default=None)
+
+
+def _fills_packets(data: bytes | bytearray, at: int, starts: Collection[int], size_max: int) -> bool:
+    if at + 8 > len(data):
+        return False
+    size = _INT32.unpack_from(data, at)[0]
+    end = at + 4 + size
+    return _RESPONSE_SIZE_MIN <= size <= size_max and (end == len(data) or end in starts)
+
+
+def _leads_on(data: bytes | bytearray, at: int, awaited: Mapping[int, int]) -> bool:
+    """Whether the response at `at` ends with the data, or another awaited one follows it."""
+    end = at + 4 + _INT32.unpack_from(data, at)[0]
+    if end == len(data):
+        return True
+    return end + 8 <= len(data) and _INT32.unpack_from(data, end + 4)[0] in awaited

@@ -1,0 +1,31 @@
+"""From a source to packets, whatever the file's format."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire.capture import pcap, pcapng
+from kwire.capture.source import opened
+from kwire.capture.values import CaptureError, Packet, Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kwire.capture.source import Source
+
+
+def packets(source: Source) -> Iterator[Packet | Trouble]:
+    """The packets of a pcap or pcapng file, gzipped or not, read as a stream.
+
+    Raises: CaptureError when it is neither; damage after the first bytes is a Trouble instead.
+    """
+    with opened(source) as reader:
+        magic = reader.read(4)
+        if magic in pcap.MAGICS:
+            yield from pcap.packets(reader, magic)
+        elif magic == pcapng.MAGIC:
+            yield from pcapng.packets(reader)
+        elif reader.trouble:
+            raise CaptureError(reader.trouble)
+        else:
+            raise CaptureError(f"neither pcap nor pcapng: the file begins with {magic.hex(' ') or 'nothing'}")

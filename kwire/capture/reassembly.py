@@ -1,0 +1,144 @@
+"""From TCP segments to the ordered bytes of each connection, gaps named. Source: RFC 9293.
+
+A connection ends by FIN on both sides or RST and some quiet time after it, by a SYN that reuses its addresses, or with
+the capture.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from kwire.capture.halves import Half
+from kwire.capture.values import Closed, End, Flow, Segment, StreamEvent, Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_FIN, _SYN, _RST, _ACK = 0x01, 0x02, 0x04, 0x10
+
+# Without a SYN the first packets may come in any order: so many are awaited before the lowest number is the start.
+START_PACKETS = 8
+# A SYN whose number is this near to the start of the data, early in a connection, is only late.
+LATE_SYN_DISTANCE = 1 << 16
+# How long after its end a connection may still receive late packets.
+LINGER_NS = 5_000_000_000
+
+
+class _Connection:
+    """Both halves of a connection, and how it stands."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.halves = (Half(flow, 0), Half(flow, 1))
+        self.packets = 0
+        self.ended: str | None = None
+        self.ended_ts = 0
+
+    def is_new(self, side: int, seq: int) -> bool:
+        """Whether a SYN with this sequence number opens another connection than this one."""
+        half = self.halves[side]
+        if half.start is None:
+            return self.ended is not None
+        first = seq + 1 & 0xFFFFFFFF
+        early = not half.saw_syn and self.packets < START_PACKETS * 2
+        return half.is_beyond(first, LATE_SYN_DISTANCE if early else 0)
+
+    def take(self, side: int, segment: Segment) -> Iterator[StreamEvent]:
+        """One segment of this connection."""
+        self.packets += 1
+        half, other = self.halves[side], self.halves[1 - side]
+        seq, flags = segment.seq, segment.flags
+        if flags & _SYN:
+            seq = self._syn(side, segment)
+        if flags & _ACK:
+            other.acknowledge(segment.ack)
+        if segment.payload or segment.missing:
+            yield from half.add(seq, segment.ts, segment.payload, segment.missing, self.packets)
+        if flags & _FIN:
+            half.finish(seq + len(segment.payload) + segment.missing)
+        for each in self.halves:
+            if each.is_waiting:
+                if each.start is None and self.packets >= START_PACKETS:
+                    yield from each.start_anywhere()
+                yield from each.give_up(self.packets)
+        if self.ended is None and (flags & _RST or all(each.fin is not None for each in self.halves)):
+            self.ended, self.ended_ts = "rst" if flags & _RST else "fin", segment.ts
+
+    def _syn(self, side: int, segment: Segment) -> int:
+        """The number of the first byte after the SYN."""
+        half = self.halves[side]
+        seq = segment.seq + 1 & 0xFFFFFFFF
+        if half.start is None:
+            half.begin(seq)
+        half.saw_syn = True
+        if self.flow.opener is None:
+            self.flow.opener = 1 - side if segment.flags & _ACK else side
+        return seq
+
+    def close(self, ts: int, why: str) -> Iterator[StreamEvent]:
+        for half in self.halves:
+            yield from half.close()
+        yield Closed(self.flow, ts, self.ended or why)
+
+
+def streams(segments: Iterable[Segment | Trouble]) -> Iterator[StreamEvent | Trouble]:
+    """The bytes of every connection in order, each connection followed by its `Closed`."""
+    table = _Table()
+    for segment in segments:
+        if isinstance(segment, Trouble):
+            yield segment
+        else:
+            yield from table.take(segment)
+    yield from table.close()
+
+
+class _Table:
+    """All connections that are open, or ended a moment ago."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[End, End], _Connection] = {}
+        self._epochs: dict[tuple[End, End], int] = {}
+        self._ended: deque[tuple[tuple[End, End], _Connection]] = deque()
+        self._ts = 0
+
+    def take(self, segment: Segment) -> Iterator[StreamEvent]:
+        self._ts = segment.ts
+        if self._ended:
+            yield from self._forget(segment.ts)
+        if segment.source <= segment.target:
+            key, side = (segment.source, segment.target), 0
+        else:
+            key, side = (segment.target, segment.source), 1
+        connection = self._open.get(key)
+        if connection is not None and segment.flags & _SYN and connection.is_new(side, segment.seq):
+            yield from connection.close(segment.ts, "reuse")
+            connection = None
+        if connection is None:
+            # A connection is worth a place once it opens or carries data; a stray ACK or RST is not.
+            if not (segment.payload or segment.missing or segment.flags & _SYN):
+                return
+            connection = self._new(key, segment.link)
+        was_ended = connection.ended
+        yield from connection.take(side, segment)
+        if connection.ended and not was_ended:
+            self._ended.append((key, connection))
+
+    def _new(self, key: tuple[End, End], link: str) -> _Connection:
+        epoch = self._epochs.get(key, -1) + 1
+        self._epochs[key] = epoch
+        connection = self._open[key] = _Connection(Flow(key, epoch, link))
+        return connection
+
+    def _forget(self, now: int) -> Iterator[StreamEvent]:
+        while self._ended and now - self._ended[0][1].ended_ts > LINGER_NS:
+            key, connection = self._ended.popleft()
+            # A reused pair of addresses has closed it already.
+            if self._open.get(key) is connection:
+                del self._open[key]
+                yield from connection.close(now, "fin")
+
+    def close(self) -> Iterator[StreamEvent]:
+        for connection in self._open.values():
+            yield from connection.close(self._ts, "end")
+        self._open.clear()

@@ -1,0 +1,133 @@
+"""Which connections are Kafka, and which side of them is the client: their streams become frames."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING
+
+from kwire.capture.framing import Assembler
+from kwire.capture.looking import REQUEST_HEAD, find_request, is_request, is_tls
+from kwire.capture.values import Closed, Data, Flow, Foreign, Frame, FrameEvent, Gap, Lost, StreamEvent, Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from kwire.capture.options import Options
+
+# A connection that has shown so many bytes without a plausible request is not Kafka.
+UNDECIDED_SIZE_MAX = 4 * 1024 * 1024
+
+
+def frames(events: Iterable[StreamEvent | Trouble], options: Options) -> Iterator[FrameEvent | Trouble]:
+    """The frames of all Kafka connections; each connection ends with its `Closed`."""
+    talks: dict[Flow, _Talk] = {}
+    for event in events:
+        if isinstance(event, Trouble):
+            yield event
+            continue
+        talk = talks.get(event.flow)
+        if talk is None:
+            talk = talks[event.flow] = _Talk(event.flow, options)
+        if isinstance(event, Closed):
+            del talks[event.flow]
+            yield from talk.close(event)
+        else:
+            yield from talk.take(event)
+
+
+def address(packed: bytes) -> str:
+    """An IP address as text."""
+    return str(ipaddress.ip_address(packed))
+
+
+class _Talk:
+    """One connection: undecided until a side has shown a request, then two assemblers, or foreign."""
+
+    def __init__(self, flow: Flow, options: Options) -> None:
+        self._flow = flow
+        self._options = options
+        self._sides: tuple[Assembler, Assembler] | None = None
+        self._client = _client_by_port(flow, options.ports)
+        self._is_foreign = bool(options.ports) and not any(end[1] in options.ports for end in flow.ends)
+        self._held: list[Data | Gap] = []
+        self._held_size = 0
+        self._first: list[bytes] = [b"", b""]
+
+    def take(self, event: Data | Gap) -> Iterator[FrameEvent]:
+        """One event of this connection."""
+        if self._is_foreign:
+            return
+        if self._sides is not None:
+            yield from self._pass_on(event)
+            return
+        self._held.append(event)
+        if not isinstance(event, Data):
+            return
+        self._held_size += len(event.payload)
+        foreign = self._decide(event)
+        if foreign is not None:
+            self._is_foreign = True
+            self._held.clear()
+            yield foreign
+        elif self._flow.client is not None:
+            yield from self._begin()
+
+    def close(self, closed: Closed) -> Iterator[FrameEvent]:
+        """The connection's end; one that never showed what it is, is not Kafka."""
+        if self._sides is not None:
+            for side in self._sides:
+                yield from side.close(closed.ts)
+        elif self._held_size and not self._is_foreign:
+            yield Foreign(self._flow, "not_kafka", self._held[0].ts, "the connection shows no plausible request")
+        yield closed
+
+    def _decide(self, event: Data) -> Foreign | None:
+        """Look at what just came: sets the flow's client, or says why it is foreign, or leaves it open."""
+        flow, side = self._flow, event.side
+        client = self._client if self._client is not None else flow.opener
+        # The first bytes of each side, which may come in several packets.
+        first = self._first[side]
+        if len(first) < REQUEST_HEAD:
+            first = self._first[side] = first + event.payload[: 4 * REQUEST_HEAD]
+        if is_tls(first) or (flow.opener is None and is_tls(event.payload[:5])):
+            return Foreign(flow, "tls", event.ts, "the connection speaks TLS; its content cannot be read")
+        if client is None:
+            if find_request(event.payload, {0}, self._options.frame_size_max) is not None:
+                flow.client = side
+        elif flow.opener is None or isinstance(self._held[0], Gap):
+            # Where the first frame begins is not known, but who is who.
+            flow.client = client
+        elif side == client and len(first) >= REQUEST_HEAD:
+            if not is_request(first, 0, self._options.frame_size_max):
+                return Foreign(flow, "not_kafka", event.ts, f"it begins with {first[:REQUEST_HEAD].hex(' ')}")
+            flow.client = client
+        if flow.client is None and self._held_size > UNDECIDED_SIZE_MAX:
+            return Foreign(flow, "not_kafka", event.ts, "the connection shows no plausible request")
+        return None
+
+    def _begin(self) -> Iterator[FrameEvent]:
+        flow = self._flow
+        known = flow.opener is not None
+        self._sides = (self._assembler(0, known), self._assembler(1, known))
+        held, self._held = self._held, []
+        for event in held:
+            yield from self._pass_on(event)
+
+    def _assembler(self, side: int, is_start_known: bool) -> Assembler:
+        return Assembler(
+            self._flow,
+            is_request=side == self._flow.client,
+            size_max=self._options.frame_size_max,
+            is_start_known=is_start_known,
+        )
+
+    def _pass_on(self, event: Data | Gap) -> Iterator[Frame | Lost]:
+        assert self._sides is not None
+        side = self._sides[event.side]
+        return side.data(event) if isinstance(event, Data) else side.gap(event)
+
+
+def _client_by_port(flow: Flow, ports: frozenset[int]) -> int | None:
+    """The client's side by the broker's port; None when that cannot tell."""
+    is_broker = [end[1] in ports for end in flow.ends]
+    return is_broker.index(False) if is_broker.count(True) == 1 else None

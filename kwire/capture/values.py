@@ -1,0 +1,151 @@
+"""The values that travel from room to room, the damaged ones included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class CaptureError(ValueError):
+    """The input is no capture at all. Damage inside a capture is a `Trouble`, a `Gap` or an issue of a row instead."""
+
+
+class Trouble(NamedTuple):
+    """Something about the file or a packet that concerns no connection."""
+
+    kind: str
+    detail: str
+    packet: int
+    ts: int
+
+
+class Packet(NamedTuple):
+    """One captured packet. `size` is its length on the wire, of which `data` may be only the beginning."""
+
+    number: int
+    ts: int
+    link: int
+    data: bytes
+    size: int
+
+
+End = tuple[bytes, int]
+"""Packed address and port."""
+
+
+class Segment(NamedTuple):
+    """One TCP segment. `missing` counts the payload bytes at its end that the capture did not keep (snaplen)."""
+
+    ts: int
+    link: str
+    source: End
+    target: End
+    seq: int
+    ack: int
+    flags: int
+    payload: bytes
+    missing: int
+
+
+@dataclass(slots=True, eq=False)
+class Flow:
+    """One TCP connection. Side 0 and 1 index `ends`; `opener` is the side that sent the SYN, where that was seen.
+
+    `awaited` counts, by correlation id, the requests without an answer yet: pairing writes it, and framing looks there
+    when it must find the next response behind a gap.
+    """
+
+    ends: tuple[End, End]
+    epoch: int
+    link: str
+    opener: int | None = None
+    client: int | None = None
+    awaited: dict[int, int] = field(default_factory=dict)
+
+
+class Data(NamedTuple):
+    """Bytes of one side of a connection, in order. `offset` counts from the first byte of that side that was seen."""
+
+    flow: Flow
+    side: int
+    ts: int
+    offset: int
+    payload: bytes
+
+
+class Gap(NamedTuple):
+    """Bytes that the capture lacks: `why` is `lost` (the packet was not captured) or `snaplen` (its end was cut)."""
+
+    flow: Flow
+    side: int
+    ts: int
+    offset: int
+    size: int
+    why: str
+
+
+class Closed(NamedTuple):
+    """Nothing more will come of this connection: `why` is `fin`, `rst`, `reuse` or `end` (of the capture)."""
+
+    flow: Flow
+    ts: int
+    why: str
+
+
+StreamEvent = Data | Gap | Closed
+
+
+class Frame(NamedTuple):
+    """One Kafka frame without its length field.
+
+    `data` is the frame, or what precedes the first missing byte of it; `size` is the length that the frame states.
+    `damage` is None for a whole frame, else `gap`, `snaplen` or `end`.
+    """
+
+    flow: Flow
+    is_request: bool
+    ts: int
+    end_ts: int
+    offset: int
+    size: int
+    data: bytes
+    damage: str | None
+
+
+class Lost(NamedTuple):
+    """A stretch of a stream that no frame could be read from, and why."""
+
+    flow: Flow
+    is_request: bool
+    ts: int
+    offset: int
+    missing: int
+    skipped: int
+    kind: str
+    detail: str
+
+
+class Foreign(NamedTuple):
+    """A connection that is not plain Kafka: `kind` is `tls` or `not_kafka`."""
+
+    flow: Flow
+    kind: str
+    ts: int
+    detail: str
+
+
+FrameEvent = Frame | Lost | Foreign | Closed
+
+
+class Issue(NamedTuple):
+    """One odd thing about a row. `side` is `request`, `response` or `capture`; `at` a byte offset in that side."""
+
+    kind: str
+    side: str
+    path: str
+    at: int | None
+    detail: str
+
+    def as_dict(self) -> dict[str, object]:
+        """The issue as rows carry it."""
+        return self._asdict()
