@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.classic_group import ClassicGroup
 from mockbroker.state.group_kinds import Group, Topics
 from mockbroker.state.group_timers import Timers
 from mockbroker.state.share_group import ShareGroup
@@ -51,6 +52,18 @@ class Groups:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         if not isinstance(group, ShareGroup):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        return group
+
+    def classic(self, group_id: str) -> ClassicGroup | None:
+        """The classic group of this name, or None: to the classic requests, groups of other types do not exist."""
+        group = self._groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def make_classic(self, group_id: str) -> ClassicGroup:
+        """A new classic group, in place of an empty one of the newer protocol if there is one."""
+        self.remove(group_id)
+        group = ClassicGroup(group_id, self.timers, lambda: self._wake(("group", group_id)))
+        self._groups[group_id] = group
         return group
 
     def next_deadline_ms(self) -> int | None:

@@ -1,0 +1,401 @@
+"""Classic groups on virtual time: joining, assigning, staying, leaving, and falling silent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from kwire.error_codes import ErrorCode
+from mockbroker.kafka_error import KafkaError
+from mockbroker.state.classic_group import NEW_MEMBER_JOIN_TIMEOUT_MS, ClassicGroup, Join
+from mockbroker.state.classic_members import JoinAnswer, Promise, Protocols, SyncAnswer
+from mockbroker.state.classic_rebalance import TRANSITIONS, ClassicState
+from mockbroker.state.group_timers import Timers
+
+RANGE: Protocols = (("range", b"r"),)
+BOTH: Protocols = (("range", b"r"), ("roundrobin", b"rr"))
+
+
+class Driver:
+    """One classic group, spoken to as members do; broker settings as in `settings`."""
+
+    def __init__(self, delay_ms: int = 0, size_max: int = 2**31 - 1) -> None:
+        self.timers = Timers()
+        self.woken = 0
+        self.group = ClassicGroup("g", self.timers, self._wake)
+        self.settings = {"group.initial.rebalance.delay.ms": delay_ms, "group.max.size": size_max}
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    def send_join(
+        self,
+        member_id: str = "",
+        *,
+        new: str = "",
+        instance: str | None = None,
+        protocols: Protocols = RANGE,
+        kind: str = "consumer",
+        must_know_id: bool = False,
+        skips: bool = True,
+        at: int = 0,
+    ) -> Promise[JoinAnswer]:
+        join = Join(
+            member_id, new, instance, "client", "/127.0.0.1", 10_000, 20_000, kind, protocols, must_know_id, skips
+        )
+        return self.group.join(join, broker=self.settings, now_ms=at)
+
+    def join(
+        self,
+        member_id: str = "",
+        *,
+        new: str = "",
+        instance: str | None = None,
+        protocols: Protocols = RANGE,
+        at: int = 0,
+        skips: bool = True,
+    ) -> JoinAnswer:
+        answer = self.send_join(
+            member_id, new=new, instance=instance, protocols=protocols, at=at, skips=skips
+        ).answer
+        assert answer is not None
+        return answer
+
+    def send_sync(
+        self,
+        member_id: str,
+        generation: int,
+        assignments: Mapping[str, bytes] | None = None,
+        *,
+        instance: str | None = None,
+        protocol: str | None = "range",
+        at: int = 0,
+    ) -> Promise[SyncAnswer]:
+        return self.group.sync(
+            member_id,
+            instance,
+            generation,
+            protocol_type="consumer",
+            protocol_name=protocol,
+            assignments=assignments or {},
+            now_ms=at,
+        )
+
+    def stable_pair(self) -> None:
+        """m1 leads, m2 follows, generation 2."""
+        self.join(new="m1")
+        self.send_sync("m1", 1)
+        self.send_join(new="m2")
+        self.send_join("m1")
+        self.send_sync("m1", 2, {"m1": b"1", "m2": b"2"})
+        self.send_sync("m2", 2)
+        assert self.group.state is ClassicState.STABLE
+        assert self.group.generation_id == 2
+
+
+def refused(code: ErrorCode) -> pytest.RaisesExc[KafkaError]:
+    return pytest.RaisesExc(KafkaError, check=lambda error: error.code is code)
+
+
+def test_a_lone_member_joins_syncs_and_is_stable() -> None:
+    driver = Driver()
+
+    joined = driver.join(new="m1")
+    synced = driver.send_sync("m1", 1, {"m1": b"all"}).answer
+
+    assert joined == JoinAnswer(
+        member_id="m1",
+        generation_id=1,
+        protocol_type="consumer",
+        protocol_name="range",
+        leader="m1",
+        members=(("m1", None, b"r"),),
+    )
+    assert synced == SyncAnswer(protocol_type="consumer", protocol_name="range", assignment=b"all")
+    assert driver.group.state_name == "Stable"
+
+
+def test_a_member_without_id_is_sent_back_with_one_and_joins_with_it() -> None:
+    driver = Driver()
+
+    first = driver.send_join(new="m1", must_know_id=True).answer
+
+    assert first == JoinAnswer(ErrorCode.MEMBER_ID_REQUIRED, "m1")
+    assert driver.group.state_name == "Empty"
+    assert driver.join("m1").error is ErrorCode.NONE
+
+
+def test_an_id_that_nobody_joins_with_is_forgotten_after_the_session_timeout() -> None:
+    driver = Driver()
+    driver.send_join(new="m1", must_know_id=True)
+
+    driver.timers.expire(now_ms=10_000)
+
+    assert driver.join("m1", at=10_001).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_the_first_join_phase_lasts_the_initial_delay_and_longer_while_members_come() -> None:
+    driver = Driver(delay_ms=3_000)
+    first = driver.send_join(new="m1")
+    second = driver.send_join(new="m2", at=2_000)
+
+    driver.timers.expire(now_ms=3_000)
+    assert first.answer is None
+    assert driver.timers.next_deadline_ms() == 6_000
+    driver.timers.expire(now_ms=6_000)
+
+    assert first.answer is not None
+    assert second.answer is not None
+    assert (first.answer.generation_id, len(first.answer.members), len(second.answer.members)) == (1, 2, 0)
+    assert second.answer.leader == "m1"
+
+
+def test_the_first_join_phase_never_lasts_longer_than_the_rebalance_timeout() -> None:
+    driver = Driver(delay_ms=8_000)
+    first = driver.send_join(new="m0")
+    for at in range(1_000, 20_000, 1_000):
+        driver.timers.expire(now_ms=at)
+        driver.send_join(new=f"m{at}", at=at)
+
+    driver.timers.expire(now_ms=20_000)
+
+    assert first.answer is not None
+    assert len(first.answer.members) == 20
+
+
+def test_a_second_member_waits_until_the_first_joins_anew() -> None:
+    driver = Driver()
+    driver.join(new="m1")
+    driver.send_sync("m1", 1)
+
+    waiting = driver.send_join(new="m2", at=5)
+    assert waiting.answer is None
+    with refused(ErrorCode.REBALANCE_IN_PROGRESS):
+        driver.group.heartbeat("m1", None, 1, now_ms=6)
+    leader = driver.join("m1", at=7)
+
+    assert waiting.answer is not None
+    assert (waiting.answer.generation_id, waiting.answer.leader, waiting.answer.members) == (2, "m1", ())
+    assert {member for member, _, _ in leader.members} == {"m1", "m2"}
+
+
+def test_followers_get_their_part_when_the_leader_syncs() -> None:
+    driver = Driver()
+    driver.join(new="m1")
+    driver.send_sync("m1", 1)
+    driver.send_join(new="m2")
+    driver.join("m1")
+
+    follower = driver.send_sync("m2", 2)
+    assert follower.answer is None
+    driver.send_sync("m1", 2, {"m1": b"1", "m2": b"2"})
+
+    assert follower.answer is not None
+    assert follower.answer.assignment == b"2"
+
+
+def test_the_protocol_that_all_know_is_chosen_by_most_votes() -> None:
+    driver = Driver()
+    driver.join(new="m1", protocols=BOTH)
+    driver.send_sync("m1", 1)
+    assert driver.join(new="m3", protocols=(("sticky", b""),)).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+    waiting = driver.send_join(new="m2", protocols=(("roundrobin", b"x"),))
+    leader = driver.join("m1", protocols=BOTH)
+
+    assert leader.protocol_name == "roundrobin"
+    assert dict((member, metadata) for member, _, metadata in leader.members) == {"m1": b"rr", "m2": b"x"}
+    assert waiting.answer is not None
+    with refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL):
+        driver.send_sync("m1", 2, protocol="range")
+
+
+def test_a_join_without_protocols_or_of_another_kind_is_refused() -> None:
+    driver = Driver()
+    assert driver.join(new="m1", protocols=()).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    driver.join(new="m1")
+
+    answer = driver.send_join(new="m2", kind="connect").answer
+
+    assert answer is not None
+    assert answer.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_a_full_group_refuses_a_stranger_and_keeps_its_members() -> None:
+    driver = Driver(size_max=2)
+    driver.stable_pair()
+
+    assert driver.join(new="m3").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.join("m2").error is ErrorCode.NONE
+
+
+def test_a_follower_that_joins_a_stable_group_anew_moves_nothing_and_a_leader_does() -> None:
+    driver = Driver()
+    driver.stable_pair()
+
+    assert driver.join("m2").generation_id == 2
+    assert driver.group.state is ClassicState.STABLE
+    assert driver.send_join("m1").answer is None
+    assert driver.group.state is ClassicState.PREPARING_REBALANCE
+
+
+def test_members_that_do_not_join_within_the_rebalance_timeout_are_out() -> None:
+    driver = Driver()
+    driver.stable_pair()
+    driver.group.heartbeat("m2", None, 2, now_ms=1_000)
+    waiting = driver.send_join("m1", at=1_000)
+
+    for at in range(2_000, 21_000, 1_000):
+        driver.timers.expire(now_ms=at)
+        if waiting.answer is None:
+            with refused(ErrorCode.REBALANCE_IN_PROGRESS):
+                driver.group.heartbeat("m2", None, 2, now_ms=at)
+    driver.timers.expire(now_ms=21_000)
+
+    assert waiting.answer is not None
+    assert (waiting.answer.generation_id, len(waiting.answer.members)) == (3, 1)
+    with refused(ErrorCode.UNKNOWN_MEMBER_ID):
+        driver.group.heartbeat("m2", None, 3, now_ms=21_001)
+
+
+def test_a_member_that_joins_and_does_not_sync_is_out_after_the_rebalance_timeout() -> None:
+    driver = Driver()
+    driver.join(new="m1")
+    for at in range(5_000, 20_000, 5_000):
+        driver.group.heartbeat("m1", None, 1, now_ms=at)
+        driver.timers.expire(now_ms=at)
+
+    driver.timers.expire(now_ms=20_000)
+
+    assert driver.group.state is ClassicState.EMPTY
+    assert driver.group.generation_id == 2
+
+
+def test_a_silent_member_is_removed_at_its_session_timeout_and_the_others_join_anew() -> None:
+    driver = Driver()
+    driver.stable_pair()
+    driver.group.heartbeat("m1", None, 2, now_ms=9_000)
+
+    driver.timers.expire(now_ms=9_999)
+    assert driver.group.state is ClassicState.STABLE
+    driver.timers.expire(now_ms=10_000)
+
+    assert driver.group.state is ClassicState.PREPARING_REBALANCE
+    assert set(driver.group.members.by_id) == {"m1"}
+
+
+def test_waiting_in_a_join_phase_keeps_a_member_alive_but_not_a_new_one_for_ever() -> None:
+    driver = Driver(delay_ms=2 * NEW_MEMBER_JOIN_TIMEOUT_MS)
+    waiting = driver.send_join(new="m1")
+
+    driver.timers.expire(now_ms=NEW_MEMBER_JOIN_TIMEOUT_MS - 1)
+    assert waiting.answer is None
+    driver.timers.expire(now_ms=NEW_MEMBER_JOIN_TIMEOUT_MS)
+
+    assert waiting.answer is not None
+    assert waiting.answer.error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_the_last_member_that_leaves_empties_the_group_with_a_new_generation() -> None:
+    driver = Driver()
+    driver.join(new="m1")
+    driver.send_sync("m1", 1)
+
+    codes = driver.group.leave([("m1", None), ("zz", None)], now_ms=5)
+
+    assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
+    assert (driver.group.state_name, driver.group.generation_id, driver.group.protocol_type) == ("Empty", 2, "consumer")
+    assert driver.timers.next_deadline_ms() is None
+
+
+def test_a_leader_that_leaves_is_followed_by_another() -> None:
+    driver = Driver()
+    driver.stable_pair()
+    driver.group.leave([("m1", None)], now_ms=5)
+
+    answer = driver.join("m2", at=6)
+
+    assert (answer.leader, answer.generation_id, len(answer.members)) == ("m2", 3, 1)
+
+
+def test_a_rebalance_answers_those_that_wait_for_their_part() -> None:
+    driver = Driver()
+    driver.join(new="m1")
+    driver.send_sync("m1", 1)
+    driver.send_join(new="m2")
+    driver.join("m1")
+    follower = driver.send_sync("m2", 2)
+
+    driver.group.leave([("m1", None)], now_ms=5)
+
+    assert follower.answer == SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def test_a_static_member_comes_back_without_a_rebalance_and_fences_its_former_self() -> None:
+    driver = Driver()
+    driver.join(new="i1-a", instance="i1")
+    driver.send_sync("i1-a", 1, {"i1-a": b"all"}, instance="i1")
+
+    back = driver.join(new="i1-b", instance="i1")
+
+    assert (back.generation_id, back.leader, back.skip_assignment) == (1, "i1-b", True)
+    assert back.members == (("i1-b", "i1", b"r"),)
+    assert driver.group.state is ClassicState.STABLE
+    with refused(ErrorCode.FENCED_INSTANCE_ID):
+        driver.group.heartbeat("i1-a", "i1", 1, now_ms=1)
+    driver.group.heartbeat("i1-b", "i1", 1, now_ms=1)
+    synced = driver.send_sync("i1-b", 1, instance="i1").answer
+    assert synced is not None
+    assert synced.assignment == b"all"
+
+
+def test_a_static_leader_of_an_old_version_is_told_of_its_former_self_so_that_it_does_not_assign() -> None:
+    driver = Driver()
+    driver.join(new="i1-a", instance="i1")
+    driver.send_sync("i1-a", 1, instance="i1")
+
+    back = driver.join(new="i1-b", instance="i1", skips=False)
+
+    assert (back.leader, back.members, back.skip_assignment) == ("i1-a", (), False)
+
+
+def test_static_members_leave_by_their_instance_id() -> None:
+    driver = Driver()
+    driver.join(new="i1-a", instance="i1")
+    driver.send_sync("i1-a", 1, instance="i1")
+
+    assert driver.group.leave([("old", "i1"), ("", "none")], now_ms=1) == [
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    ]
+    assert driver.group.leave([("", "i1")], now_ms=1) == [ErrorCode.NONE]
+    assert driver.group.state_name == "Empty"
+
+
+def test_a_wrong_generation_is_refused_by_heartbeat_and_sync() -> None:
+    driver = Driver()
+    driver.join(new="m1")
+
+    with refused(ErrorCode.ILLEGAL_GENERATION):
+        driver.group.heartbeat("m1", None, 7, now_ms=1)
+    with refused(ErrorCode.ILLEGAL_GENERATION):
+        driver.send_sync("m1", 5)
+    with refused(ErrorCode.UNKNOWN_MEMBER_ID):
+        driver.send_sync("zz", 1)
+
+
+def test_whoever_waits_is_woken_when_its_promise_is_kept() -> None:
+    driver = Driver(delay_ms=3_000)
+    driver.send_join(new="m1")
+    assert driver.woken == 0
+
+    driver.timers.expire(now_ms=3_000)
+
+    assert driver.woken == 1
+
+
+def test_every_state_can_be_left_and_reached() -> None:
+    reached = {target for moves in TRANSITIONS.values() for target in moves.values()}
+
+    assert reached == set(ClassicState) == {state for state, moves in TRANSITIONS.items() if moves}
