@@ -127,6 +127,8 @@ def _inner(data: bytes, magic: int, strict: bool) -> list[LegacyBatch]:
     at = 0
     while at < len(data):
         have = len(data) - at
+        if have > _CRC_START and data[at + _CRC_START] != magic:
+            raise corrupt(f"a message of magic {data[at + _CRC_START]} inside one of magic {magic}", at)
         size = _LENGTH.unpack_from(data, at + 8)[0] if have >= 12 else SIZES_MIN[magic] - 12
         if size + 12 < SIZES_MIN[magic]:
             raise corrupt(f"an inner message of {size} bytes", at)
@@ -135,8 +137,6 @@ def _inner(data: bytes, magic: int, strict: bool) -> list[LegacyBatch]:
                 raise Truncated("records", at, size + 12, have)
             break
         message = parse(data, at)
-        if message.magic != magic:
-            raise corrupt(f"a message of magic {message.magic} inside one of magic {magic}", at)
         if message.codec is not Codec.NONE:
             raise corrupt("a compressed message inside a compressed message", at)
         if strict:

@@ -1,7 +1,7 @@
 """The records inside a v2 batch, read fast: good data costs one loop, all else goes to the careful pass.
 
 A record: its size (varint), attributes int8 (unused), timestamp delta (varint of 64 bits), offset delta (varint), key
-and value (a varint length, -1 for null, and the bytes), a header count (varint), and per header a key and a value alike.
+and value (a varint length, -1 for null, and the bytes), a header count (varint), and per header a key and a value so.
 All these varints are zigzagged, so an odd raw value is a negative number.
 """
 
@@ -12,11 +12,10 @@ import msgspec
 from kwire.records.careful import read_carefully
 from kwire.records.faults import corrupt
 from kwire.records.record import Base, Header, Record
-from kwire.records.varint import OddVarintError, read_raw
+from kwire.records.varint import OddVarintError, read_raw, wrapped
 
 # Below this, no sum of a base and a delta that is not wide leaves 64 bits.
 _SAFE = 1 << 62
-_INT64 = 1 << 64
 
 
 class _OddError(Exception):
@@ -121,8 +120,4 @@ def _read_headers(data: bytes, at: int) -> tuple[tuple[Header, ...], int]:
 
 def _within_int64(record: Record) -> Record:
     """Sums of base and delta wrap around as they do in Kafka, so that nobody meets a number beyond 64 bits."""
-    return msgspec.structs.replace(record, offset=_wrapped(record.offset), timestamp=_wrapped(record.timestamp))
-
-
-def _wrapped(value: int) -> int:
-    return (value + (_INT64 >> 1)) % _INT64 - (_INT64 >> 1)
+    return msgspec.structs.replace(record, offset=wrapped(record.offset), timestamp=wrapped(record.timestamp))

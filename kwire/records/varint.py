@@ -32,6 +32,11 @@ def encode_unsigned(value: int) -> bytes:
     return bytes(parts)
 
 
+def wrapped(value: int) -> int:
+    """The signed 64-bit value that Java's arithmetic leaves of a sum or difference of two such values."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def zigzag(raw: int) -> int:
     """The signed value of a raw varint."""
     return (raw >> 1) ^ -(raw & 1)

@@ -21,9 +21,10 @@ from kwire.records.batch import (
 )
 from kwire.records.compression import compress
 from kwire.records.record import Codec, Header, Record, TimestampType
-from kwire.records.varint import encode, encode_unsigned
+from kwire.records.varint import encode, encode_unsigned, wrapped
 
 _INT32_MAX = (1 << 31) - 1
+_SAFE = 1 << 62
 _NULL = b"\x01"  # The varint of -1.
 
 
@@ -55,7 +56,7 @@ def write_batch(
     Raises: InvalidValue for offsets, times and ids that do not fit; UnsupportedCodec for zstd before magic 2.
     """
     codec = _codec(codec)
-    if magic < 2:
+    if magic != 2:
         v2_only = (producer_id, producer_epoch, base_sequence, partition_leader_epoch) != (-1, -1, -1, -1)
         if v2_only or transactional or control or last_offset is not None or delete_horizon_ms is not None:
             raise InvalidValue("batch", None, f"magic {magic} has no producer, epoch, transaction, control or horizon")
@@ -116,9 +117,10 @@ def _body(records: Sequence[Record], base_offset: int, base_timestamp: int) -> l
     parts: list[bytes] = []
     for record in records:
         key, value = record.key, record.value
+        delta = record.timestamp - base_timestamp
         head = b"".join((
             b"\0",
-            encode(record.timestamp - base_timestamp),
+            encode(delta if -_SAFE < delta < _SAFE else _far(record, base_timestamp)),
             encode_unsigned((record.offset - base_offset) << 1),
             _NULL if key is None else encode_unsigned(len(key) << 1) + key,
             _NULL if value is None else encode_unsigned(len(value) << 1),
@@ -129,6 +131,13 @@ def _body(records: Sequence[Record], base_offset: int, base_timestamp: int) -> l
         else:
             parts += (encode_unsigned((len(head) + len(tail)) << 1), head, tail)
     return parts
+
+
+def _far(record: Record, base_timestamp: int) -> int:
+    """A timestamp delta of more than 62 bits; the reader's sum wraps around and gives the timestamp again."""
+    if not -(1 << 63) <= record.timestamp < 1 << 63:
+        raise InvalidValue("records", None, f"timestamp {record.timestamp} of offset {record.offset} is beyond 64 bits")
+    return wrapped(record.timestamp - base_timestamp)
 
 
 def _headers(headers: Sequence[Header]) -> bytes:

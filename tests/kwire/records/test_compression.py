@@ -1,0 +1,165 @@
+"""Every codec both ways, and what is refused: bombs, cut data, lies about sizes, and framings that Kafka refuses."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import tracemalloc
+import zlib
+
+import cramjam
+import lz4.frame
+import pytest
+import zstandard
+
+from kwire.errors import CorruptRecords, LimitExceeded, UnsupportedCodec, WireError
+from kwire.records import Codec, Record, parse_header, write_batch
+from kwire.records.compression import compress, decompress
+
+TEXT = b"the quick brown fox " * 5000
+PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+MIB = 1 << 20
+
+
+def sealed(records: list[Record], attributes: int) -> bytes:
+    """A batch that claims a compression type its writer never gives."""
+    data = bytearray(write_batch(records))
+    data[22] = attributes
+    return bytes(data)
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("data", [b"", b"x", TEXT, bytes(3 * MIB)], ids=["empty", "one", "text", "zeros"])
+def test_what_is_compressed_decompresses_to_the_same(codec: Codec, data: bytes) -> None:
+    assert decompress(codec, memoryview(compress(codec, data))) == data
+
+
+def test_lz4_in_magic_0_is_read_with_the_old_checksum_and_with_the_right_one() -> None:
+    old, right = compress(Codec.LZ4, TEXT, magic=0), compress(Codec.LZ4, TEXT, magic=1)
+
+    assert old != right
+    assert decompress(Codec.LZ4, old, magic=0) == decompress(Codec.LZ4, right, magic=0) == TEXT
+    with pytest.raises(CorruptRecords):
+        decompress(Codec.LZ4, old, magic=1)
+
+
+def test_lz4_with_a_content_size_in_its_header_is_read() -> None:
+    frame = lz4.frame.compress(TEXT, block_linked=False, store_size=True, content_checksum=True)
+
+    assert decompress(Codec.LZ4, frame) == decompress(Codec.LZ4, frame, magic=0) == TEXT
+
+
+def test_linked_lz4_blocks_are_refused_as_kafka_refuses_them() -> None:
+    with pytest.raises(CorruptRecords, match="linked blocks"):
+        decompress(Codec.LZ4, lz4.frame.compress(TEXT))
+
+
+def test_snappy_is_read_raw_and_in_xerial_streams_that_follow_each_other() -> None:
+    raw = bytes(cramjam.snappy.compress_raw(TEXT))
+    framed = compress(Codec.SNAPPY, TEXT)
+
+    assert decompress(Codec.SNAPPY, raw) == TEXT
+    assert decompress(Codec.SNAPPY, framed + framed) == TEXT + TEXT
+
+
+def test_gzip_members_and_zstd_frames_may_follow_each_other() -> None:
+    skippable = struct.pack("<II", 0x184D2A53, 3) + b"abc"
+
+    assert decompress(Codec.GZIP, gzip.compress(b"one") + gzip.compress(b"two")) == b"onetwo"
+    assert decompress(Codec.ZSTD, zstandard.compress(b"one") + skippable + zstandard.compress(b"two")) == b"onetwo"
+
+
+def test_a_zstd_frame_without_content_size_is_read() -> None:
+    stream = zstandard.ZstdCompressor(write_checksum=True).compressobj()
+
+    assert decompress(Codec.ZSTD, stream.compress(TEXT) + stream.flush()) == TEXT
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_the_limit_is_the_last_size_that_is_let_through(codec: Codec) -> None:
+    packed = compress(codec, TEXT)
+
+    assert decompress(codec, packed, len(TEXT)) == TEXT
+    with pytest.raises(LimitExceeded, match=f"limit of {len(TEXT) - 1} bytes"):
+        decompress(codec, packed, len(TEXT) - 1)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_a_bomb_is_refused_without_the_memory_it_asks_for(codec: Codec) -> None:
+    packed = compress(codec, bytes(200 * MIB))
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(LimitExceeded):
+            decompress(codec, packed, 4 * MIB)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 16 * MIB
+
+
+def test_a_bomb_inside_a_batch_is_refused_by_the_batch() -> None:
+    batch = parse_header(write_batch([Record(0, 0, None, bytes(5 * MIB))], codec="zstd"))
+
+    with pytest.raises(LimitExceeded):
+        batch.records(max_bytes=MIB)
+    assert len(batch.records()) == 1
+
+
+def test_a_snappy_block_that_lies_about_its_size_is_refused_before_anything_is_allocated() -> None:
+    with pytest.raises(CorruptRecords, match="claims to hold"):
+        decompress(Codec.SNAPPY, b"\x80\x80\x80\x20" + b"\x00a")
+
+
+def test_a_zstd_window_above_the_limit_is_refused() -> None:
+    # Frame header: no content size, a window descriptor of exponent 21 (2 GiB), then one empty raw last block.
+    with pytest.raises(LimitExceeded, match="window"):
+        decompress(Codec.ZSTD, b"\x28\xb5\x2f\xfd\x00\xa8\x01\x00\x00")
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_cut_data_is_refused_wherever_it_is_cut(codec: Codec) -> None:
+    packed = compress(codec, TEXT[:200])
+    xerial_block_ends = {16} if codec is Codec.SNAPPY else set()  # A stream of no blocks is whole.
+    for size in set(range(len(packed))) - xerial_block_ends:
+        with pytest.raises(WireError):
+            decompress(codec, packed[:size])
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_bytes_behind_the_end_are_refused(codec: Codec) -> None:
+    with pytest.raises(CorruptRecords):
+        decompress(codec, compress(codec, TEXT) + b"\0\0")
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_changed_data_gives_a_named_error_or_other_bytes_but_no_other_exception(codec: Codec) -> None:
+    packed = compress(codec, TEXT[:300])
+    for at in range(len(packed)):
+        for bit in range(8):
+            wrong = bytearray(packed)
+            wrong[at] ^= 1 << bit
+            try:
+                decompress(codec, bytes(wrong), MIB)
+            except WireError:
+                continue
+
+
+@pytest.mark.parametrize("number", [5, 6, 7])
+def test_compression_types_that_kafka_does_not_know_are_refused(number: int) -> None:
+    with pytest.raises(UnsupportedCodec, match=f"compression type {number}"):
+        parse_header(sealed([Record(0)], number)).records()
+
+
+def test_zstd_needs_batches_of_magic_2_in_both_directions() -> None:
+    with pytest.raises(UnsupportedCodec):
+        compress(Codec.ZSTD, b"x", magic=1)
+    with pytest.raises(UnsupportedCodec):
+        decompress(Codec.ZSTD, zlib.compress(b"x"), magic=0)
+
+
+def test_a_level_makes_the_output_smaller() -> None:
+    words = b"".join(f"{len(str(number))} words of {number}; ".encode() for number in range(3_000))
+    for codec, low, high in ((Codec.GZIP, 1, 9), (Codec.LZ4, 0, 12), (Codec.ZSTD, 1, 19)):
+        assert len(compress(codec, words, level=high)) < len(compress(codec, words, level=low))

@@ -1,0 +1,69 @@
+"""Control records: the golden ones by name, and the markers that we write."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kwire.errors import CorruptRecords, Truncated
+from kwire.records import ControlType, Record, read_batches, read_control, write_marker
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "batches.jsonl.gz"
+
+
+def golden_control_records() -> list[Record]:
+    with gzip.open(GOLDEN, "rt") as lines:
+        data = b"".join(bytes.fromhex(json.loads(line)["hex"]) for line in lines)
+    return [record for batch in read_batches(data) if batch.is_control for record in batch.records()]
+
+
+def test_golden_control_records_are_of_all_seven_types() -> None:
+    seen = Counter(read_control(record).type for record in golden_control_records())
+
+    assert set(seen) == set(ControlType)
+    assert sum(seen.values()) == 35
+
+
+def test_a_golden_marker_tells_its_coordinators_epoch() -> None:
+    (control,) = (read_control(record) for record in golden_control_records() if record.offset == 17207735342)
+
+    assert (control.type, control.version, control.coordinator_epoch) == (ControlType.COMMIT, 0, 2)
+
+
+@pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.COMMIT])
+def test_a_marker_is_a_transactional_control_batch_without_sequence(kind: ControlType) -> None:
+    data = write_marker(kind, producer_id=9, producer_epoch=2, coordinator_epoch=6, timestamp=1000, base_offset=77)
+
+    (batch,) = read_batches(data)
+    (record,) = batch.records()
+    assert batch.is_control
+    assert batch.is_transactional
+    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (9, 2, -1)
+    assert (record.offset, record.timestamp) == (77, 1000)
+    assert (read_control(record).type, read_control(record).coordinator_epoch) == (kind, 6)
+
+
+def test_a_type_that_kafka_does_not_know_stays_a_number() -> None:
+    control = read_control(Record(0, 0, bytes.fromhex("00000063"), b"?"))
+
+    assert (control.type, control.value) == (99, b"?")
+    assert not isinstance(control.type, ControlType)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "error"),
+    [
+        (None, b"", CorruptRecords),
+        (b"\0\0\0", b"", Truncated),
+        (b"\xff\xff\0\0", b"\0\0\0\0\0\0", CorruptRecords),
+        (b"\0\0\0\1", None, CorruptRecords),
+        (b"\0\0\0\1", b"\0\0\0\0\0", Truncated),
+    ],
+)
+def test_what_is_no_control_record_is_refused(key: bytes | None, value: bytes | None, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        read_control(Record(0, 0, key, value))
