@@ -1,0 +1,27 @@
+"""What a generated module says of a message: its class, and a function to read and to write each version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from kwire.primitives import Part
+
+#: Reads a message from an offset; returns it with the offset behind it.
+Reader = Callable[[bytes, int], tuple[Any, int]]
+#: Writes a message as parts to be joined.
+Writer = Callable[[Any], list[Part]]
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """One message of one edition."""
+
+    message: type[msgspec.Struct]
+    readers: Mapping[int, Reader]
+    writers: Mapping[int, Writer]
+    #: The classes of its structs by their names in the schema.
+    structs: Mapping[str, type[msgspec.Struct]]

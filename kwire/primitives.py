@@ -1,0 +1,189 @@
+"""The small parts that generated code shares: varints, long strings, arrays of numbers, tagged fields.
+
+These are for good input only. Anything else makes them raise `Refused`, or an error of Python's own (see `FAILURES`);
+`kwire.codec` then asks the careful pass what is wrong and where.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Any
+
+#: One part of an encoded message; all parts are joined once, so record batches are not copied twice.
+Part = bytes | bytearray | memoryview
+
+#: Tagged fields that the schema does not know: (tag, content), ascending.
+Tags = tuple[tuple[int, bytes], ...]
+
+NO_TAGS: Tags = ()
+
+#: Kafka refuses a string of more bytes than an int16 can say, in every version.
+TEXT_BYTES_MAX = 0x7FFF
+
+
+class Refused(Exception):  # noqa: N818 - it is a signal between two passes, no error that anybody sees.
+    """The fast pass met something that it does not take."""
+
+
+#: What the fast pass may raise: its own signal, and what Python raises on cut bytes and on values that do not fit.
+FAILURES = (Refused, struct.error, IndexError, KeyError, TypeError, AttributeError, ValueError, OverflowError)
+
+#: A boolean's byte, checked by the index, and back, checked by the key.
+BOOLEANS = (False, True)
+BOOLEAN_BYTES = {False: 0, True: 1}
+
+#: The varints of one byte and of two; lengths and counts are hardly ever longer.
+UVARINTS = tuple(bytes((n,)) if n < 128 else bytes((n & 127 | 128, n >> 7)) for n in range(1 << 14))
+
+
+def read_uvarint(data: bytes, at: int) -> tuple[int, int]:
+    """An unsigned varint of at most 32 bits, and the offset behind it."""
+    byte = data[at]
+    if byte < 128:
+        return byte, at + 1
+    value = byte & 127
+    byte = data[at + 1]
+    if byte < 128:
+        return value | byte << 7, at + 2
+    value |= (byte & 127) << 7
+    byte = data[at + 2]
+    if byte < 128:
+        return value | byte << 14, at + 3
+    value |= (byte & 127) << 14
+    byte = data[at + 3]
+    if byte < 128:
+        return value | byte << 21, at + 4
+    value |= (byte & 127) << 21
+    byte = data[at + 4]
+    # Four bits are left of an int32; Kafka loses higher ones silently.
+    if byte > 15:
+        raise Refused
+    return value | byte << 28, at + 5
+
+
+def uvarint(value: int) -> bytes:
+    """A number as unsigned varint."""
+    if value < 16384:
+        return UVARINTS[value]
+    if value < 2097152:
+        return bytes((value & 127 | 128, value >> 7 & 127 | 128, value >> 14))
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def read_long_count(data: bytes, at: int) -> tuple[int, int]:
+    """The count + 1 of an array whose length takes more than a byte; refuses null, and more elements than bytes."""
+    count, at = read_uvarint(data, at)
+    if count == 0 or count - 1 > len(data) - at:
+        raise Refused
+    return count, at
+
+
+def read_long_text(data: bytes, at: int) -> tuple[str, int]:
+    """A compact string whose length takes more than a byte; refuses null."""
+    size, at = read_uvarint(data, at)
+    if not 0 < size <= TEXT_BYTES_MAX + 1:
+        raise Refused
+    end = at + size - 1
+    return data[at:end].decode(), end
+
+
+def long_text_length(length: int) -> bytes:
+    """The length + 1 of a compact string of more than 126 bytes."""
+    if length > TEXT_BYTES_MAX + 1:
+        raise Refused
+    return UVARINTS[length] if length < 16384 else uvarint(length)
+
+
+def read_unknown_tags(data: bytes, at: int) -> tuple[Tags, int]:
+    """The tagged fields at the end of a struct that has none in its schema."""
+    count, at = read_uvarint(data, at)
+    tags: list[tuple[int, bytes]] = []
+    previous = -1
+    for _ in range(count):
+        tag, at = read_uvarint(data, at)
+        size, at = read_uvarint(data, at)
+        if tag <= previous:
+            raise Refused
+        previous = tag
+        end = at + size
+        tags.append((tag, data[at:end]))
+        at = end
+    return tuple(tags), at
+
+
+def tag_section(known: Sequence[tuple[int, bytes]], unknown: Tags, schema_tags: int) -> bytes:
+    """All tagged fields of a struct; the schema has the tags below `schema_tags`, and unknown ones must be others."""
+    fields = [*known, *unknown]
+    previous = schema_tags - 1
+    for tag, _ in unknown:
+        # Kafka refuses raw tags that are not ascending, or that its schema defines.
+        if tag <= previous or tag >= 1 << 32:
+            raise Refused
+        previous = tag
+    parts = [uvarint(len(fields))]
+    for tag, content in fields:
+        parts += (uvarint(tag), uvarint(len(content)), content)
+    return b"".join(parts)
+
+
+class Numbers:
+    """Arrays of one fixed-size type: prebuilt structs for the short ones that messages are full of."""
+
+    def __init__(self, code: str, size: int) -> None:
+        self.code = code
+        self.size = size
+        short = [Struct(f">{n * code}") for n in range(32)]
+        #: By the count.
+        self.unpack: tuple[Callable[..., tuple[Any, ...]], ...] = tuple(each.unpack_from for each in short)
+        #: By the count + 1, as compact arrays have it; the first one stands for null and is never called.
+        self.unpack_compact = (short[0].unpack_from, *self.unpack)
+        self.pack: tuple[Callable[..., bytes], ...] = tuple(each.pack for each in short)
+
+    def read_long(self, data: bytes, at: int, count: int) -> tuple[tuple[Any, ...], int]:
+        """Any number of them; refuses what is beyond the bytes before anything is made."""
+        end = at + self.size * count
+        if count < 0 or end > len(data):
+            raise Refused
+        return struct.unpack_from(f">{count}{self.code}" if self.size < 16 else f">{count * self.code}", data, at), end
+
+    def read_compact(self, data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
+        """A compact array whose count needs more than the table; refuses null."""
+        count, at = read_uvarint(data, at)
+        return self.read_long(data, at, count - 1)
+
+    def write_long(self, values: Sequence[Any]) -> bytes:
+        """Any number of them."""
+        count = len(values)
+        return struct.pack(f">{count}{self.code}" if self.size < 16 else f">{count * self.code}", *values)
+
+
+int8s = Numbers("b", 1)
+int16s = Numbers("h", 2)
+uint16s = Numbers("H", 2)
+int32s = Numbers("i", 4)
+uint32s = Numbers("I", 4)
+int64s = Numbers("q", 8)
+float64s = Numbers("d", 8)
+uuids = Numbers("16s", 16)
+
+
+def check_uuids(values: Sequence[bytes]) -> None:
+    """A struct would cut or fill what does not have 16 bytes."""
+    for value in values:
+        if len(value) != 16:
+            raise Refused
+
+
+def read_booleans(data: bytes, at: int, count: int) -> tuple[tuple[bool, ...], int]:
+    """An array of booleans."""
+    end = at + count
+    if count < 0 or end > len(data):
+        raise Refused
+    return tuple(BOOLEANS[byte] for byte in data[at:end]), end

@@ -1,0 +1,1 @@
+"""Generates code from schemas and tables."""

@@ -1,0 +1,129 @@
+"""Writes the message classes: one for all versions, with what the schema says as documentation."""
+
+from __future__ import annotations
+
+from kwire.schema import MessageSpec, Versions
+from kwire.schema.spec import INTEGER_RANGES, FieldSpec
+from tools.generate.model import Message
+from tools.generate.reading import attribute, default_of, full_hint
+from tools.generate.source import Source, wrap
+
+#: What the end of a name says about the unit.
+_UNITS = {"_ms": "milliseconds", "_bytes": "bytes", "_seconds": "seconds"}
+
+
+def render_classes(message: Message, already: set[str]) -> str:
+    """All classes of a message, inner ones first; those that the module has already are left out."""
+    out = Source()
+    flexible = bool(message.spec.flexible_versions.intersect(message.spec.versions))
+    for name, struct in message.structs.items():
+        class_name = message.class_of(name)
+        if class_name in already:
+            continue
+        already.add(class_name)
+        about = struct.about or _about_of_users(message, name) or f"A part of {message.spec.name}."
+        _class(out, class_name, about, struct.fields, message, flexible)
+    _class(out, message.spec.name, _message_about(message.spec), message.spec.fields, message, flexible, message.spec)
+    return out.text()
+
+
+def _about_of_users(message: Message, struct_name: str) -> str:
+    """What the fields that hold a struct say of it."""
+
+    def search(fields: tuple[FieldSpec, ...]) -> str:
+        for field in fields:
+            if field.struct and field.struct.name == struct_name and field.about:
+                lead = "One of" if field.is_array else "Field"
+                return f"{lead} `{field.snake}`: {_lower(field.about)}"
+            found = search(field.fields)
+            if found:
+                return found
+        return ""
+
+    return search(message.spec.fields)
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
+
+
+def _message_about(spec: MessageSpec) -> str:
+    about = sentence(spec.about) + " " if spec.about else ""
+    what = f"API key {spec.api_key}, " if spec.kind in {"request", "response"} else ""
+    if spec.kind.startswith("coordinator"):
+        what = f"Record type {spec.api_key}, "
+    flexible = spec.flexible_versions.intersect(spec.versions)
+    tail = f"; flexible versions {flexible}" if flexible and flexible != spec.versions else ""
+    lead = f"{what}versions {spec.versions}{tail}."
+    return f"{about}{lead[:1].upper()}{lead[1:]}"
+
+
+def _class(
+    out: Source,
+    name: str,
+    about: str,
+    fields: tuple[FieldSpec, ...],
+    message: Message,
+    flexible: bool,
+    spec: MessageSpec | None = None,
+) -> None:
+    out()
+    out()
+    with out.block(f"class {name}(msgspec.Struct, gc=False):"):
+        out.lines += _docstring(sentence(about))
+        if spec:
+            _constants(out, spec, message)
+        if fields or flexible:
+            out()
+        for field in fields:
+            out.lines += wrap(_field_about(field, message.spec.versions), 1, "#: ", "#: ")
+            out(f"{attribute(field)}: {full_hint(field, message)} = {_class_default(field, message)}")
+        if flexible:
+            out("#: Tagged fields that the schema does not know, ascending; they are kept and written back.")
+            out("unknown_tagged_fields: Tags = ()")
+
+
+def _constants(out: Source, spec: MessageSpec, message: Message) -> None:
+    out()
+    out(f'NAME: ClassVar[str] = "{spec.name}"')
+    out(f"API_KEY: ClassVar[int] = {-1 if spec.api_key is None else spec.api_key}")
+    out(f"VERSIONS: ClassVar[tuple[int, int]] = ({spec.versions.low}, {spec.versions.high})")
+    out(f'EDITION: ClassVar[str] = "{message.edition}"')
+
+
+def _docstring(text: str) -> list[str]:
+    lines = wrap(text, 1, '"""', "")
+    if len(lines) == 1 and len(lines[0]) <= 116:
+        return [lines[0] + '"""']
+    return [*lines, '    """']
+
+
+def sentence(text: str) -> str:
+    """Prose from a schema: safe inside a docstring, with a full stop at its end."""
+    text = " ".join(text.split()).replace("\\", "\\\\").replace('"""', "'''").rstrip('"')
+    return text if not text or text.endswith((".", "!", "?")) else text + "."
+
+
+def _class_default(field: FieldSpec, message: Message) -> str:
+    if field.default == () and field.struct and not field.is_array:
+        return f"msgspec.field(default_factory={message.class_of(field.struct.name)})"
+    return default_of(field, message)
+
+
+def _field_about(field: FieldSpec, valid: Versions) -> str:
+    """What the field means, then its type, unit and the versions in which it is special."""
+    facts = [field.type]
+    unit = next((unit for end, unit in _UNITS.items() if field.snake.endswith(end)), "")
+    if unit and field.type in INTEGER_RANGES:
+        facts[0] += f" of {unit}"
+    if not field.versions.covers(valid):
+        facts.append(f"versions {field.versions}")
+    nullable = field.nullable_versions.intersect(field.versions).intersect(valid)
+    if nullable:
+        facts.append("may be null" if nullable.covers(field.versions.intersect(valid)) else f"may be null in {nullable}")
+    if field.tag is not None:
+        facts.append(f"tag {field.tag}" + ("" if field.tagged_versions.covers(field.versions) else f" in {field.tagged_versions}"))
+    if field.ignorable and not field.versions.covers(valid):
+        facts.append("left out silently elsewhere")
+    about = sentence(field.about)
+    return f"{about} ({'; '.join(facts)})" if about else f"{'; '.join(facts)}."

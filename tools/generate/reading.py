@@ -1,0 +1,440 @@
+"""Writes the decode functions: one for each message and version, with nested structs inlined.
+
+Neighbouring fields of fixed size are read by one struct together with the length, count or tag byte behind them.
+Offsets only ever grow and are compared with the size at the end, so a slice beyond it needs no check of its own.
+"""
+
+from __future__ import annotations
+
+from kwire.schema.spec import FIXED_SIZES, FieldSpec
+from tools.generate.model import Message
+from tools.generate.source import Names, Source, singular
+
+#: The struct code of each fixed type. A boolean is read as a byte, so that 2 can be refused.
+CODES = {
+    "bool": "B",
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "q",
+    "float64": "d",
+    "uuid": "16s",
+}
+
+_SIZES = {"b": 1, "B": 1, "x": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8, "16s": 16}
+
+_HINTS = {"string": "str", "bytes": "bytes", "records": "bytes | memoryview", "bool": "bool", "float64": "float", "uuid": "bytes"}
+
+
+def constant(prefix: str, codes: list[str]) -> str:
+    """The module's name for a prebuilt struct: unpack_hiB; a UUID is u."""
+    return f"{prefix}_{''.join('u' if code == '16s' else code for code in codes)}"
+
+
+def size_of(codes: list[str]) -> int:
+    """The bytes that these codes take."""
+    return sum(_SIZES[code] for code in codes)
+
+
+def hint(field: FieldSpec, message: Message) -> str:
+    """The Python type of a field's value when it is not null."""
+    element = field.element_type
+    inner = message.class_of(element) if field.struct else _HINTS.get(element, "int")
+    if not field.is_array:
+        return inner
+    return f"list[{inner}]" if field.struct else f"tuple[{inner}, ...]"
+
+
+class Reader:
+    """Emits the body of one decode function."""
+
+    def __init__(self, message: Message, version: int, uses: set[str], name: str) -> None:
+        self.message = message
+        self.version = version
+        self.flexible = message.spec.is_flexible(version)
+        self.uses = uses
+        self.name = name
+        self.out = Source(1)
+        self.names = Names()
+        self.run: list[tuple[str, str]] = []
+        self.uses_view = False
+        #: Functions for the known tagged fields of structs; off the main road, so that it stays short.
+        self.helpers: list[str] = []
+
+    def use(self, name: str) -> str:
+        self.uses.add(name)
+        return name
+
+    # Fixed fields wait in `run` until something of variable size, or the end, flushes them.
+
+    def fixed(self, code: str, name: str) -> None:
+        self.run.append((code, name))
+
+    def flush(self) -> None:
+        if not self.run:
+            return
+        codes = [code for code, _ in self.run]
+        targets = ", ".join(name for _, name in self.run)
+        if codes == ["B"]:
+            self.out(f"{targets} = data[at]")
+        else:
+            comma = "," if len(codes) == 1 else ""
+            self.out(f"{targets}{comma} = {self.use(constant('unpack', codes))}(data, at)")
+        self.out(f"at += {size_of(codes)}")
+        self.run.clear()
+
+    def head(self, code: str, name: str) -> None:
+        """A length, count or marker: the last of its run, as what follows depends on it."""
+        self.fixed(code, name)
+        self.flush()
+
+    # Structs
+
+    def struct(self, struct_name: str, fields: tuple[FieldSpec, ...], owner: str) -> str:
+        """Read a struct; returns the expression that makes it."""
+        values: dict[str, str] = {}
+        tagged = [field for field in fields if field.tag is not None]
+        here = [field for field in fields if self.version in field.versions]
+        for field in here:
+            if not field.is_tagged(self.version):
+                values[field.name] = self.field(field, owner)
+        extra = ""
+        if self.flexible:
+            extra = self.tag_section(struct_name, tagged, values, owner)
+        self.flush()
+        return self.construction(struct_name, fields, values, extra)
+
+    def construction(self, struct_name: str, fields: tuple[FieldSpec, ...], values: dict[str, str], extra: str) -> str:
+        """The call of the class: positional as far as fields are there one after the other, by name behind a gap."""
+        arguments = []
+        positional = True
+        for field in fields:
+            if field.name not in values:
+                positional = False
+            elif positional:
+                arguments.append(values[field.name])
+            else:
+                arguments.append(f"{attribute(field)}={values[field.name]}")
+        if extra:
+            arguments.append(extra if positional else f"unknown_tagged_fields={extra}")
+        return f"{self.class_of(struct_name)}({', '.join(arguments)})"
+
+    def class_of(self, struct_name: str) -> str:
+        return struct_name if struct_name == self.message.spec.name else self.message.class_of(struct_name)
+
+    def tag_section(self, struct_name: str, tagged: list[FieldSpec], values: dict[str, str], owner: str) -> str:
+        count = self.names.new("tag_count", owner)
+        unknown = self.names.new("unknown", owner)
+        self.head("B", count)
+        live = [field for field in tagged if field.is_tagged(self.version)]
+        if not tagged:
+            self.out(f"{unknown} = {self.use('NO_TAGS')}")
+            with self.out.block(f"if {count}:"):
+                self.out(f"{unknown}, at = {self.use('read_unknown_tags')}(data, at - 1)")
+            return unknown
+        targets = []
+        for field in live:
+            values[field.name] = self.names.new(field.snake, owner)
+            targets.append(values[field.name])
+        helper = self.tag_helper(struct_name, tagged, live)
+        with self.out.block(f"if {count}:"):
+            self.out(f"{', '.join([*targets, unknown])}, at = {helper}(data, at - 1)")
+        with self.out.block("else:"):
+            for field in live:
+                self.out(f"{values[field.name]} = {default_of(field, self.message)}")
+            self.out(f"{unknown} = {self.use('NO_TAGS')}")
+        return unknown
+
+    def tag_helper(self, struct_name: str, tagged: list[FieldSpec], live: list[FieldSpec]) -> str:
+        """A function of its own for the tagged fields of a struct."""
+        name = f"_{self.name}_tags" if struct_name == self.message.spec.name else f"_{self.name}_{_snake(struct_name)}_tags"
+        inner = Reader(self.message, self.version, self.uses, f"{self.name}_{_snake(struct_name)}")
+        out = inner.out
+        hints = [full_hint(field, self.message) for field in live]
+        for field in live:
+            inner.names.new(field.snake)
+        for field, type_hint in zip(live, hints, strict=True):
+            out(f"{local(field)}: {type_hint} = {default_of(field, self.message)}")
+        out("field_count, at = read_uvarint(data, at)")
+        out("tags: list[tuple[int, bytes]] = []")
+        out("previous = -1")
+        self.use("read_uvarint")
+        with out.block("for _ in range(field_count):"):
+            out("tag, at = read_uvarint(data, at)")
+            out("size, at = read_uvarint(data, at)")
+            with out.block("if tag <= previous:"):
+                out(f"raise {self.use('Refused')}")
+            out("previous = tag")
+            out("end_of_field = at + size")
+            word = "if"
+            for field in tagged:
+                with out.block(f"{word} tag == {field.tag}:"):
+                    if field in live:
+                        value = inner.field(field, "tagged")
+                        inner.flush()
+                        out(f"{local(field)} = {value}")
+                    else:
+                        # As in Kafka, a tag of another version is an error, and no unknown field.
+                        out("raise Refused")
+                word = "elif"
+            with out.block("else:"):
+                out("tags.append((tag, data[at:end_of_field]))")
+                out("at = end_of_field")
+            with out.block("if at != end_of_field:"):
+                out("raise Refused")
+        out(f"return {', '.join([local(field) for field in live] + ['tuple(tags)', 'at'])}")
+        text = Source()
+        returns = ", ".join([*hints, self.use("Tags"), "int"])
+        text(f"def {name}(data: bytes, at: int) -> tuple[{returns}]:")
+        text(f'    """The tagged fields of {self.class_of(struct_name)}."""')
+        if inner.uses_view:
+            text("    view = memoryview(data)")
+        self.helpers += inner.helpers
+        self.helpers.append(text.text() + out.text())
+        return name
+
+    # Fields
+
+    def field(self, field: FieldSpec, owner: str) -> str:
+        """Read a field; returns the expression of its value."""
+        nullable = self.version in field.nullable_versions
+        flexible = field.is_flexible(self.version, self.flexible)
+        name = self.names.new(field.snake, owner)
+        if field.is_array:
+            return self.array(field, name, nullable, flexible)
+        if field.struct:
+            return self.nested(field, name, nullable)
+        return self.primitive(field.type, name, nullable, flexible)
+
+    def primitive(self, type_name: str, name: str, nullable: bool, flexible: bool) -> str:
+        if type_name in FIXED_SIZES:
+            self.fixed(CODES[type_name], name)
+            return f"{self.use('BOOLEANS')}[{name}]" if type_name == "bool" else name
+        if type_name == "string":
+            (self.compact_text if flexible else self.text)(name, nullable)
+        else:
+            self.bytes(type_name, name, nullable, flexible)
+        return name
+
+    def compact_text(self, name: str, nullable: bool) -> None:
+        length = self.names.new(f"{name}_length")
+        self.head("B", length)
+        if nullable:
+            self.out(f"{name}: str | None")
+        with self.out.block(f"if 0 < {length} < 128:"):
+            self.out(f"end = at + {length} - 1")
+            self.out(f"{name} = data[at:end].decode()")
+            self.out("at = end")
+        with self.out.block(f"elif {length}:" if nullable else "else:"):
+            self.out(f"{name}, at = {self.use('read_long_text')}(data, at - 1)")
+        if nullable:
+            with self.out.block("else:"):
+                self.out(f"{name} = None")
+
+    def text(self, name: str, nullable: bool) -> None:
+        length = self.names.new(f"{name}_length")
+        self.head("h", length)
+        if nullable:
+            self.out(f"{name}: str | None")
+        with self.out.block(f"if {length} >= 0:"):
+            self.out(f"end = at + {length}")
+            self.out(f"{name} = data[at:end].decode()")
+            self.out("at = end")
+        self.null_or_refuse(name, f"{length} == -1", nullable)
+
+    def null_or_refuse(self, name: str, is_null: str, nullable: bool) -> None:
+        if nullable:
+            with self.out.block(f"elif {is_null}:"):
+                self.out(f"{name} = None")
+        with self.out.block("else:"):
+            self.out(f"raise {self.use('Refused')}")
+
+    def bytes(self, type_name: str, name: str, nullable: bool, flexible: bool) -> None:
+        source = "data"
+        if type_name == "records":
+            # A view of the whole message: record batches are not copied.
+            source, self.uses_view = "view", True
+        length = self.names.new(f"{name}_length")
+        self.head("B" if flexible else "i", length)
+        if nullable:
+            self.out(f"{name}: {_HINTS[type_name]} | None")
+        if flexible:
+            with self.out.block(f"if {length} > 127:"):
+                self.out(f"{length}, at = {self.use('read_uvarint')}(data, at - 1)")
+        with self.out.block(f"if {length}:" if flexible else f"if {length} >= 0:"):
+            self.out(f"end = at + {length} - 1" if flexible else f"end = at + {length}")
+            self.out(f"{name} = {source}[at:end]")
+            self.out("at = end")
+        if flexible and nullable:
+            with self.out.block("else:"):
+                self.out(f"{name} = None")
+        else:
+            self.null_or_refuse(name, f"{length} == -1", nullable)
+
+    def nested(self, field: FieldSpec, name: str, nullable: bool) -> str:
+        assert field.struct
+        if not nullable:
+            return self.struct(field.struct.name, field.fields, singular(name))
+        # A struct that may be null has a byte in front: 1, or -1 for null.
+        marker = self.names.new(f"{name}_marker")
+        self.head("B", marker)
+        self.out(f"{name}: {hint(field, self.message)} | None")
+        with self.out.block(f"if {marker} == 1:"):
+            value = self.struct(field.struct.name, field.fields, singular(name))
+            self.out(f"{name} = {value}")
+        self.null_or_refuse(name, f"{marker} == 255", nullable=True)
+        return name
+
+    # Arrays
+
+    def array(self, field: FieldSpec, name: str, nullable: bool, flexible: bool) -> str:
+        count = self.names.new(f"{name}_count")
+        self.head("B" if flexible else "i", count)
+        if nullable:
+            self.out(f"{name}: {hint(field, self.message)} | None")
+        element = field.element_type
+        if element in FIXED_SIZES and element != "bool":
+            self.numbers(element, name, count, nullable, flexible)
+            return name
+        null = f"{count} == 0" if flexible else f"{count} == -1"
+        if nullable:
+            with self.out.block(f"if {null}:"):
+                self.out(f"{name} = None")
+            self.out("else:")
+            self.out.indent += 1
+        elements = f"{count} - 1" if flexible else count
+        with self.out.block(f"if not 0 < {count} < 128:" if flexible else f"if not 0 <= {count} <= len(data) - at:"):
+            if flexible:
+                self.out(f"{count}, at = {self.use('read_long_count')}(data, at - 1)")
+            else:
+                self.out(f"raise {self.use('Refused')}")
+        self.elements(field, name, elements, flexible)
+        if nullable:
+            self.out.indent -= 1
+        return name
+
+    def elements(self, field: FieldSpec, name: str, elements: str, flexible: bool) -> None:
+        element = field.element_type
+        if element == "bool":
+            self.out(f"{name}, at = {self.use('read_booleans')}(data, at, {elements})")
+            return
+        if field.struct:
+            self.structs(field, name, elements)
+            return
+        items = self.names.new(f"{name}_list")
+        self.out(f"{items}: list[{_HINTS[element]}] = []")
+        with self.out.block(f"for _ in range({elements}):"):
+            item = self.primitive(element, self.names.new(singular(name), "one"), nullable=False, flexible=flexible)
+            self.out(f"{items}.append({item})")
+        self.out(f"{name} = tuple({items})")
+
+    def numbers(self, element: str, name: str, count: str, nullable: bool, flexible: bool) -> None:
+        table = self.use(f"{element}s")
+        size = FIXED_SIZES[element]
+        times = "" if size == 1 else f"{size} * "
+        if flexible:
+            with self.out.block(f"if 0 < {count} < 33:"):
+                self.out(f"{name} = {table}.unpack_compact[{count}](data, at)")
+                self.out(f"at += {times}({count} - 1)" if times else f"at += {count} - 1")
+            with self.out.block(f"elif {count}:" if nullable else "else:"):
+                self.out(f"{name}, at = {table}.read_compact(data, at - 1)")
+            if nullable:
+                with self.out.block("else:"):
+                    self.out(f"{name} = None")
+            return
+        with self.out.block(f"if 0 <= {count} < 32:"):
+            self.out(f"{name} = {table}.unpack[{count}](data, at)")
+            self.out(f"at += {times}{count}")
+        if nullable:
+            with self.out.block(f"elif {count} == -1:"):
+                self.out(f"{name} = None")
+        with self.out.block("else:"):
+            self.out(f"{name}, at = {table}.read_long(data, at, {count})")
+
+    def structs(self, field: FieldSpec, name: str, elements: str) -> None:
+        assert field.struct
+        fixed = self.fixed_codes(field.fields)
+        if fixed is None:
+            self.out(f"{name} = []")
+            self.loop(field, name, elements)
+            return
+        codes, tagged = fixed
+        if tagged:
+            codes = [*codes, "x"]
+        size = size_of(codes)
+        rows = self.names.new(f"{name}_rows")
+        self.out(f"end = at + {size} * ({elements})" if elements.count(" ") else f"end = at + {size} * {elements}")
+        self.out(f"{rows} = data[at:end]")
+        iterate = self.use(constant("iterate", codes))
+        made = self.comprehension(field, f"{iterate}({rows})")
+        if not tagged:
+            # Cut bytes leave a part of a row, which the struct refuses, or an end beyond the data.
+            self.out(f"{name} = {made}")
+            self.out("at = end")
+            return
+        # All tag bytes at once: without tagged fields every row has the same size.
+        with self.out.block(f"if {rows}[{size - 1}::{size}].count(0) == {elements}:"):
+            self.out(f"{name} = {made}")
+            self.out("at = end")
+        with self.out.block("else:"):
+            self.out(f"{name} = []")
+            self.loop(field, name, elements)
+
+    def comprehension(self, field: FieldSpec, rows: str) -> str:
+        """All rows as objects; the class is called as is when the row is the head of its fields."""
+        assert field.struct
+        here = [one for one in field.fields if self.version in one.versions and not one.is_tagged(self.version)]
+        if list(field.fields[: len(here)]) == here:
+            return f"[*{self.use('starmap')}({self.class_of(field.struct.name)}, {rows})]"
+        inner = Names()
+        values = {one.name: inner.new(one.snake) for one in here}
+        call = self.construction(field.struct.name, field.fields, values, "")
+        targets = ", ".join(values.values()) + ("," if len(values) == 1 else "")
+        return f"[{call} for {targets} in {rows}]"
+
+    def loop(self, field: FieldSpec, name: str, elements: str) -> None:
+        assert field.struct
+        with self.out.block(f"for _ in range({elements}):"):
+            owner = singular(name)
+            value = self.struct(field.struct.name, field.fields, owner)
+            self.out(f"{name}.append({value})")
+
+    def fixed_codes(self, fields: tuple[FieldSpec, ...]) -> tuple[list[str], bool] | None:
+        """The struct codes of an element of fixed size, and whether a tag byte follows; None for any other."""
+        here = [field for field in fields if self.version in field.versions and not field.is_tagged(self.version)]
+        if not here or any(field.type not in FIXED_SIZES or field.type == "bool" for field in here):
+            return None
+        return [CODES[field.type] for field in here], self.flexible
+
+
+def _snake(name: str) -> str:
+    from kwire.schema import snake_case
+
+    return snake_case(name)
+
+
+def attribute(field: FieldSpec) -> str:
+    """The attribute of a field; the parser has refused words of Python."""
+    return field.snake
+
+
+def local(field: FieldSpec) -> str:
+    """The local name of a tagged field in its helper, where it is the first of its name."""
+    return Names().new(field.snake)
+
+
+def default_of(field: FieldSpec, message: Message) -> str:
+    """The expression of a field's default."""
+    if field.default == () and field.struct:
+        return "[]" if field.is_array else f"{message.class_of(field.struct.name)}()"
+    if field.type == "uuid" and field.default == bytes(16):
+        return "bytes(16)"
+    return repr(field.default)
+
+
+def full_hint(field: FieldSpec, message: Message) -> str:
+    """The annotation of a field, with None where any version allows null."""
+    nullable = field.nullable_versions.intersect(field.versions) and field.nullable_versions.intersect(message.spec.versions)
+    return hint(field, message) + (" | None" if nullable or field.default is None else "")

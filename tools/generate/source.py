@@ -1,0 +1,74 @@
+"""Text that grows line by line, and names that do not clash."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+#: Names that generated functions use themselves, beside Python's own.
+_TAKEN = {"data", "at", "end", "size", "tag", "tags", "parts", "view", "message", "known", "field_count", "previous"}
+_RESERVED = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | _TAKEN
+
+#: The width of the repository's lines.
+WIDTH = 120
+
+
+class Source:
+    """Lines with an indentation that blocks raise for a while."""
+
+    def __init__(self, indent: int = 0) -> None:
+        self.lines: list[str] = []
+        self.indent = indent
+
+    def __call__(self, line: str = "") -> None:
+        """Append a line at the current indentation."""
+        self.lines.append(" " * 4 * self.indent + line if line else "")
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """A head such as `if x:` and what stands indented under it."""
+        self(head)
+        self.indent += 1
+        yield
+        self.indent -= 1
+
+    def text(self) -> str:
+        """All lines, each with its newline."""
+        return "".join(line + "\n" for line in self.lines)
+
+
+class Names:
+    """The local names of one function."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+
+    def new(self, wanted: str, owner: str = "") -> str:
+        """The name wanted; with its owner's in front, or a number behind, when it is taken."""
+        candidates = [wanted, f"{owner}_{wanted}" if owner else f"{wanted}_value"]
+        candidates += [f"{candidates[-1]}{n}" for n in range(2, 100)]
+        name = next(name for name in candidates if name not in self._used and name not in _RESERVED)
+        self._used.add(name)
+        return name
+
+
+def singular(name: str) -> str:
+    """What one of them is called: entries, entry; batches, batch; topics, topic."""
+    if name.endswith("ies") and len(name) > 4:
+        return name[:-3] + "y"
+    if name.endswith(("ches", "shes", "xes", "sses")):
+        return name[:-2]
+    if name.endswith("s") and not name.endswith("ss"):
+        return name[:-1]
+    return name
+
+
+def wrap(text: str, indent: int, first: str, rest: str) -> list[str]:
+    """A paragraph broken to the width of the repository."""
+    pad = " " * 4 * indent
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=pad + first, subsequent_indent=pad + rest, break_long_words=False, break_on_hyphens=False
+    )

@@ -1,0 +1,267 @@
+"""Writes the encode functions: one for each message and version, with nested structs inlined.
+
+The parts of a message are collected in a list and joined once. Neighbouring fields of fixed size are packed by one
+struct together with the length or count behind them, which is a single byte nearly always.
+"""
+
+from __future__ import annotations
+
+from kwire.schema.spec import FIXED_SIZES, FieldSpec
+from tools.generate.model import Message
+from tools.generate.reading import CODES, attribute, constant, default_of
+from tools.generate.source import Names, Source, singular
+
+
+class Writer:
+    """Emits the body of one encode function."""
+
+    def __init__(self, message: Message, version: int, uses: set[str], name: str) -> None:
+        self.message = message
+        self.version = version
+        self.flexible = message.spec.is_flexible(version)
+        self.uses = uses
+        self.name = name
+        self.out = Source(1)
+        self.names = Names()
+        self.run: list[tuple[str, str]] = []
+        self.helpers: list[str] = []
+
+    def use(self, name: str) -> str:
+        self.uses.add(name)
+        return name
+
+    # Fixed values wait in `run` until something of variable size, or the end, flushes them.
+
+    def packed(self, extra: list[tuple[str, str]]) -> str:
+        run = [*self.run, *extra]
+        values = ", ".join(value for code, value in run if code != "x")
+        return f"{self.use(constant('pack', [code for code, _ in run]))}({values})"
+
+    def flush(self) -> None:
+        if self.run:
+            self.out(f"parts.append({self.packed([])})")
+            self.run.clear()
+
+    def length(self, name: str, long: str) -> None:
+        """A compact length or count + 1: one byte in the run, unless it needs more."""
+        if not self.run:
+            self.out(f"parts.append({self.use('UVARINTS')}[{name}] if {name} < 128 else {self.use(long)}({name}))")
+            return
+        with self.out.block(f"if {name} < 128:"):
+            self.out(f"parts.append({self.packed([('B', name)])})")
+        with self.out.block("else:"):
+            self.out(f"parts.append({self.packed([])})")
+            self.out(f"parts.append({self.use(long)}({name}))")
+        self.run.clear()
+
+    def head(self, code: str, value: str) -> None:
+        self.run.append((code, value))
+        self.flush()
+
+    def zero_or(self, condition: str, section: str) -> None:
+        """The end of a struct: one zero byte in the run, unless there are tagged fields."""
+        if not self.run:
+            self.out(f'parts.append({section} if {condition} else b"\\0")')
+            return
+        with self.out.block(f"if {condition}:"):
+            self.out(f"parts.append({self.packed([])})")
+            self.out(f"parts.append({section})")
+        with self.out.block("else:"):
+            self.out(f"parts.append({self.packed([('x', '')])})")
+        self.run.clear()
+
+    # Structs
+
+    def struct(self, struct_name: str, fields: tuple[FieldSpec, ...], value: str) -> None:
+        """Write the struct that a local variable holds."""
+        for field in fields:
+            if self.version not in field.versions and not field.ignorable:
+                with self.out.block(f"if {self.is_set(field, value)}:"):
+                    self.out(f"raise {self.use('Refused')}")
+        for field in fields:
+            if self.version in field.versions and not field.is_tagged(self.version):
+                self.field(field, value)
+        if self.flexible:
+            self.tag_section(struct_name, fields, value)
+
+    def is_set(self, field: FieldSpec, value: str) -> str:
+        """The condition that a field differs from its default."""
+        target = f"{value}.{attribute(field)}"
+        default = field.default
+        if default is None:
+            return f"{target} is not None"
+        if default == () and field.struct and not field.is_array:
+            return f"{target} != {self.default_struct(field)}"
+        if default is False or (default == () and not field.nullable_versions):
+            return target
+        if default is True:
+            return f"not {target}"
+        if default == ():
+            return f"{target} is None or {target}"
+        return f"{target} != {default_of(field, self.message)}"
+
+    def default_struct(self, field: FieldSpec) -> str:
+        assert field.struct
+        return self.use(f"_DEFAULT_{self.message.class_of(field.struct.name)}")
+
+    def tag_section(self, struct_name: str, fields: tuple[FieldSpec, ...], value: str) -> None:
+        tagged = [field for field in fields if field.tag is not None]
+        unknown = f"{value}.unknown_tagged_fields"
+        if not tagged:
+            self.zero_or(unknown, f"{self.use('tag_section')}((), {unknown}, 0)")
+            return
+        live = [field for field in tagged if field.is_tagged(self.version)]
+        conditions = [*(self.is_set(field, value) for field in live), unknown]
+        helper = self.tag_helper(struct_name, live, len(tagged))
+        self.zero_or(" or ".join(conditions), f"{helper}({value})")
+
+    def tag_helper(self, struct_name: str, live: list[FieldSpec], schema_tags: int) -> str:
+        """A function of its own for the tagged fields of a struct."""
+        name = f"_{self.name}_tags" if struct_name == self.message.spec.name else f"_{self.name}_{_snake(struct_name)}_tags"
+        class_name = struct_name if struct_name == self.message.spec.name else self.message.class_of(struct_name)
+        inner = Writer(self.message, self.version, self.uses, f"{self.name}_{_snake(struct_name)}")
+        out = inner.out
+        owner = inner.names.new(singular(_snake(struct_name)))
+        out("known: list[tuple[int, bytes]] = []")
+        for field in sorted(live, key=lambda field: field.tag or 0):
+            with out.block(f"if {inner.is_set(field, owner)}:"):
+                out(f"parts: list[{self.use('Part')}] = []" if field is live[0] else "parts = []")
+                inner.field(field, owner)
+                inner.flush()
+                out(f'known.append(({field.tag}, b"".join(parts)))')
+        out(f"return {self.use('tag_section')}(known, {owner}.unknown_tagged_fields, {schema_tags})")
+        text = Source()
+        text(f"def {name}({owner}: {class_name}) -> bytes:")
+        text(f'    """The tagged fields of {class_name}."""')
+        self.helpers += inner.helpers
+        self.helpers.append(text.text() + out.text())
+        return name
+
+    # Fields
+
+    def field(self, field: FieldSpec, owner: str) -> None:
+        nullable = self.version in field.nullable_versions
+        flexible = field.is_flexible(self.version, self.flexible)
+        target = f"{owner}.{attribute(field)}"
+        if field.is_array:
+            self.array(field, target, owner, nullable, flexible)
+        elif field.struct:
+            self.nested(field, target, owner, nullable)
+        elif field.type in FIXED_SIZES:
+            self.number(field.type, target, field.snake, owner)
+        elif field.type == "string":
+            self.text(target, field.snake, owner, nullable, flexible)
+        else:
+            self.bytes(target, field.snake, owner, nullable, flexible)
+
+    def number(self, type_name: str, target: str, wanted: str, owner: str) -> None:
+        if type_name == "bool":
+            target = f"{self.use('BOOLEAN_BYTES')}[{target}]"
+        elif type_name == "uuid":
+            name = self.names.new(wanted, owner)
+            self.out(f"{name} = {target}")
+            with self.out.block(f"if len({name}) != 16:"):
+                self.out(f"raise {self.use('Refused')}")
+            target = name
+        self.run.append((CODES[type_name], target))
+
+    def text(self, target: str, wanted: str, owner: str, nullable: bool, flexible: bool) -> None:
+        name = self.names.new(wanted, owner)
+        length = self.names.new(f"{name}_length")
+        if nullable:
+            self.out(f"{name} = {target}")
+            encoded = self.names.new(f"{name}_bytes")
+            null = 0 if flexible else -1
+            plus = " + 1" if flexible else ""
+            self.out(f'{encoded} = b"" if {name} is None else {name}.encode()')
+            self.out(f"{length} = {null} if {name} is None else len({encoded}){plus}")
+            name = encoded
+        else:
+            self.out(f"{name} = {target}.encode()")
+            if flexible:
+                self.out(f"{length} = len({name}) + 1")
+            else:
+                length = f"len({name})"
+        if flexible:
+            self.length(length, "long_text_length")
+        else:
+            self.head("h", length)
+        self.out(f"parts.append({name})")
+
+    def bytes(self, target: str, wanted: str, owner: str, nullable: bool, flexible: bool) -> None:
+        name = self.names.new(wanted, owner)
+        length = self.names.new(f"{name}_length")
+        self.out(f"{name} = {target}")
+        null = 0 if flexible else -1
+        count = f"len({name}) + 1" if flexible else f"len({name})"
+        self.out(f"{length} = {null} if {name} is None else {count}" if nullable else f"{length} = {count}")
+        if flexible:
+            self.length(length, "uvarint")
+        else:
+            self.head("i", length)
+        if nullable:
+            with self.out.block(f"if {name} is not None:"):
+                self.out(f"parts.append({name})")
+        else:
+            self.out(f"parts.append({name})")
+
+    def nested(self, field: FieldSpec, target: str, owner: str, nullable: bool) -> None:
+        assert field.struct
+        name = self.names.new(field.snake, owner)
+        self.out(f"{name} = {target}")
+        if not nullable:
+            self.struct(field.struct.name, field.fields, name)
+            return
+        self.flush()
+        with self.out.block(f"if {name} is None:"):
+            self.out('parts.append(b"\\xff")')
+        with self.out.block("else:"):
+            self.run.append(("B", "1"))
+            self.struct(field.struct.name, field.fields, name)
+            self.flush()
+
+    # Arrays
+
+    def array(self, field: FieldSpec, target: str, owner: str, nullable: bool, flexible: bool) -> None:
+        name = self.names.new(field.snake, owner)
+        count = self.names.new(f"{name}_count")
+        self.out(f"{name} = {target}")
+        null = 0 if flexible else -1
+        counted = f"len({name}) + 1" if flexible else f"len({name})"
+        self.out(f"{count} = {null} if {name} is None else {counted}" if nullable else f"{count} = {counted}")
+        if flexible:
+            self.length(count, "uvarint")
+        else:
+            self.head("i", count)
+        if nullable:
+            with self.out.block(f"if {name}:"):
+                self.elements(field, name, flexible)
+        else:
+            self.elements(field, name, flexible)
+
+    def elements(self, field: FieldSpec, name: str, flexible: bool) -> None:
+        element = field.element_type
+        if element == "bool":
+            self.out(f"parts.append(bytes([{self.use('BOOLEAN_BYTES')}[one] for one in {name}]))")
+            return
+        if element in FIXED_SIZES:
+            table = self.use(f"{element}s")
+            if element == "uuid":
+                self.out(f"{self.use('check_uuids')}({name})")
+            self.out(f"parts.append({table}.pack[len({name})](*{name}) if len({name}) < 32 else {table}.write_long({name}))")
+            return
+        one = self.names.new(singular(field.snake), "one")
+        with self.out.block(f"for {one} in {name}:"):
+            if field.struct:
+                self.struct(field.struct.name, field.fields, one)
+            elif element == "string":
+                self.text(one, f"{one}_text", "", nullable=False, flexible=flexible)
+            else:
+                self.bytes(one, f"{one}_bytes", "", nullable=False, flexible=flexible)
+            self.flush()
+
+
+def _snake(name: str) -> str:
+    from kwire.schema import snake_case
+
+    return snake_case(name)
