@@ -96,6 +96,7 @@ def acknowledge(
 def _settle(
     partition: SharePartition, member_id: str, batch: AcknowledgementBatch, changes: list[Change], now_ms: int
 ) -> KafkaError | None:
+    """Begin the moves of one batch, adding them to `changes`; what stands in the way, if anything."""
     homes = _covering(partition, batch)
     if isinstance(homes, KafkaError):
         return homes
@@ -113,9 +114,11 @@ def _settle(
                 partition.split(home)
         for first, last, entry in _entries(partition, home, batch):
             refusal = _refuse(entry, member_id, f"offset {first}")
-            if refusal is None:
-                kind = AcknowledgeType(batch.types[first - batch.first if len(batch.types) > 1 else 0])
-                refusal = _apply(partition, home, first, last, entry, kind, changes, now_ms)
+            kind = AcknowledgeType(batch.types[first - batch.first if len(batch.types) > 1 else 0])
+            if refusal is None and kind is AcknowledgeType.RENEW:
+                refusal = _renew(partition, first, last, entry, now_ms)
+            elif refusal is None:
+                changes.append(_begin(partition, home, first, last, entry, kind))
             if refusal is not None:
                 return refusal
     return None
@@ -160,28 +163,24 @@ def _refuse(entry: InFlight, member_id: str, what: str) -> KafkaError | None:
     return None
 
 
-def _apply(
-    partition: SharePartition,
-    home: InFlightBatch,
-    first: int,
-    last: int,
-    entry: InFlight,
-    kind: AcknowledgeType,
-    changes: list[Change],
-    now_ms: int,
-) -> KafkaError | None:
-    if kind is AcknowledgeType.RENEW:
-        if not partition.allows_renewal:
-            return KafkaError(ErrorCode.INVALID_RECORD_STATE, "the group does not allow to renew locks")
-        entry.cancel_lock()
-        entry.lock = partition.start_lock(first, last, now_ms=now_ms)
-        return None
+def _renew(partition: SharePartition, first: int, last: int, entry: InFlight, now_ms: int) -> KafkaError | None:
+    """A lock of full length from now on; nothing is written, and no rollback takes it back (share-semantics 1.4)."""
+    if not partition.allows_renewal:
+        return KafkaError(ErrorCode.INVALID_RECORD_STATE, "the group does not allow to renew locks")
+    entry.cancel_lock()
+    entry.lock = partition.start_lock(first, last, now_ms=now_ms)
+    return None
+
+
+def _begin(
+    partition: SharePartition, home: InFlightBatch, first: int, last: int, entry: InFlight, kind: AcknowledgeType
+) -> Change:
     if kind is AcknowledgeType.RELEASE:
         # An acknowledgement never reaches below the start, so only the delivery count decides.
         event = Event.GIVE_UP if entry.delivery_count >= partition.delivery_limit else Event.RELEASE
     else:
         event = _EVENTS[kind]
-    changes.append(partition.begin(home, first, last, entry, event))
+    change = partition.begin(home, first, last, entry, event)
     if entry.state.is_terminal:
         partition.delivery_complete_count += last - first + 1
-    return None
+    return change

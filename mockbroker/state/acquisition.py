@@ -1,4 +1,4 @@
-"""Acquiring: which of the records just read from the log a member gets, and in what pieces (share-semantics 1.5-2.7)."""
+"""Acquiring: which of the records just read from the log a member gets, and in what pieces: share-semantics 1.5-2.7."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Acquired(NamedTuple):
 
     first: int
     last: int
-    count: int
+    delivery_count: int
 
 
 @dataclass(slots=True)
@@ -155,7 +155,7 @@ class Acquisition:
             lock = self.partition.start_lock(offset, offset, now_ms=self.now_ms)
             in_flight.acquire(entry, self.member_id, lock)
             taken += 1
-            if runs and runs[-1].last + 1 == offset and runs[-1].count == entry.delivery_count:
+            if runs and runs[-1].last + 1 == offset and runs[-1].delivery_count == entry.delivery_count:
                 runs[-1] = runs[-1]._replace(last=offset)
             else:
                 runs.append(Acquired(offset, offset, entry.delivery_count))

@@ -214,7 +214,7 @@ class InFlightBatch:
         return None
 
     def settled_end(self) -> int:
-        """The offset after the leading run of settled records. What is settled stays so: the walk never starts again."""
+        """The offset after the leading run of settled records. What is settled stays so, and is not walked again."""
         if self.whole is not None:
             return self.last + 1 if self.whole.is_settled else self.first
         assert self.offsets is not None

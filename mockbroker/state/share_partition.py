@@ -137,7 +137,7 @@ class SharePartition:
                 gap_start = expected
             expected = batch.last + 1
             state = State(batch.state)
-            home = InFlightBatch(batch.first, batch.last, InFlight(state, batch.count, NOBODY))
+            home = InFlightBatch(batch.first, batch.last, InFlight(state, batch.delivery_count, NOBODY))
             self.window.put(home)
             if state.is_terminal:
                 self.delivery_complete_count += len(home)
@@ -295,9 +295,9 @@ class SharePartition:
         changes: list[Change] = []
         for batch in self.window:
             whole = batch.whole
-            if whole is not None and whole.state is State.ACQUIRED and whole.member_id == member_id:
-                if self._start_is_inside(batch):
-                    self.split(batch)
+            is_held = whole is not None and whole.state is State.ACQUIRED and whole.member_id == member_id
+            if is_held and self._start_is_inside(batch):
+                self.split(batch)
             for first, last, entry in self._entries(batch, batch.first, batch.last):
                 if entry.state is State.ACQUIRED and entry.member_id == member_id:
                     event = in_flight.release_event(

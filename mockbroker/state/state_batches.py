@@ -13,12 +13,12 @@ class StateBatch(NamedTuple):
     first: int
     last: int
     state: int
-    count: int
+    delivery_count: int
 
     @property
     def rank(self) -> tuple[int, int]:
         """Which of two overlapping batches wins: more deliveries, then the higher state, however old it is."""
-        return (self.count, self.state)
+        return (self.delivery_count, self.state)
 
 
 def combine(existing: Iterable[StateBatch], new: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:
@@ -33,7 +33,7 @@ def combine(existing: Iterable[StateBatch], new: Iterable[StateBatch], start_off
         ]
     if len(batches) < 2:
         return batches
-    waiting = [(b.first, b.last, b.count, b.state) for b in batches]
+    waiting = [(b.first, b.last, b.delivery_count, b.state) for b in batches]
     heapify(waiting)
     done: list[StateBatch] = []
     low = _take(waiting)
@@ -44,14 +44,14 @@ def combine(existing: Iterable[StateBatch], new: Iterable[StateBatch], start_off
             low = high
             continue
         for part in _merge(low, high):
-            heappush(waiting, (part.first, part.last, part.count, part.state))
+            heappush(waiting, (part.first, part.last, part.delivery_count, part.state))
         low = _take(waiting)
     return [*done, low]
 
 
 def _take(waiting: list[tuple[int, int, int, int]]) -> StateBatch:
-    first, last, count, state = heappop(waiting)
-    return StateBatch(first, last, state, count)
+    first, last, delivery_count, state = heappop(waiting)
+    return StateBatch(first, last, state, delivery_count)
 
 
 def _merge(low: StateBatch, high: StateBatch) -> list[StateBatch]:

@@ -94,7 +94,7 @@ class Leader:
             max_records=max_records,
             aborted=aborted,
         )
-        return [f"{run.first}-{run.last}/{run.count}" for run in acquired]
+        return [f"{run.first}-{run.last}/{run.delivery_count}" for run in acquired]
 
     def begin(self, member: str, *batches: tuple[int, int, list[int]]) -> Settlement:
         """Acknowledge, and leave the write under way."""
@@ -140,7 +140,7 @@ class Leader:
     def last_write(self) -> tuple[int, int, list[str]]:
         """Start, count and batches of the last write, as "0-9:2/1"."""
         write = self.sent[-1]
-        batches = [f"{b.first}-{b.last}:{b.state}/{b.count}" for b in write.batches]
+        batches = [f"{b.first}-{b.last}:{b.state}/{b.delivery_count}" for b in write.batches]
         return write.start_offset, write.delivery_complete_count, batches
 
     def states(self, first: int, last: int) -> str:

@@ -1,0 +1,287 @@
+"""The share coordinator: the stored state of share partitions, and the facts that change it.
+
+Every operation decides on facts (snapshot, update, tombstone), and only `replay` changes the state, so the facts are
+all that a log has to keep. Source: share-semantics 7.2 and 7.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from kwire import uuids
+from kwire.error_codes import ErrorCode
+from mockbroker.kafka_error import KafkaError
+from mockbroker.state.state_batches import StateBatch, combine
+
+UNINITIALIZED_START = -1
+NO_EPOCH = -1
+
+
+class ShareKey(NamedTuple):
+    """A share partition: one group's view of one partition."""
+
+    group_id: str
+    topic_id: bytes
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.group_id}:{uuids.to_text(self.topic_id)}:{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What is stored of a share partition; also the content of a snapshot."""
+
+    snapshot_epoch: int
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int
+    batches: tuple[StateBatch, ...]
+    created_ms: int
+    written_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The whole state of a share partition from now on; None says that it is deleted."""
+
+    key: ShareKey
+    value: Stored | None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A change since the last snapshot. A start offset of -1 leaves the start as it is."""
+
+    key: ShareKey
+    snapshot_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int
+    batches: tuple[StateBatch, ...]
+
+
+Fact = Snapshot | Update
+
+
+class Written(NamedTuple):
+    """What a leader wants stored. A state or leader epoch of -1 is not compared."""
+
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int
+    batches: Sequence[StateBatch]
+
+
+class Summary(NamedTuple):
+    """What ReadShareGroupStateSummary tells."""
+
+    start_offset: int
+    delivery_complete_count: int
+    leader_epoch: int
+    state_epoch: int
+
+
+class _Topic(Protocol):
+    @property
+    def partitions(self) -> Sequence[object]: ...
+
+
+class Image(Protocol):
+    """What the coordinator must know of the cluster's topics."""
+
+    def topic_by_id(self, topic_id: bytes) -> _Topic | None:
+        """The topic, or None."""
+        ...
+
+
+class ShareCoordinator:
+    """One node's share coordinator. `is_mine` says whether this node coordinates a key now."""
+
+    def __init__(
+        self,
+        topics: Image,
+        config: Mapping[str, object],
+        *,
+        is_mine: Callable[[ShareKey], bool] = lambda key: True,
+        record: Callable[[Fact], None] = lambda fact: None,
+    ) -> None:
+        self._topics = topics
+        self._config = config
+        self._is_mine = is_mine
+        self._record = record
+        self._stored: dict[ShareKey, Stored] = {}
+        self._leader_epochs: dict[ShareKey, int] = {}
+        self._state_epochs: dict[ShareKey, int] = {}
+        self._updates: dict[ShareKey, int] = {}
+
+    def stored(self, key: ShareKey) -> Stored | None:
+        """What is stored of a key, to look at."""
+        return self._stored.get(key)
+
+    # Operations, each for one share partition; the checks are in Kafka's order.
+
+    def initialize(self, key: ShareKey, *, state_epoch: int, start_offset: int, now_ms: int) -> None:
+        """Replace everything by a fresh state. Raises: INVALID_REQUEST, FENCED_STATE_EPOCH, UNKNOWN_TOPIC..."""
+        self._check_place(key)
+        self._check_state_epoch(key, state_epoch)
+        self._check_topic(key)
+        old = self._stored.get(key)
+        complete = UNINITIALIZED_START if start_offset == UNINITIALIZED_START else 0
+        epoch = 0 if old is None else old.snapshot_epoch + 1
+        self._do(Snapshot(key, Stored(epoch, state_epoch, 0, start_offset, complete, (), now_ms, now_ms)))
+
+    def read(self, key: ShareKey, *, leader_epoch: int, now_ms: int) -> Stored:
+        """The state for a leader that takes over; a new leader epoch is stored with it."""
+        self._check_place(key)
+        stored = self._existing(key)
+        if self._leader_epochs.get(key, NO_EPOCH) > leader_epoch:
+            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {leader_epoch} of {key} is old")
+        self._check_topic(key)
+        if leader_epoch not in (NO_EPOCH, self._leader_epochs.get(key)):
+            written = Written(stored.state_epoch, leader_epoch, stored.start_offset, stored.delivery_complete_count, ())
+            self._do(self._fact(key, written, leader_epoch, now_ms))
+        return stored
+
+    def write(self, key: ShareKey, written: Written, *, now_ms: int) -> None:
+        """Merge what a leader has settled. Higher epochs are accepted, and not stored."""
+        self._check_place(key)
+        stored = self._existing(key)
+        if written.leader_epoch != NO_EPOCH and self._leader_epochs.get(key, NO_EPOCH) > written.leader_epoch:
+            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {written.leader_epoch} of {key} is old")
+        self._check_state_epoch(key, written.state_epoch)
+        self._check_topic(key)
+        self._do(self._fact(key, written, stored.leader_epoch, now_ms))
+
+    def delete(self, key: ShareKey) -> None:
+        """Forget a share partition; one that is not known is a success."""
+        self._check_place(key)
+        self._check_topic(key)
+        if key in self._stored:
+            self._do(Snapshot(key, None))
+
+    def summary(self, key: ShareKey) -> Summary:
+        """Start and count for admin tools; of a key that is not known, the values that say so."""
+        self._check_place(key)
+        self._check_topic(key)
+        stored = self._stored.get(key)
+        if stored is None:
+            return Summary(UNINITIALIZED_START, -1, 0, 0)
+        return Summary(stored.start_offset, stored.delivery_complete_count, stored.leader_epoch, stored.state_epoch)
+
+    def topic_deleted(self, topic_id: bytes) -> None:
+        """Forget all share partitions of a topic."""
+        for key in [key for key in self._stored if key.topic_id == topic_id]:
+            self._do(Snapshot(key, None))
+
+    def snapshot_cold(self, *, now_ms: int) -> None:
+        """Write a fresh snapshot of what has not had one for long, unless all have been so kept (7.5)."""
+        if all(stored.created_ms != stored.written_ms for stored in self._stored.values()):
+            return
+        interval_ms = self._number("share.coordinator.cold.partition.snapshot.interval.ms")
+        for key, stored in list(self._stored.items()):
+            if now_ms - stored.written_ms >= interval_ms:
+                fresh = replace(stored, snapshot_epoch=stored.snapshot_epoch + 1, written_ms=now_ms)
+                self._do(Snapshot(key, fresh))
+
+    # Facts.
+
+    def replay(self, fact: Fact) -> None:
+        """Take over a fact, from an operation or from the log at a load."""
+        key = fact.key
+        if isinstance(fact, Update):
+            self._raise_epoch(self._leader_epochs, key, fact.leader_epoch)
+            self._stored[key] = self._merged(self._stored.get(key), fact)
+            self._updates[key] = self._updates.get(key, 0) + 1
+        elif fact.value is None:
+            for table in (self._stored, self._leader_epochs, self._state_epochs, self._updates):
+                table.pop(key, None)  # type: ignore[attr-defined]  # All four are dicts by key.
+        else:
+            self._raise_epoch(self._leader_epochs, key, fact.value.leader_epoch)
+            self._raise_epoch(self._state_epochs, key, fact.value.state_epoch)
+            self._stored[key] = fact.value
+            if self._updates.get(key, 0) >= self._updates_per_snapshot:
+                self._updates[key] = 0
+
+    def _do(self, fact: Fact) -> None:
+        self._record(fact)
+        self.replay(fact)
+
+    def _fact(self, key: ShareKey, written: Written, leader_epoch: int, now_ms: int) -> Fact:
+        """An update, or after enough of them a snapshot with everything merged (7.2)."""
+        stored = self._stored[key]
+        if self._updates.get(key, 0) < self._updates_per_snapshot:
+            batches = combine((), written.batches, written.start_offset)
+            return Update(
+                key,
+                stored.snapshot_epoch,
+                leader_epoch,
+                written.start_offset,
+                written.delivery_complete_count,
+                tuple(batches),
+            )
+        start = stored.start_offset if written.start_offset == -1 else written.start_offset
+        value = Stored(
+            stored.snapshot_epoch + 1,
+            stored.state_epoch,
+            leader_epoch,
+            start,
+            written.delivery_complete_count,
+            tuple(combine(stored.batches, written.batches, start)),
+            now_ms,
+            now_ms,
+        )
+        return Snapshot(key, value)
+
+    @staticmethod
+    def _merged(stored: Stored | None, update: Update) -> Stored:
+        if stored is None:  # Only a log whose snapshot is missing begins with an update.
+            stored = Stored(update.snapshot_epoch, 0, update.leader_epoch, update.start_offset, -1, (), 0, 0)
+        start = stored.start_offset if update.start_offset == -1 else update.start_offset
+        return replace(
+            stored,
+            leader_epoch=stored.leader_epoch if update.leader_epoch == NO_EPOCH else update.leader_epoch,
+            start_offset=start,
+            delivery_complete_count=update.delivery_complete_count,
+            batches=tuple(combine(stored.batches, update.batches, start)),
+        )
+
+    @staticmethod
+    def _raise_epoch(epochs: dict[ShareKey, int], key: ShareKey, epoch: int) -> None:
+        epochs[key] = max(epochs.get(key, epoch), epoch)
+
+    # Checks.
+
+    @property
+    def _updates_per_snapshot(self) -> int:
+        return self._number("share.coordinator.snapshot.update.records.per.snapshot")
+
+    def _number(self, name: str) -> int:
+        value = self._config[name]
+        assert isinstance(value, int)
+        return value
+
+    def _check_place(self, key: ShareKey) -> None:
+        if not self._is_mine(key):
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"{key} is coordinated elsewhere")
+        if key.partition < 0:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"partition {key.partition} is negative")
+
+    def _check_state_epoch(self, key: ShareKey, state_epoch: int) -> None:
+        if state_epoch != NO_EPOCH and self._state_epochs.get(key, NO_EPOCH) > state_epoch:
+            raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, f"state epoch {state_epoch} of {key} is old")
+
+    def _existing(self, key: ShareKey) -> Stored:
+        stored = self._stored.get(key)
+        if stored is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key} has not been initialized")
+        return stored
+
+    def _check_topic(self, key: ShareKey) -> None:
+        topic = self._topics.topic_by_id(key.topic_id)
+        if topic is None or key.partition >= len(topic.partitions):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {key.partition} of its topic")
