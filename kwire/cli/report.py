@@ -1,0 +1,67 @@
+"""``kwire report``: one HTML page about captures, computed by Spark."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+GOOD, FOUND_WRONG = 0, 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``kwire report``."""
+    parser.add_argument(
+        "captures", nargs="+", metavar="CAPTURE", help="pcap or pcapng file, pattern, or directory of such files"
+    )
+    parser.add_argument(
+        "-o", "--output", required=True, type=Path, metavar="FILE", help="the page to write, as report.html"
+    )
+    parser.add_argument("--edition", default="4.3", help="edition of the protocol (default: %(default)s)")
+    parser.add_argument(
+        "--port",
+        action="append",
+        type=int,
+        default=[],
+        help="a broker's port; may be repeated (default: find Kafka by looking)",
+    )
+    parser.add_argument("--master", default="local[*]", help="the Spark to run on (default: %(default)s, this machine)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the page; its path goes to stdout, the progress to stderr."""
+    # The cheap ways to fail come before Spark, which takes seconds to start.
+    from kwire import spark  # noqa: PLC0415  Loaded when it is needed: other commands must start at once.
+
+    spark.require()
+    from kwire.spark import engine, gather, page, paths  # noqa: PLC0415
+
+    files = paths.expand(args.captures)
+    if not args.output.parent.is_dir():
+        raise FileNotFoundError(2, "No such directory", str(args.output.parent))
+    options = {"edition": args.edition, "ports": ",".join(map(str, args.port))}
+    progress = _clocked()
+    progress("starting Spark")
+    found_running = engine.is_running()
+    session = spark.session(args.master)
+    try:
+        report = gather.gather(session, files, options=options, progress=progress)
+    finally:
+        if not found_running:
+            spark.end(session)
+    progress("writing the page")
+    args.output.write_text(page.render(report), encoding="utf-8")
+    progress(f"done: {report.requests:,} requests")
+    print(args.output)
+    return GOOD if report.requests else FOUND_WRONG
+
+
+def _clocked() -> Callable[[str], None]:
+    start = time.monotonic()
+
+    def say(step: str) -> None:
+        print(f"[{time.monotonic() - start:5.1f} s] {step}", file=sys.stderr, flush=True)
+
+    return say

@@ -1,0 +1,51 @@
+"""Captures in Spark: a session that needs no set-up, the data source `kafka_capture`, ready analyses, a report page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kwire.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["end", "register", "require", "session"]
+
+
+def session(
+    master: str = "local[*]", *, app_name: str = "kwire", settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A Spark session that reads `kafka_capture`: finds or brings a Java, and sets what is needed.
+
+    Args: settings: Spark properties that win over ours. A session that runs already is taken as it is.
+    Raises: MissingExtra when PySpark, or a Java 17 or newer, is not there.
+    """
+    require()
+    from kwire.spark import engine  # noqa: PLC0415  Needs PySpark, which is optional.
+
+    return engine.session(master, app_name=app_name, settings=settings)
+
+
+def register(spark: SparkSession) -> SparkSession:
+    """Teach a session of your own the format `kafka_capture`; on a cluster the workers need kwire installed too."""
+    require()
+    from kwire.spark import engine  # noqa: PLC0415  Needs PySpark, which is optional.
+
+    return engine.register(spark)
+
+
+def end(spark: SparkSession) -> None:
+    """Stop the session and its JVM, which `spark.stop()` would keep until this process ends."""
+    from kwire.spark import engine  # noqa: PLC0415  Needs PySpark, which is optional.
+
+    engine.end(spark)
+
+
+def require() -> None:
+    """MissingExtra, which names the install command, unless PySpark and pyarrow are there."""
+    try:
+        import pyarrow  # noqa: F401, PLC0415
+        import pyspark  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise MissingExtra("Spark", "spark") from error

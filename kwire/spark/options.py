@@ -1,0 +1,79 @@
+"""The options of `kafka_capture`: Spark hands them over as text with lower-cased names, readers want values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kwire.capture.options import Options
+from kwire.capture.schemas import LEVELS
+
+LEVEL_DEFAULT = "messages"
+# These come from `load()` itself.
+SPARK_OPTIONS = frozenset({"path", "paths"})
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("expected true or false")
+    return text.lower() == "true"
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(filter(None, (word.strip() for word in text.split(","))))
+
+
+def _ports(text: str) -> frozenset[int]:
+    ports = frozenset(int(word) for word in _words(text))
+    if not all(0 < port < 65_536 for port in ports):
+        raise ValueError("expected port numbers from 1 to 65535")
+    return ports
+
+
+def _topics(text: str) -> dict[str, str]:
+    topics = json.loads(text)
+    if not isinstance(topics, dict) or not all(isinstance(name, str) for name in topics.values()):
+        raise ValueError('expected a JSON object, as {"id": "name"}')
+    return topics
+
+
+PARSERS: dict[str, Callable[[str], Any]] = {
+    "edition": str,
+    "ports": _ports,
+    "apis": _words,
+    "show_secrets": _boolean,
+    "payload": _boolean,
+    "bodies": _boolean,
+    "topics": _topics,
+    "frame_size_max": int,
+}
+
+
+def level(given: Mapping[str, str]) -> str:
+    """The level asked for.
+
+    Raises: ValueError that names the levels there are.
+    """
+    name = given.get("level", LEVEL_DEFAULT)
+    if name not in LEVELS:
+        raise ValueError(f"option level is {name!r}, and may be {', '.join(LEVELS)}")
+    return name
+
+
+def parse(given: Mapping[str, str]) -> Options:
+    """The options for the reader of captures.
+
+    Raises: ValueError for an unknown option or a value that does not fit.
+    """
+    wanted = {name: text for name, text in given.items() if name not in SPARK_OPTIONS and name != "level"}
+    unknown = sorted(wanted.keys() - PARSERS.keys())
+    if unknown:
+        raise ValueError(f"kafka_capture has no option {', '.join(unknown)}; it has level, {', '.join(PARSERS)}")
+    values = {}
+    for name, text in wanted.items():
+        try:
+            values[name] = PARSERS[name](text)
+        except ValueError as error:
+            raise ValueError(f"option {name} is {text!r}: {error}") from error
+    return Options(**values)

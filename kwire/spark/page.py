@@ -1,0 +1,95 @@
+"""The report as one HTML page that needs nothing else: no script, no font, no image, nothing from the network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+from dataclasses import asdict
+from pathlib import Path
+from string import Template
+
+from kwire.spark import formats, sections
+from kwire.spark.findings import findings
+from kwire.spark.markup import Markup, data_island, join, tag, text
+from kwire.spark.model import Report
+
+PAGE = Path(__file__).with_name("page")
+
+# A second wall, should text ever pass as markup: the page may run nothing, load nothing and send nothing.
+POLICY = "default-src 'none'; style-src 'sha256-{style}'; img-src data:; base-uri 'none'; form-action 'none'"
+
+
+def render(report: Report) -> str:
+    """The whole page."""
+    style = (PAGE / "report.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    chapters = sections.build(report)
+    template = Template((PAGE / "report.html").read_text(encoding="utf-8"))
+    return template.substitute(
+        policy=html.escape(POLICY.format(style=digest)),
+        style=style,
+        title=text(_title(report)),
+        header=_header(report, chapters),
+        sections=join(*map(_section, chapters)),
+        data=data_island(asdict(report)),
+    )
+
+
+def _title(report: Report) -> str:
+    if len(report.files) == 1:
+        return f"Kafka traffic in {formats.name(Path(report.files[0].name).name)}"
+    return f"Kafka traffic in {formats.plural(len(report.files), 'capture')}"
+
+
+def _header(report: Report, chapters: list[sections.Section]) -> Markup:
+    span = report.span_us
+    when = f"{formats.moment(span[0])}, {formats.span(span[1] - span[0])} long" if span else "No traffic was found."
+    links = [tag("li", tag("a", chapter.title, href=f"#{chapter.anchor}")) for chapter in chapters]
+    noted = [tag("li", each.sentence, class_=each.kind) for each in findings(report)]
+    return join(
+        tag("p", "kwire report", class_="eyebrow"),
+        tag("h1", _title(report)),
+        tag("p", when, class_="when"),
+        tag("dl", *(_tile(name, value) for name, value in _tiles(report)), class_="tiles"),
+        tag("ul", *noted, class_="findings", aria_label="What stands out"),
+        tag("nav", tag("ul", *links), aria_label="Sections"),
+    )
+
+
+def _tiles(report: Report) -> list[tuple[str, str]]:
+    errors = sum(row.responses for row in report.error_rows)
+    tiles = [
+        ("Requests", formats.count(report.requests)),
+        ("Connections", formats.count(report.connections)),
+        ("Clients", formats.count(report.clients)),
+        ("Error responses", formats.count(errors)),
+    ]
+    if report.deliveries:
+        tiles += [
+            ("Share records", formats.count(sum(row.records for row in report.deliveries))),
+            ("Redelivered", formats.count(sum(row.redelivered for row in report.deliveries))),
+        ]
+    return tiles
+
+
+def _tile(name: str, value: str) -> Markup:
+    return tag("div", tag("dt", name), tag("dd", value))
+
+
+def _section(chapter: sections.Section) -> Markup:
+    figures = [_figure(each) for each in chapter.figures]
+    return tag("section", tag("h2", chapter.title), tag("p", chapter.lead, class_="lead"), *figures, id=chapter.anchor)
+
+
+def _figure(each: sections.Figure) -> Markup:
+    caption = tag("figcaption", tag("h3", each.title), tag("p", each.note))
+    rows = each.table.rows
+    # A scrolling region has to be reachable by keyboard, so it takes the focus and has a name.
+    table = tag(
+        "div", sections.table(each.table), class_="table", tabindex=0, role="region", aria_label=f"{each.title}: table"
+    )
+    shown = [tag("div", each.plot, class_="plots") if each.plot else None, table if rows else None]
+    if not rows and not each.plot:
+        shown = [tag("p", "Nothing in this capture.", class_="empty")]
+    return tag("figure", caption, *shown, class_="wide" if each.is_wide or not each.plot else None)

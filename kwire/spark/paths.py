@@ -1,0 +1,54 @@
+"""From what a user names (files, globs, directories) to the capture files meant, one by one and in order."""
+
+from __future__ import annotations
+
+import glob
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+SUFFIXES = (".pcap", ".pcapng", ".cap")
+
+
+def expand(names: Iterable[str]) -> list[str]:
+    """The files that these names mean: a directory stands for the captures in it, a pattern for what it matches.
+
+    Returns: each file once, in the order named, directories and patterns sorted.
+    Raises: FileNotFoundError when a name means no file.
+    """
+    files: dict[str, None] = {}
+    for name in names:
+        found = _files(_local(name))
+        if not found:
+            raise FileNotFoundError(f"no capture file matches {name!r}")
+        files.update(dict.fromkeys(found))
+    if not files:
+        raise FileNotFoundError("no capture file was named: load() takes files, directories or patterns")
+    return list(files)
+
+
+def named_in(options: Mapping[str, str]) -> list[str]:
+    """The names given to `load()`: Spark passes one as option `path`, several as a JSON array in option `paths`."""
+    names = [options["path"]] if options.get("path") else []
+    if options.get("paths"):
+        names += json.loads(options["paths"])
+    return names
+
+
+def _local(name: str) -> str:
+    parts = urlsplit(name)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        return unquote(parts.path)
+    if parts.scheme and "://" in name:
+        raise FileNotFoundError(f"{name!r}: captures are read from local paths, which every worker must see")
+    return name
+
+
+def _files(name: str) -> list[str]:
+    path = Path(name)
+    if path.is_dir():
+        return sorted(str(each) for each in path.iterdir() if each.suffix in SUFFIXES and each.is_file())
+    if path.exists():
+        return [name]
+    return sorted(each for each in glob.glob(name, recursive=True) if Path(each).is_file())
