@@ -1,0 +1,96 @@
+"""FindCoordinator (10), and the question every group request begins with: is this node the coordinator?"""
+
+from __future__ import annotations
+
+import re
+
+from kwire import uuids
+from kwire.error_codes import ErrorCode
+from kwire.errors import InvalidValue
+from kwire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from mockbroker.context import Context
+from mockbroker.kafka_error import KafkaError
+from mockbroker.outcome import Outcome, Reply
+from mockbroker.state.metadata import CoordinatorKind
+
+#: Before this version one key is asked for, and the answer is at the top.
+_BATCHED_SINCE = 4
+#: KIP-932: share coordinators came with this version.
+_SHARE_SINCE = 6
+_INT32 = range(-(2**31), 2**31)
+
+
+def find_coordinator(request: FindCoordinatorRequest, ctx: Context) -> Outcome:
+    """Tell who coordinates a group, a transactional id or a share-partition.
+
+    Source: share-semantics 7.1; pinned by the conversations other-find-coordinator and share-find-coordinator.
+    """
+    if ctx.api_version >= _BATCHED_SINCE:
+        rows = [_row(request.key_type, key, ctx) for key in request.coordinator_keys]
+        return Reply(FindCoordinatorResponse(coordinators=rows))
+    row = _row(request.key_type, request.key, ctx)
+    code = ErrorCode(row.error_code)
+    return Reply(
+        FindCoordinatorResponse(
+            error_code=row.error_code,
+            # Kafka says "NONE" here when all is well, and the name is as good a text as any for the rest.
+            error_message=row.error_message or code.name,
+            node_id=row.node_id,
+            host=row.host,
+            port=row.port,
+        )
+    )
+
+
+def _row(key_type: int, key: str, ctx: Context) -> Coordinator:
+    try:
+        kind, text = _resolve(key_type, key, ctx.api_version)
+        node_id = ctx.cluster.metadata.coordinator_for(kind, text)
+        node = ctx.cluster.nodes.get(node_id)
+        if node is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    except KafkaError as error:
+        return Coordinator(key=key, node_id=-1, port=-1, error_code=error.code, error_message=error.message or "")
+    # Kafka leaves the text of a row empty, not null, unless it has something to say.
+    return Coordinator(key=key, node_id=node_id, host=node.host, port=node.port, error_message="")
+
+
+def _resolve(key_type: int, key: str, api_version: int) -> tuple[CoordinatorKind, str]:
+    """Read the kind and the text that is hashed.
+
+    Raises: INVALID_REQUEST.
+    """
+    try:
+        kind = CoordinatorKind(key_type)
+    except ValueError:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key_type} is no type of coordinator") from None
+    if kind is not CoordinatorKind.SHARE:
+        return kind, key
+    if api_version < _SHARE_SINCE:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    return kind, share_key(key)
+
+
+def share_key(text: str) -> str:
+    """The key of a share-partition, "group:topicId:partition", as it is hashed; the group id may have colons in it.
+
+    Neither topic nor partition need exist, and the number may be below zero: only its form is looked at.
+    Raises: INVALID_REQUEST, without a message.
+    """
+    group_id, _, rest = text.rpartition(":")
+    group_id, _, topic_id = group_id.rpartition(":")
+    try:
+        if not group_id.strip() or not re.fullmatch(r"[+-]?[0-9]+", rest) or int(rest) not in _INT32:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        return f"{group_id}:{uuids.to_text(uuids.from_text(topic_id))}:{int(rest)}"
+    except InvalidValue:
+        raise KafkaError(ErrorCode.INVALID_REQUEST) from None
+
+
+def must_coordinate(group_id: str, ctx: Context) -> None:
+    """Pass only on the node that coordinates this group.
+
+    Raises: NOT_COORDINATOR.
+    """
+    if ctx.cluster.metadata.coordinator_for(CoordinatorKind.GROUP, group_id) != ctx.node.node_id:
+        raise KafkaError(ErrorCode.NOT_COORDINATOR, f"node {ctx.node.node_id} does not coordinate group {group_id}")
