@@ -1,0 +1,297 @@
+"""The log of one partition: batches in memory, in order of their offsets."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import msgspec
+
+from kwire.error_codes import ErrorCode
+from kwire.records import (
+    Batch,
+    ControlType,
+    Record,
+    parse_header,
+    place,
+    with_append_time,
+    write_marker,
+)
+from mockbroker.kafka_error import KafkaError
+from mockbroker.state.batch_rules import (
+    DECOMPRESSED_MAX,
+    TopicRules,
+    check_batch,
+    check_size,
+    examine,
+    read_one_batch,
+)
+from mockbroker.state.producers import Aborted, Producers
+
+
+class Origin(Enum):
+    """Who appends: a client, whose batches are checked, or the broker itself."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+
+
+class StoredBatch(msgspec.Struct, frozen=True, gc=False):
+    """A batch in the log. `raw` is the whole batch as a Fetch answers it; times in milliseconds."""
+
+    base_offset: int
+    last_offset: int
+    size: int
+    raw: memoryview
+    max_timestamp: int
+    leader_epoch: int
+
+    def header(self) -> Batch:
+        """The batch with its header's fields, ready to decode its records."""
+        return parse_header(self.raw)
+
+    def records(self) -> list[Record]:
+        """Its records, decoded."""
+        return self.header().records(DECOMPRESSED_MAX, strict=False)
+
+
+class LogSlice(msgspec.Struct, frozen=True):
+    """Whole batches in a row; the first one holds the offset that was asked for, and may begin below it."""
+
+    batches: list[StoredBatch]
+    size: int
+
+    def join(self) -> bytes | memoryview:
+        """The bytes of all batches; of one batch they are not copied."""
+        if len(self.batches) == 1:
+            return self.batches[0].raw
+        return b"".join([batch.raw for batch in self.batches])
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where a batch lies now. append_time_ms is -1 unless the broker sets the timestamps."""
+
+    first_offset: int
+    last_offset: int
+    append_time_ms: int
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAtTime:
+    """A record found by its timestamp."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+class PartitionLog:
+    """Appends, reads and forgets batches.
+
+    rules: the topic's configuration, asked for at each append. moved: called after each move of the high watermark.
+    Every replica of this in-process cluster has a record as soon as its leader has, so the high watermark is the end.
+    """
+
+    def __init__(self, rules: Callable[[], TopicRules], moved: Callable[[], None] = lambda: None) -> None:
+        self.start_offset = 0
+        self.end_offset = 0
+        self.producers = Producers()
+        self._rules = rules
+        self._moved = moved
+        self._batches: list[StoredBatch] = []
+        self._last_offsets: list[int] = []
+        self._newest: list[int] = []
+        self._epochs: list[tuple[int, int]] = []
+
+    @property
+    def high_watermark(self) -> int:
+        """The first offset that not all replicas have."""
+        return self.end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The first offset of an open transaction, else the high watermark: where read_committed ends."""
+        unstable = self.producers.first_unstable_offset
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all batches."""
+        return sum(batch.size for batch in self._batches)
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch that appends are stamped with, 0 at first."""
+        return self._epochs[-1][0] if self._epochs else 0
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """A leader takes over: its epoch begins at the end of the log."""
+        if not self._epochs or leader_epoch > self._epochs[-1][0]:
+            # An epoch without records leaves no trace, as in Kafka's epoch cache.
+            while self._epochs and self._epochs[-1][1] >= self.end_offset:
+                self._epochs.pop()
+            self._epochs.append((leader_epoch, self.end_offset))
+
+    def append(self, data: bytes | bytearray | memoryview, *, now_ms: int, origin: Origin = Origin.CLIENT) -> Appended:
+        """Append the one batch that `data` is, at the end of the log.
+
+        Raises: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP (RecordsRefusedError when single records are wrong),
+        MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER.
+        """
+        rules = self._rules()
+        batch = read_one_batch(data)
+        written: bytes | None = None
+        if origin is Origin.CLIENT:
+            check_batch(batch, rules)
+            written = examine(batch, rules, now_ms=now_ms)
+            check_size(batch.size, rules)
+            if batch.producer_id >= 0:
+                again = self.producers.duplicate(batch)
+                if again is not None:
+                    return Appended(again.first_offset, again.last_offset, again.timestamp, duplicate=True)
+                self.producers.check(batch)
+        if written is None and rules.append_time:
+            written = with_append_time(data, now_ms)
+        max_timestamp = batch.max_timestamp if written is None else parse_header(written).max_timestamp
+        first_offset = self._store(bytearray(data if written is None else written), batch, max_timestamp)
+        if batch.producer_id >= 0 and not batch.is_control:
+            self.producers.wrote(batch, first_offset, max_timestamp)
+        self._moved()
+        return Appended(first_offset, self.end_offset - 1, now_ms if rules.append_time else -1)
+
+    def append_marker(
+        self,
+        *,
+        commit: bool,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        now_ms: int,
+        transaction_version: int = 1,
+    ) -> int:
+        """End a producer's transaction with a control batch; returns the marker's offset."""
+        self.producers.check_marker(
+            producer_id, producer_epoch, coordinator_epoch, transaction_version=transaction_version
+        )
+        data = write_marker(
+            ControlType.COMMIT if commit else ControlType.ABORT,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            timestamp=now_ms,
+        )
+        offset = self._store(bytearray(data), parse_header(data), now_ms)
+        self.producers.ended(
+            producer_id, producer_epoch, coordinator_epoch, marker_offset=offset, timestamp=now_ms, commit=commit
+        )
+        self._moved()
+        return offset
+
+    def read(self, offset: int, max_bytes: int, *, min_one: bool = True, up_to: int | None = None) -> LogSlice:
+        """Whole batches from the one that holds `offset` on, as many as fit into `max_bytes`.
+
+        min_one: give the first batch even when it does not fit. up_to: end before this offset, by default the high
+        watermark.
+        Raises: OFFSET_OUT_OF_RANGE outside of the log; at its end there is simply nothing.
+        """
+        if not self.start_offset <= offset <= self.end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} is not within {self.start_offset} to {self.end_offset}",
+            )
+        end = self.high_watermark if up_to is None else min(up_to, self.high_watermark)
+        first = bisect_left(self._last_offsets, offset)
+        # Nearly always everything up to the end is wanted, so the limit is found by adding up sizes once.
+        last = bisect_left(self._last_offsets, end)
+        total, taken = 0, first
+        for batch in self._batches[first:last]:
+            if total + batch.size > max_bytes and not (min_one and taken == first):
+                break
+            total += batch.size
+            taken += 1
+        return LogSlice(self._batches[first:taken], total)
+
+    def offset_for_timestamp(self, timestamp: int) -> OffsetAtTime | None:
+        """The first record from the log's start on whose timestamp is this or later, or None."""
+        # The largest timestamps so far never fall, so the first batch that reaches the time is found by bisection.
+        for batch in self._batches[bisect_left(self._newest, timestamp) :]:
+            if batch.max_timestamp < timestamp:
+                continue
+            for record in batch.records():
+                if record.timestamp >= timestamp and record.offset >= self.start_offset:
+                    return OffsetAtTime(record.offset, record.timestamp, batch.leader_epoch)
+        return None
+
+    def offset_of_max_timestamp(self) -> OffsetAtTime | None:
+        """The first record with the largest timestamp of the log, or None when it is empty."""
+        if not self._newest:
+            return None
+        newest = self._newest[-1]
+        batch = self._batches[bisect_left(self._newest, newest)]
+        for record in batch.records():
+            if record.timestamp == newest:
+                return OffsetAtTime(record.offset, newest, batch.leader_epoch)
+        return None
+
+    def aborted_transactions(self, first_offset: int, end_offset: int) -> list[Aborted]:
+        """Aborted transactions that overlap the offsets from `first_offset` up to, not including, `end_offset`."""
+        return self.producers.aborted(first_offset, end_offset)
+
+    def delete_before(self, offset: int) -> int:
+        """Move the log's start; returns where it is now. -1 stands for the high watermark.
+
+        Raises: OFFSET_OUT_OF_RANGE beyond the high watermark. A start below the present one changes nothing.
+        """
+        target = self.high_watermark if offset == -1 else offset
+        if target < 0 or target > self.high_watermark:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset}, high watermark {self.high_watermark}")
+        if target > self.start_offset:
+            self.start_offset = target
+            gone = bisect_left(self._last_offsets, target)
+            del self._batches[:gone], self._last_offsets[:gone]
+            self._newest = []
+            for batch in self._batches:
+                self._remember_time(batch.max_timestamp)
+            self.producers.drop_below(target)
+            self._moved()
+        return self.start_offset
+
+    def epoch_end(self, leader_epoch: int) -> tuple[int, int] | None:
+        """The largest epoch up to this one, and where it ends; None for one that is unknown or still to come.
+
+        Source: Kafka's LeaderEpochFileCache.endOffsetFor.
+        """
+        if not self._epochs or leader_epoch < 0 or leader_epoch > self._epochs[-1][0]:
+            return None
+        at = bisect_right(self._epochs, (leader_epoch, self.end_offset + 1)) - 1
+        if at < 0:
+            # Older than everything that is known: its records are gone, or were never here.
+            return leader_epoch, self._epochs[0][1]
+        end = self._epochs[at + 1][1] if at + 1 < len(self._epochs) else self.end_offset
+        return self._epochs[at][0], end
+
+    def epoch_at_start(self) -> int | None:
+        """The epoch of the log's first record, None when it is not known."""
+        if self._epochs and self._epochs[0][1] <= self.start_offset:
+            at = bisect_right(self._epochs, self.start_offset, key=lambda entry: entry[1]) - 1
+            return self._epochs[at][0]
+        return None
+
+    def _store(self, raw: bytearray, batch: Batch, max_timestamp: int) -> int:
+        first_offset = self.end_offset
+        last_offset = first_offset + batch.last_offset - batch.base_offset
+        epoch = self.leader_epoch
+        place(raw, first_offset, epoch)
+        stored = StoredBatch(first_offset, last_offset, len(raw), memoryview(raw), max_timestamp, epoch)
+        self._batches.append(stored)
+        self._last_offsets.append(last_offset)
+        self._remember_time(max_timestamp)
+        self.end_offset = last_offset + 1
+        return first_offset
+
+    def _remember_time(self, timestamp: int) -> None:
+        self._newest.append(max(timestamp, self._newest[-1]) if self._newest else timestamp)

@@ -1,0 +1,191 @@
+"""Idempotent and transactional producers of one partition: epochs, sequences, and the open transactions.
+
+Source: Kafka's ProducerAppendInfo and ProducerStateManager.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from kwire.error_codes import ErrorCode
+from kwire.records import Batch
+from mockbroker.kafka_error import KafkaError
+
+#: A producer keeps at most this many batches in flight, so a duplicate can be this old.
+BATCHES_REMEMBERED = 5
+_SEQUENCE_MAX = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A batch as it was written: its sequences, and where it lies. `timestamp` is the batch's largest."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+@dataclass(slots=True)
+class Producer:
+    """What a partition remembers of a producer id; -1 stands for nothing yet."""
+
+    producer_id: int
+    epoch: int = -1
+    coordinator_epoch: int = -1
+    last_timestamp: int = -1
+    transaction_start: int | None = None
+    written: deque[Written] = field(default_factory=lambda: deque(maxlen=BATCHES_REMEMBERED))
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of its last record, -1 when none is remembered."""
+        return self.written[-1].last_sequence if self.written else -1
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """A transaction that was rolled back: its first record, its marker, and the stable offset right after."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class Producers:
+    """All producers that a partition remembers, by id."""
+
+    def __init__(self) -> None:
+        self._producers: dict[int, Producer] = {}
+        self._aborted: list[Aborted] = []
+
+    def active(self) -> list[Producer]:
+        """Everybody who is remembered, as DescribeProducers lists them."""
+        return list(self._producers.values())
+
+    def duplicate(self, batch: Batch) -> Written | None:
+        """The very same batch, if it was among the last five of its producer and epoch."""
+        producer = self._producers.get(batch.producer_id)
+        if producer is None or producer.epoch != batch.producer_epoch:
+            return None
+        last = last_sequence(batch)
+        for written in producer.written:
+            if (written.first_sequence, written.last_sequence) == (batch.base_sequence, last):
+                return written
+        return None
+
+    def check(self, batch: Batch) -> None:
+        """Refuse a data batch out of an old epoch or out of sequence.
+
+        Raises: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE.
+        """
+        producer = self._producers.get(batch.producer_id)
+        if producer is None or producer.epoch == -1:
+            return  # Nothing is known, possibly because its records are deleted: every sequence is welcome.
+        if batch.producer_epoch < producer.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {batch.producer_id} has epoch {producer.epoch}, the batch {batch.producer_epoch}",
+            )
+        if batch.producer_epoch > producer.epoch:
+            in_sequence = batch.base_sequence == 0
+        else:
+            in_sequence = follows(producer.last_sequence, batch.base_sequence)
+        if not in_sequence:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {batch.producer_id} sends sequence {batch.base_sequence} after {producer.last_sequence}",
+            )
+        if producer.transaction_start is not None and not batch.is_transactional:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, f"producer {batch.producer_id} has an open transaction")
+
+    def wrote(self, batch: Batch, first_offset: int, timestamp: int) -> None:
+        """Remember a data batch that has been appended, and begin its transaction."""
+        producer = self._producers.setdefault(batch.producer_id, Producer(batch.producer_id))
+        if batch.producer_epoch != producer.epoch:
+            producer.epoch = batch.producer_epoch
+            producer.written.clear()
+        last_offset = first_offset + batch.count - 1
+        producer.written.append(
+            Written(batch.base_sequence, last_sequence(batch), first_offset, last_offset, timestamp)
+        )
+        producer.last_timestamp = timestamp
+        if batch.is_transactional and producer.transaction_start is None:
+            producer.transaction_start = first_offset
+
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, *, transaction_version: int) -> None:
+        """Refuse a marker from an old producer epoch or an old coordinator.
+
+        From transaction version 2 on the epoch has to be above the one of the data, or the same when the transaction
+        is over already: a marker that is sent again (KAFKA-19999).
+        Raises: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+        """
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            return
+        again = epoch == producer.epoch and producer.transaction_start is None
+        stale = epoch <= producer.epoch and not again if transaction_version >= 2 else epoch < producer.epoch
+        if stale:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH, f"a marker of epoch {epoch} for a producer of epoch {producer.epoch}"
+            )
+        if coordinator_epoch < producer.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"coordinator epoch {coordinator_epoch}, {producer.coordinator_epoch} has been seen",
+            )
+
+    def ended(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, *, marker_offset: int, timestamp: int, commit: bool
+    ) -> None:
+        """End the open transaction with the marker at this offset; one without data leaves no trace."""
+        producer = self._producers.setdefault(producer_id, Producer(producer_id))
+        start = producer.transaction_start
+        producer.transaction_start = None
+        if epoch != producer.epoch:
+            producer.epoch = epoch
+            producer.written.clear()
+        producer.coordinator_epoch = coordinator_epoch
+        producer.last_timestamp = timestamp
+        if start is not None and not commit:
+            stable = self.first_unstable_offset
+            self._aborted.append(
+                Aborted(producer_id, start, marker_offset, marker_offset + 1 if stable is None else stable)
+            )
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the oldest open transaction began, or None."""
+        starts = [p.transaction_start for p in self._producers.values() if p.transaction_start is not None]
+        return min(starts, default=None)
+
+    def aborted(self, first_offset: int, end_offset: int) -> list[Aborted]:
+        """Aborted transactions that overlap the offsets from `first_offset` up to, not including, `end_offset`."""
+        return [
+            aborted
+            for aborted in self._aborted
+            if aborted.last_offset >= first_offset and aborted.first_offset < end_offset
+        ]
+
+    def drop_below(self, start_offset: int) -> None:
+        """Forget aborted transactions that lie wholly below the log's start."""
+        self._aborted = [aborted for aborted in self._aborted if aborted.last_offset >= start_offset]
+
+    def expire(self, *, now_ms: int, expiration_ms: int) -> None:
+        """Forget producers that wrote nothing for that long and have no transaction open."""
+        for producer in self.active():
+            if producer.transaction_start is None and now_ms - producer.last_timestamp >= expiration_ms:
+                del self._producers[producer.producer_id]
+
+
+def last_sequence(batch: Batch) -> int:
+    """The sequence of the batch's last record; after the largest int32 comes 0."""
+    return (batch.base_sequence + batch.count - 1) & _SEQUENCE_MAX if batch.base_sequence >= 0 else -1
+
+
+def follows(last: int, following: int) -> bool:
+    """Whether a sequence comes right after another."""
+    return following == last + 1 or (following == 0 and last == _SEQUENCE_MAX)
