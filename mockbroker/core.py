@@ -134,6 +134,12 @@ class Core:
             self._fire()
         self._move_clock(now_ms)
 
+    def create_topic(self, name: str, partition_count: int = 1) -> None:
+        """Make a topic with its replicas on up to `default.replication.factor` nodes; raises KafkaError like a request."""
+        self.state.metadata.check_name(name)
+        self.state.metadata.create_topic(name, partition_count=partition_count)
+        self._work()
+
     def next_deadline_ms(self) -> int | None:
         """When `advance` has something to do next, or None."""
         deadlines = [

@@ -1,0 +1,63 @@
+"""Put a cluster together: configuration and number of nodes in, a core ready for its first client out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from kwire import uuids
+from mockbroker.calls import Calls
+from mockbroker.config import BrokerConfig
+from mockbroker.context import ClusterState
+from mockbroker.core import Core
+from mockbroker.node import Node
+from mockbroker.outcome import Key
+from mockbroker.state.configs import Configs
+from mockbroker.state.logs import LogStore
+from mockbroker.state.metadata import Metadata
+
+_FIRST_VERSION_WITH_ELR = 1
+
+
+def build_core(
+    *,
+    config: BrokerConfig,
+    node_count: int,
+    features: dict[str, int],
+    topics: Mapping[str, int],
+    rng: random.Random,
+    now_ms: int,
+) -> Core:
+    """A cluster of `node_count` nodes, whose ids follow each other from `node.id` on.
+
+    features: finalized levels by name. topics: name to partition count, made at once.
+    Raises: KafkaError for a topic that cannot be made.
+    """
+    first_id = config.integer("node.id")
+    node_ids = range(first_id, first_id + node_count)
+    metadata = Metadata(node_ids, config, rng)
+    configs = Configs(config, elr=features.get("eligible.leader.replicas.version", 0) >= _FIRST_VERSION_WITH_ELR)
+    nodes: dict[int, Node] = {}
+    state = ClusterState(
+        cluster_id=uuids.to_text(rng.randbytes(16)),
+        config=config,
+        configs=configs,
+        metadata=metadata,
+        features=features,
+        nodes=nodes,
+        calls=Calls(nodes),
+        rng=rng,
+        wake=_nobody_yet,
+    )
+    core = Core(state, now_ms=now_ms)
+    store = LogStore(metadata, configs, lambda key: state.wake(key))
+    rack = config.string("broker.rack")
+    for node_id in node_ids:
+        nodes[node_id] = Node(node_id, state, store, rack=rack)
+    for name, count in topics.items():
+        core.create_topic(name, count)
+    return core
+
+
+def _nobody_yet(key: Key) -> None:
+    raise AssertionError(f"{key} is woken before there is a core")
