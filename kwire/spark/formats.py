@@ -22,6 +22,11 @@ def name(value: str) -> str:
     return value or "(no name)"
 
 
+def path(value: str) -> str:
+    """A file's path; of a long one the end, which tells more than its beginning."""
+    return value if len(value) <= NAME_LIMIT else f"\N{HORIZONTAL ELLIPSIS}{value[-NAME_LIMIT:]}"
+
+
 def plural(value: int, noun: str) -> str:
     """1 request, 2 requests."""
     return f"{value:,} {noun}{'' if value == 1 else 's'}"

@@ -6,7 +6,16 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
 
 COMPARISONS: dict[type[Filter], Callable[[pc.Expression, object], pc.Expression]] = {
     EqualTo: lambda field, value: field == value,
@@ -24,6 +33,8 @@ def expression(wanted: Filter, schema: pa.Schema) -> pc.Expression | None:
     Only whole columns of integers and strings are compared here: for those SQL and Arrow agree, a null drops the row in
     both, and no time zone or collation comes between.
     """
+    if isinstance(wanted, IsNotNull) and len(wanted.attribute) == 1 and wanted.attribute[0] in schema.names:
+        return pc.field(wanted.attribute[0]).is_valid()
     build = COMPARISONS.get(type(wanted))
     attribute, value = getattr(wanted, "attribute", ()), getattr(wanted, "value", None)
     if build is None or value is None or len(attribute) != 1 or attribute[0] not in schema.names:

@@ -211,7 +211,7 @@ def _capture(report: Report) -> Section:
     ]
     files = [
         (
-            row.name,
+            formats.path(row.name),
             formats.count(row.requests),
             formats.count(row.ok),
             formats.count(row.connections),

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import kwire.spark
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -14,8 +16,6 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A local Spark, as `kwire.spark.session()` starts it; its JVM ends with the tests, however they went."""
-    import kwire.spark
-
     session = kwire.spark.session("local[2]", app_name="kwire-tests")
     try:
         yield session

@@ -1,0 +1,148 @@
+"""The report page: what it says, that text stays text, and how a browser shows it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from kwire.spark import page
+from kwire.spark.model import Report, Timeline
+from tests import needs
+from tests.kwire.spark.browser import Browser, browser
+from tests.kwire.spark.samples import HOSTILE, report
+
+# What a browser is asked: marks of each plot that are really there to be seen.
+PLOTS = """[...document.querySelectorAll('figure svg[role=img]')].map(svg => ({
+    label: svg.getAttribute('aria-label'),
+    marks: [...svg.querySelectorAll('.mark')].filter(mark => {
+        const box = mark.getBoundingClientRect(), style = getComputedStyle(mark);
+        const drawn = style.fill !== 'none' || style.stroke !== 'none';
+        return drawn && box.height > 0 && (box.width > 0 || parseFloat(style.strokeWidth) > 0);
+    }).length,
+}))"""
+OVERFLOW = """[...document.querySelectorAll('body *')].filter(element => {
+    const box = element.getBoundingClientRect();
+    return box.right > innerWidth + 0.5 && box.width > 0 && !element.closest('.table');
+}).map(element => element.outerHTML.slice(0, 200))"""
+
+
+class Reader(HTMLParser):
+    """The tags, the attribute names and the text of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: set[str] = set()
+        self.addresses: list[str] = []
+        self.texts: list[str] = []
+        self.data = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes.update(name for name, _ in attrs)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "action")]
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1] == "script" and data.startswith("{"):
+            self.data = data
+        self.texts.append(data)
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(
+        needs.tool("chromium", "chromium-browser", "google-chrome"), tmp_path_factory.mktemp("profile")
+    ) as tab:
+        yield tab
+
+
+def empty() -> Report:
+    nothing = Timeline(0, 1, 1, {})
+    return Report(
+        files=[], statuses={}, clients=0, connections=0, latency=[], traffic=nothing, errors=nothing, error_rows=[]
+    )
+
+
+def test_a_hostile_name_stays_text_everywhere() -> None:
+    reader = Reader(page.render(report(HOSTILE)))
+
+    assert "img" not in reader.tags
+    assert reader.tags.count("script") == 1
+    assert not [name for name in reader.attributes if name.startswith("on")]
+    assert any(HOSTILE in text for text in reader.texts)
+    assert json.loads(reader.data)["deliveries"][0]["group"] == HOSTILE
+
+
+@pytest.mark.parametrize("name", ["a\u202egpj.exe", "line\nbreak\x1b[2J", "nul\x00"])
+def test_a_name_cannot_hide_or_reorder_what_is_shown(name: str) -> None:
+    text = page.render(report(name))
+
+    assert not set(name) & set("\u202e\x1b\x00") & set(text)
+
+
+def test_a_name_of_any_length_takes_bounded_room() -> None:
+    shown = "".join(text for text in Reader(page.render(report("x" * 32_767))).texts if not text.startswith("{"))
+
+    assert "x" * 81 not in shown
+    assert "(32,687 more)" in shown
+
+
+def test_the_page_loads_nothing_and_may_run_nothing() -> None:
+    text = page.render(report())
+    reader = Reader(text)
+
+    assert [address for address in reader.addresses if not address.startswith(("#", "data:"))] == []
+    assert "default-src &#x27;none&#x27;; style-src &#x27;sha256-" in text
+    assert "style" not in reader.attributes
+    assert "@import" not in text
+    assert "url(" not in text
+
+
+def test_every_number_of_a_plot_stands_in_a_table_too() -> None:
+    texts = Reader(page.render(report())).texts
+
+    for number in ("v12-v13", "1.75 ms", "INVALID_RECORD_STATE", "1,310", "700", "no response"):
+        assert number in texts
+
+
+def test_a_report_about_nothing_says_so() -> None:
+    text = page.render(empty())
+
+    assert "No Kafka request was found in these captures." in text
+    assert "Share groups" not in text
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("name", ["orders", HOSTILE, "w" * 400])
+def test_a_browser_shows_every_plot_inside_the_page(
+    chromium: Browser, tmp_path: Path, width: int, dark: bool, name: str
+) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(page.render(report(name)), encoding="utf-8")
+
+    chromium.open(file, width=width, dark=dark)
+    plots = chromium.ask(PLOTS)
+
+    assert chromium.complaints == []
+    assert len(plots) >= 15
+    assert [plot["label"] for plot in plots if not plot["marks"]] == []
+    assert chromium.ask("document.documentElement.scrollWidth <= innerWidth")
+    assert chromium.ask(OVERFLOW) == []
+    assert chromium.ask("document.images.length") == 0
+    assert chromium.ask("typeof alert.called") == "undefined"
+
+
+def test_the_browser_helper_hears_a_broken_page(chromium: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "broken.html"
+    file.write_text("<svg role=img></svg><script>nothing.here()</script><div style='width:2000px'>wide</div>")
+
+    chromium.open(file, width=390)
+
+    assert chromium.complaints != []
+    assert not chromium.ask("document.documentElement.scrollWidth <= innerWidth")
