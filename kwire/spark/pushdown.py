@@ -33,16 +33,23 @@ def expression(wanted: Filter, schema: pa.Schema) -> pc.Expression | None:
     Only whole columns of integers and strings are compared here: for those SQL and Arrow agree, a null drops the row in
     both, and no time zone or collation comes between.
     """
-    if isinstance(wanted, IsNotNull) and len(wanted.attribute) == 1 and wanted.attribute[0] in schema.names:
-        return pc.field(wanted.attribute[0]).is_valid()
-    build = COMPARISONS.get(type(wanted))
-    attribute, value = getattr(wanted, "attribute", ()), getattr(wanted, "value", None)
-    if build is None or value is None or len(attribute) != 1 or attribute[0] not in schema.names:
+    # `attribute` is the path to a column: one name, unless it leads into a struct.
+    path: tuple[str, ...] = getattr(wanted, "attribute", ())
+    if len(path) != 1 or path[0] not in schema.names:
         return None
-    kind = schema.field(attribute[0]).type
-    if not (pa.types.is_integer(kind) or pa.types.is_string(kind)):
+    column = pc.field(path[0])
+    if isinstance(wanted, IsNotNull):
+        return column.is_valid()
+    build, value = COMPARISONS.get(type(wanted)), getattr(wanted, "value", None)
+    expected = _python_type(schema.field(path[0]).type)
+    if build is None or expected is None:
         return None
-    expected = int if pa.types.is_integer(kind) else str
     if not all(type(each) is expected for each in (value if isinstance(wanted, In) else (value,))):
         return None
-    return build(pc.field(attribute[0]), value)
+    return build(column, value)
+
+
+def _python_type(kind: pa.DataType) -> type | None:
+    if pa.types.is_integer(kind):
+        return int
+    return str if pa.types.is_string(kind) else None

@@ -51,7 +51,7 @@ def nice_ceiling(value: int) -> int:
     """The next number that an axis may end with: 1, 2, 5 times a power of ten, halved without a fraction from 2 on."""
     if value <= 1:
         return 1
-    power = 10 ** math.floor(math.log10(value))
+    power = int(10 ** math.floor(math.log10(value)))
     return next(step * power for step in (1, 2, 4, 6, 8, 10) if step * power >= value)
 
 
