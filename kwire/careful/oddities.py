@@ -1,0 +1,32 @@
+"""What a lenient decode returns: the message, and what was odd about its bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import msgspec
+
+M_co = TypeVar("M_co", bound=msgspec.Struct, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Oddity:
+    """Something that Kafka's decoder lets pass and a strict one refuses."""
+
+    #: The field, from the message down.
+    path: str
+    #: The offset in the decoded bytes.
+    at: int
+    #: What was seen, and what it was taken for.
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lenient(Generic[M_co]):
+    """A message as Kafka reads it."""
+
+    message: M_co
+    oddities: tuple[Oddity, ...]
+    #: How many bytes the message itself took.
+    size: int

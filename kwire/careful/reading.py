@@ -1,0 +1,260 @@
+"""Reads any message field by field as its schema says, knowing at each step where it is.
+
+Slow, and only run when the generated code has refused: to name the first wrong field, or, for a lenient decode, to read
+on as Kafka does. Rules for Kafka: its generated `read` methods and `ByteBufferAccessor` in 4.3.0.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+
+from kwire.careful.oddities import Lenient, Oddity
+from kwire.codec_table import Codec
+from kwire.errors import (
+    InvalidBoolean,
+    InvalidLength,
+    InvalidTag,
+    InvalidUtf8,
+    InvalidVarint,
+    TrailingBytes,
+    Truncated,
+    UnexpectedNull,
+    WireError,
+)
+from kwire.primitives import TEXT_BYTES_MAX
+from kwire.schema import FieldSpec, MessageSpec, load
+from kwire.schema.spec import FIXED_SIZES
+
+_CODES = {
+    **{"int8": "b", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "float64": "d"},
+    **{"uuid": "16s", "bool": "B"},
+}
+
+
+def read(codec: Codec, version: int, data: bytes, at: int) -> msgspec.Struct:
+    """The message in the bytes from `at` on, all of them.
+
+    Raises: WireError with path and offset.
+    """
+    reader = _Reader(codec, version, data, at, lenient=False)
+    message = reader.message()
+    if reader.at != len(data):
+        raise TrailingBytes(reader.spec.name, reader.at, f"{len(data) - reader.at} bytes behind the end of the message")
+    return message
+
+
+def read_lenient(codec: Codec, version: int, data: bytes, at: int) -> Lenient[msgspec.Struct]:
+    """The message as Kafka reads it, with notes on what a strict decode refuses.
+
+    Raises: WireError where Kafka fails too.
+    """
+    reader = _Reader(codec, version, data, at, lenient=True)
+    message = reader.message()
+    if reader.at != len(data):
+        reader.note(reader.spec.name, reader.at, f"{len(data) - reader.at} bytes behind the end are ignored")
+    return Lenient(message, tuple(reader.oddities), reader.at - at)
+
+
+class _Reader:
+    """A position in the bytes of one message."""
+
+    def __init__(self, codec: Codec, version: int, data: bytes, at: int, *, lenient: bool) -> None:
+        self.codec = codec
+        self.version = version
+        self.data = data
+        self.at = at
+        self.lenient = lenient
+        self.oddities: list[Oddity] = []
+        self.spec: MessageSpec = load(codec.message.NAME, codec.message.EDITION)
+        self.flexible = self.spec.is_flexible(version)
+
+    def note(self, path: str, at: int, what: str) -> None:
+        self.oddities.append(Oddity(path, at, what))
+
+    def odd(self, error: WireError, taken_for: str) -> None:
+        """Raise an error, or, where Kafka does not mind, note it and what Kafka takes it for."""
+        if not self.lenient:
+            raise error
+        self.note(error.path, error.at or 0, f"{error.what}; {taken_for}")
+
+    def message(self) -> msgspec.Struct:
+        return self.struct(self.codec.message, self.spec.fields, self.spec.name)
+
+    def struct(self, made: type[msgspec.Struct], fields: tuple[FieldSpec, ...], path: str) -> msgspec.Struct:
+        values: dict[str, object] = {}
+        for field in fields:
+            if self.version in field.versions and not field.is_tagged(self.version):
+                values[field.snake] = self.field(field, f"{path}.{field.snake}")
+        if self.flexible:
+            values["unknown_tagged_fields"] = self.tagged(fields, path, values)
+        return made(**values)
+
+    def tagged(self, fields: tuple[FieldSpec, ...], path: str, values: dict[str, object]) -> tuple[tuple[int, bytes], ...]:
+        """The tagged fields: known ones go to `values`, the others are returned."""
+        known = {field.tag: field for field in fields if field.tag is not None}
+        unknown: list[tuple[int, bytes]] = []
+        here = f"{path}.tagged_fields"
+        previous = -1
+        for _ in range(self.uvarint(here)):
+            start = self.at
+            tag = self.uvarint(here)
+            size = self.uvarint(here)
+            if tag <= previous:
+                self.odd(InvalidTag(here, start, f"tag {tag} comes after tag {previous}"), "read all the same")
+            previous = tag
+            field = known.get(tag)
+            if field is None:
+                self.need(size, f"{here}[{tag}]")
+                unknown.append((tag, self.data[self.at : self.at + size]))
+                self.at += size
+                continue
+            name = f"{path}.{field.snake}"
+            if not field.is_tagged(self.version):
+                raise InvalidTag(name, start, f"tag {tag} does not exist in version {self.version}")
+            content = self.at
+            values[field.snake] = self.field(field, name)
+            if self.at - content != size:
+                what = f"tag {tag} claims {size} bytes, but its field takes {self.at - content}"
+                self.odd(InvalidTag(name, start, what), "the claim is ignored")
+        return tuple(unknown)
+
+    # Fields
+
+    def field(self, field: FieldSpec, path: str) -> object:
+        nullable = self.version in field.nullable_versions
+        flexible = field.is_flexible(self.version, self.flexible)
+        if field.is_array:
+            return self.array(field, path, nullable, flexible)
+        if field.struct:
+            if nullable and not self.present(path):
+                return None
+            return self.struct(self.codec.structs[field.struct.name], field.fields, path)
+        return self.primitive(field.type, path, nullable, flexible)
+
+    def primitive(self, type_name: str, path: str, nullable: bool, flexible: bool) -> object:
+        if type_name == "bool":
+            return self.boolean(path)
+        if type_name in FIXED_SIZES:
+            return self.numbers(type_name, 1, path)[0]
+        if type_name == "string":
+            return self.text(path, nullable, flexible)
+        return self.bytes(type_name, path, nullable, flexible)
+
+    def present(self, path: str) -> bool:
+        """The byte before a struct that may be null."""
+        start = self.at
+        (marker,) = self.numbers("int8", 1, path)
+        if marker not in {1, -1}:
+            error = InvalidLength(path, start, f"the byte before a struct is 1, or -1 for null, not {marker}")
+            self.odd(error, "read as null" if marker < 0 else "read as present")
+        return bool(marker >= 0)
+
+    def array(self, field: FieldSpec, path: str, nullable: bool, flexible: bool) -> object:
+        start = self.at
+        count = self.length("int32", path, nullable, flexible)
+        if count is None:
+            return None
+        left = len(self.data) - self.at
+        # As Kafka does: an element takes a byte at least, so more elements than bytes cannot be.
+        if count > left:
+            raise Truncated(path, start, count, left)
+        element = field.element_type
+        if field.struct:
+            made = self.codec.structs[field.struct.name]
+            return [self.struct(made, field.fields, f"{path}[{index}]") for index in range(count)]
+        if element in FIXED_SIZES and element != "bool":
+            return self.numbers(element, count, path)
+        return tuple(self.primitive(element, f"{path}[{index}]", False, flexible) for index in range(count))
+
+    def numbers(self, type_name: str, count: int, path: str) -> tuple[int, ...]:
+        size = FIXED_SIZES[type_name]
+        if count * size > len(self.data) - self.at and count > 1:
+            # The first element that is not whole is the one to name.
+            whole = (len(self.data) - self.at) // size
+            self.at += whole * size
+            path = f"{path}[{whole}]"
+            count = 1
+        self.need(count * size, path)
+        code = _CODES[type_name]
+        values = struct.unpack_from(">" + (code * count if size == 16 else f"{count}{code}"), self.data, self.at)
+        self.at += count * size
+        return values
+
+    def boolean(self, path: str) -> bool:
+        start = self.at
+        (byte,) = self.numbers("bool", 1, path)
+        if byte > 1:
+            self.odd(InvalidBoolean(path, start, f"a boolean is 0 or 1, not {byte}"), "read as true")
+        return bool(byte)
+
+    def text(self, path: str, nullable: bool, flexible: bool) -> str | None:
+        start = self.at
+        length = self.length("int16", path, nullable, flexible)
+        if length is None:
+            return None
+        if length > TEXT_BYTES_MAX:
+            raise InvalidLength(path, start, f"a string has {TEXT_BYTES_MAX} bytes at most, not {length}")
+        self.need(length, path)
+        raw = self.data[self.at : self.at + length]
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError as error:
+            what = f"byte 0x{raw[error.start]:02x} is not UTF-8: {error.reason}"
+            self.odd(InvalidUtf8(path, self.at + error.start, what), "read as U+FFFD")
+            text = raw.decode(errors="replace")
+        self.at += length
+        return text
+
+    def bytes(self, type_name: str, path: str, nullable: bool, flexible: bool) -> object:
+        length = self.length("int32", path, nullable, flexible)
+        if length is None:
+            return None
+        self.need(length, path)
+        source = memoryview(self.data) if type_name == "records" else self.data
+        found = source[self.at : self.at + length]
+        self.at += length
+        return found
+
+    # Lengths
+
+    def length(self, type_name: str, path: str, nullable: bool, flexible: bool) -> int | None:
+        """A length or count in either form; None when it stands for null and null is allowed."""
+        start = self.at
+        if flexible:
+            length = self.uvarint(path) - 1
+            if self.lenient:
+                # Kafka computes with int32, so what does not fit wraps round, and below zero it is null.
+                length = (length + 1 + (1 << 31)) % (1 << 32) - (1 << 31) - 1
+                if length < -(1 << 31):
+                    length = (1 << 31) - 1
+        else:
+            (length,) = self.numbers(type_name, 1, path)
+        if length < -1:
+            self.odd(InvalidLength(path, start, f"length {length} is negative"), "read as null")
+        if length < 0:
+            if not nullable:
+                raise UnexpectedNull(path, start, "is null, which this version does not allow")
+            return None
+        return length
+
+    def uvarint(self, path: str) -> int:
+        start = self.at
+        value = 0
+        for shift in range(0, 35, 7):
+            self.need(1, path)
+            byte = self.data[self.at]
+            self.at += 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                if value >= 1 << 32:
+                    self.odd(InvalidVarint(path, start, "a varint has more than 32 bits"), "the upper bits are lost")
+                    value &= 0xFFFFFFFF
+                return value
+        raise InvalidVarint(path, start, "a varint goes on after five bytes")
+
+    def need(self, count: int, path: str) -> None:
+        have = len(self.data) - self.at
+        if count > have:
+            raise Truncated(path, self.at, count, max(have, 0))

@@ -1,0 +1,184 @@
+"""Writes any message field by field as its schema says, and names the first value that does not fit.
+
+Slow, and only run when the generated code has refused. It takes a little more than that does: any sequence for an array,
+any buffer for bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from operator import index
+
+import msgspec
+
+from kwire.codec_table import Codec
+from kwire.errors import InvalidValue, UnexpectedNull, UnsupportedVersion
+from kwire.primitives import FAILURES, TEXT_BYTES_MAX, Part, tag_section, uvarint
+from kwire.schema import FieldSpec, MessageSpec, load
+from kwire.schema.spec import FIXED_SIZES, INTEGER_RANGES
+
+_CODES = {"int8": ">b", "int16": ">h", "uint16": ">H", "int32": ">i", "uint32": ">I", "int64": ">q"}
+
+
+def write(codec: Codec, version: int, message: msgspec.Struct) -> bytes:
+    """The bytes of a message.
+
+    Raises: UnsupportedVersion, UnexpectedNull or InvalidValue with the path of the field.
+    """
+    writer = _Writer(codec, version)
+    writer.struct(message, codec.message, writer.spec.fields, writer.spec.name)
+    return b"".join(writer.parts)
+
+
+def check_absent(codec: Codec, version: int, value: msgspec.Struct, fields: tuple[FieldSpec, ...], path: str) -> None:
+    """Refuse a field that is set, that the version does not have, and that may not be left out.
+
+    Raises: UnsupportedVersion naming the field.
+    """
+    for field in fields:
+        if version in field.versions or field.ignorable or is_default(codec, field, getattr(value, field.snake)):
+            continue
+        edition = codec.message.EDITION
+        raise UnsupportedVersion(
+            f"{path}.{field.snake}", f"is set, but version {version} of edition {edition} does not have it"
+        )
+
+
+def is_default(codec: Codec, field: FieldSpec, value: object) -> bool:
+    """Whether a value is what nobody set."""
+    if field.default == () and field.is_array:
+        return isinstance(value, Sequence) and not value
+    if field.default == () and field.struct:
+        return bool(value == codec.structs[field.struct.name]())
+    return bool(value == field.default)
+
+
+class _Writer:
+    """The parts of one message, or of one tagged field of it."""
+
+    def __init__(self, codec: Codec, version: int) -> None:
+        self.codec = codec
+        self.version = version
+        self.parts: list[Part] = []
+        self.spec: MessageSpec = load(codec.message.NAME, codec.message.EDITION)
+        self.flexible = self.spec.is_flexible(version)
+
+    def struct(self, value: object, made: type[msgspec.Struct], fields: tuple[FieldSpec, ...], path: str) -> None:
+        if not isinstance(value, msgspec.Struct) or any(not hasattr(value, field.snake) for field in fields):
+            raise InvalidValue(path, None, f"is a {type(value).__name__}, not a {made.__name__}")
+        check_absent(self.codec, self.version, value, fields, path)
+        for field in fields:
+            if self.version in field.versions and not field.is_tagged(self.version):
+                self.field(field, getattr(value, field.snake), f"{path}.{field.snake}")
+        if self.flexible:
+            self.tagged(value, fields, path)
+
+    def tagged(self, value: msgspec.Struct, fields: tuple[FieldSpec, ...], path: str) -> None:
+        known: list[tuple[int, bytes]] = []
+        tags = sorted((field for field in fields if field.tag is not None), key=lambda field: field.tag or 0)
+        for field in tags:
+            content = getattr(value, field.snake)
+            if field.is_tagged(self.version) and not is_default(self.codec, field, content):
+                inner = _Writer(self.codec, self.version)
+                inner.field(field, content, f"{path}.{field.snake}")
+                known.append((field.tag or 0, b"".join(inner.parts)))
+        unknown = getattr(value, "unknown_tagged_fields", ())
+        try:
+            self.parts.append(tag_section(known, unknown, len(tags)))
+        except FAILURES:
+            what = f"must be pairs of tag and bytes, ascending, with tags from {len(tags)} on"
+            raise InvalidValue(f"{path}.unknown_tagged_fields", None, what) from None
+
+    def field(self, field: FieldSpec, value: object, path: str) -> None:
+        nullable = self.version in field.nullable_versions
+        flexible = field.is_flexible(self.version, self.flexible)
+        if value is None:
+            self.null(field, path, nullable, flexible)
+        elif field.is_array:
+            self.array(field, value, path, flexible)
+        elif field.struct:
+            if nullable:
+                self.parts.append(b"\1")
+            self.struct(value, self.codec.structs[field.struct.name], field.fields, path)
+        else:
+            self.primitive(field.type, value, path, flexible)
+
+    def null(self, field: FieldSpec, path: str, nullable: bool, flexible: bool) -> None:
+        if not nullable:
+            raise UnexpectedNull(path, None, f"is null, which version {self.version} does not allow")
+        if field.struct and not field.is_array:
+            self.parts.append(b"\xff")
+        elif flexible:
+            self.parts.append(b"\0")
+        else:
+            self.parts.append(b"\xff\xff" if field.type == "string" else b"\xff\xff\xff\xff")
+
+    def array(self, field: FieldSpec, value: object, path: str, flexible: bool) -> None:
+        if not isinstance(value, Sequence) or isinstance(value, str):
+            raise InvalidValue(path, None, f"is a {type(value).__name__}, not a list or tuple")
+        self.length(len(value), "int32", path, flexible)
+        for number, element in enumerate(value):
+            here = f"{path}[{number}]"
+            if field.struct:
+                self.struct(element, self.codec.structs[field.struct.name], field.fields, here)
+            else:
+                self.primitive(field.element_type, element, here, flexible)
+
+    def primitive(self, type_name: str, value: object, path: str, flexible: bool) -> None:
+        if type_name in INTEGER_RANGES:
+            self.integer(type_name, value, path)
+        elif type_name == "string":
+            self.text(value, path, flexible)
+        elif type_name == "uuid" or type_name not in FIXED_SIZES:
+            self.bytes(type_name, value, path, flexible)
+        elif type_name == "bool":
+            if not isinstance(value, int) or value not in {0, 1}:
+                raise InvalidValue(path, None, f"is a {type(value).__name__}, not a boolean")
+            self.parts.append(b"\1" if value else b"\0")
+        else:
+            if not isinstance(value, (int, float)):
+                raise InvalidValue(path, None, f"is a {type(value).__name__}, not a number")
+            try:
+                self.parts.append(struct.pack(">d", value))
+            except OverflowError:
+                raise InvalidValue(path, None, "does not fit float64") from None
+
+    def integer(self, type_name: str, value: object, path: str) -> None:
+        try:
+            number = index(value)  # type: ignore[arg-type]
+        except TypeError:
+            raise InvalidValue(path, None, f"is a {type(value).__name__}, not an integer") from None
+        low, high = INTEGER_RANGES[type_name]
+        if not low <= number <= high:
+            shown = str(number) if abs(number) < 1 << 128 else "a huge number"
+            raise InvalidValue(path, None, f"{shown} does not fit {type_name}: {low} to {high}")
+        self.parts.append(struct.pack(_CODES[type_name], number))
+
+    def text(self, value: object, path: str, flexible: bool) -> None:
+        if not isinstance(value, str):
+            raise InvalidValue(path, None, f"is a {type(value).__name__}, not a string")
+        try:
+            raw = value.encode()
+        except UnicodeEncodeError:
+            raise InvalidValue(path, None, "has half of a surrogate pair, which UTF-8 cannot say") from None
+        if len(raw) > TEXT_BYTES_MAX:
+            raise InvalidValue(path, None, f"a string has {TEXT_BYTES_MAX} bytes at most, not {len(raw)}")
+        self.length(len(raw), "int16", path, flexible)
+        self.parts.append(raw)
+
+    def bytes(self, type_name: str, value: object, path: str, flexible: bool) -> None:
+        if not isinstance(value, (bytes, bytearray, memoryview)):
+            raise InvalidValue(path, None, f"is a {type(value).__name__}, not bytes")
+        raw = bytes(value)
+        if type_name == "uuid":
+            if len(raw) != 16:
+                raise InvalidValue(path, None, f"a UUID has 16 bytes, not {len(raw)}")
+        else:
+            self.length(len(raw), "int32", path, flexible)
+        self.parts.append(raw)
+
+    def length(self, length: int, type_name: str, path: str, flexible: bool) -> None:
+        if length > INTEGER_RANGES[type_name][1]:
+            raise InvalidValue(path, None, f"length {length} does not fit {type_name}")
+        self.parts.append(uvarint(length + 1) if flexible else struct.pack(_CODES[type_name], length))
