@@ -41,9 +41,7 @@ def is_tls(data: bytes) -> bool:
 @cache
 def version_max(api_key: int) -> int | None:
     """The newest version of the API that the schemas know, or None for an unknown API."""
-    if api_key not in registry.API_KEYS:
-        return None
-    return registry.request_class(api_key).VERSIONS[1]
+    return registry.api_versions(api_key)[1] if api_key in registry.API_KEYS else None
 
 
 def is_request(data: bytes | bytearray, at: int, size_max: int) -> bool:

@@ -1,0 +1,209 @@
+"""Pair requests with responses: by connection and correlation id, in whatever order the capture shows them."""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kwire.capture.bodies import API_VERSIONS, Decoder, Request, Response
+from kwire.capture.looking import is_request
+from kwire.capture.sasl import principal_of
+from kwire.capture.values import Closed, Flow, Foreign, Frame, FrameEvent, Lost, Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from kwire.capture.options import Options
+
+_PRODUCE, _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 0, 17, 36
+# Responses that wait for a request that the capture shows later; more of them are given up as `no_request`.
+ORPHANS_MAX = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What is known of the client of a connection, from what it sent before."""
+
+    software_name: str | None = None
+    software_version: str | None = None
+    principal: str | None = None
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A request with its response; one of them may be missing."""
+
+    flow: Flow
+    client: Client
+    request: Request | None
+    response: Response | None
+
+
+Outcome = Exchange | Lost | Foreign | Trouble
+
+
+def exchanges(events: Iterable[FrameEvent | Trouble], options: Options) -> Iterator[Outcome]:
+    """Every request with its response as soon as both are there; the rest when the connection closes."""
+    decoder = Decoder(options.edition)
+    pairings: dict[Flow, _Pairing] = {}
+    for event in events:
+        if isinstance(event, Frame):
+            pairing = pairings.get(event.flow)
+            if pairing is None:
+                pairing = pairings[event.flow] = _Pairing(event.flow, decoder)
+            yield from pairing.take(event)
+        elif isinstance(event, Closed):
+            done = pairings.pop(event.flow, None)
+            if done is not None:
+                yield from done.close(event.why)
+        else:
+            yield event
+
+
+class _Pairing:
+    """The open requests of one connection."""
+
+    def __init__(self, flow: Flow, decoder: Decoder) -> None:
+        self._flow = flow
+        self._decoder = decoder
+        self._client = Client()
+        self._mechanism: str | None = None
+        self._expects_tokens = False
+        self._waiting: dict[int, deque[Request]] = {}
+        self._tokens: deque[Request] = deque()
+        self._orphans: dict[int, Frame] = {}
+        self._count = 0
+        self._in_flight = 0
+        self._answered = -1
+
+    def take(self, frame: Frame) -> Iterator[Exchange]:
+        """One frame of either side."""
+        if frame.is_request:
+            yield from self._request(frame)
+        else:
+            yield from self._response(frame)
+
+    def close(self, why: str) -> Iterator[Exchange]:
+        """What is open stays without its other half."""
+        rest = [*self._tokens, *(request for queue in self._waiting.values() for request in queue)]
+        for request in sorted(rest, key=lambda each: each.number):
+            request.note("no_response", _ENDED[why])
+            yield self._exchange(request, None)
+        for orphan in self._orphans.values():
+            yield self._exchange(None, self._decoder.response(orphan, None))
+
+    def _request(self, frame: Frame) -> Iterator[Exchange]:
+        request = self._token(frame) if self._is_token(frame) else self._decoder.request(frame)
+        request.number, request.in_flight = self._count, self._in_flight
+        self._count += 1
+        self._learn(request)
+        if request.is_token:
+            self._tokens.append(request)
+            self._in_flight += 1
+            return
+        correlation_id = request.correlation_id
+        if correlation_id is None or not request.wants_answer:
+            yield self._exchange(request, None)
+            return
+        orphan = self._orphans.get(correlation_id)
+        if orphan is not None and orphan.end_ts >= frame.ts:
+            # The response was captured first, or the request had to wait behind a hole.
+            del self._orphans[correlation_id]
+            yield self._answered_by(request, orphan)
+            return
+        queue = self._waiting.setdefault(correlation_id, deque())
+        if queue:
+            request.note("duplicate_correlation", f"correlation id {correlation_id} is still waiting for an answer")
+        queue.append(request)
+        self._flow.awaited[correlation_id] = len(queue)
+        self._in_flight += 1
+
+    def _response(self, frame: Frame) -> Iterator[Exchange]:
+        correlation_id = struct.unpack_from(">i", frame.data)[0] if len(frame.data) >= 4 else None
+        queue = self._waiting.get(correlation_id) if correlation_id is not None else None
+        if self._tokens and not (queue and queue[0].number < self._tokens[0].number):
+            # Raw tokens have no correlation id: they are answered in their turn.
+            request = self._tokens.popleft()
+            self._in_flight -= 1
+            yield self._exchange(request, self._token_answer(request, frame))
+            return
+        if queue and correlation_id is not None:
+            request = queue.popleft()
+            self._in_flight -= 1
+            if queue:
+                self._flow.awaited[correlation_id] = len(queue)
+            else:
+                del self._waiting[correlation_id], self._flow.awaited[correlation_id]
+            yield self._answered_by(request, frame)
+        elif correlation_id is None:
+            yield self._exchange(None, self._decoder.response(frame, None))
+        else:
+            older = self._orphans.pop(correlation_id, None)
+            if older is None and len(self._orphans) >= ORPHANS_MAX:
+                older = self._orphans.pop(next(iter(self._orphans)))
+            self._orphans[correlation_id] = frame
+            if older is not None:
+                yield self._exchange(None, self._decoder.response(older, None))
+
+    def _answered_by(self, request: Request, frame: Frame) -> Exchange:
+        response = self._decoder.response(frame, request)
+        response.order_ok = request.number > self._answered
+        self._answered = max(self._answered, request.number)
+        self._learn_answer(request, response)
+        return self._exchange(request, response)
+
+    def _exchange(self, request: Request | None, response: Response | None) -> Exchange:
+        return Exchange(self._flow, self._client, request, response)
+
+    def _learn(self, request: Request) -> None:
+        """Keep what a request tells of its client or of what follows."""
+        body = request.body
+        if body is None:
+            return
+        if request.api_key == _PRODUCE:
+            request.wants_answer = getattr(body, "acks", 1) != 0
+        elif request.api_key == API_VERSIONS and request.version >= 3:
+            name, version = getattr(body, "client_software_name", ""), getattr(body, "client_software_version", "")
+            self._client = replace(self._client, software_name=name or None, software_version=version or None)
+        elif request.api_key == _SASL_HANDSHAKE:
+            self._mechanism = getattr(body, "mechanism", None)
+            # Version 0 is followed by the mechanism's tokens in frames without any header (KIP-152).
+            self._expects_tokens = request.version == 0
+
+    def _learn_answer(self, request: Request, response: Response) -> None:
+        if request.api_key != _SASL_AUTHENTICATE or getattr(response.body, "error_code", 1) != 0:
+            return
+        principal = principal_of(self._mechanism, bytes(getattr(request.body, "auth_bytes", b"")))
+        if principal is not None:
+            self._client = replace(self._client, principal=principal)
+
+    def _is_token(self, frame: Frame) -> bool:
+        if not self._expects_tokens:
+            return False
+        head = struct.pack(">i", frame.size) + frame.data[:1100]
+        self._expects_tokens = not is_request(head, 0, max(frame.size, 0))
+        return self._expects_tokens
+
+    def _token(self, frame: Frame) -> Request:
+        request = Request(frame, api_name="SaslToken", is_token=True)
+        request.note("sasl_token", f"a {self._mechanism or 'SASL'} token without a header, after SaslHandshake v0")
+        principal = principal_of(self._mechanism, frame.data)
+        if principal is not None:
+            self._client = replace(self._client, principal=principal)
+        return request
+
+    def _token_answer(self, request: Request, frame: Frame) -> Response:
+        response = Response(frame, order_ok=True)
+        response.note("sasl_token", "the broker's token, without a Kafka header")
+        self._answered = max(self._answered, request.number)
+        return response
+
+
+_ENDED = {
+    "fin": "the connection was closed before an answer",
+    "rst": "the connection was reset before an answer",
+    "reuse": "another connection took the same ports before an answer",
+    "end": "the capture ends before an answer",
+}

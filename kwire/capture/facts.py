@@ -1,0 +1,140 @@
+"""What can be read from any message without knowing its API: topics, partitions, error codes.
+
+The shapes are found once for each class, by the names of its fields, and only those fields are visited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from types import UnionType
+from typing import NamedTuple, cast, get_args, get_origin
+
+import msgspec
+
+from kwire import uuids
+
+_PARTITION_FIELDS = ("partition_index", "partition", "index", "partition_id")
+_PARTITION_LISTS = frozenset({"partitions", "partition_indexes"})
+_TOPIC_NAME_LISTS = frozenset({"topic_names", "subscribed_topic_names"})
+# What a request takes out of its session is not what it is about; where to go on is not a topic of the answer.
+_PASSED_OVER = frozenset({"forgotten_topics_data", "cursor", "next_cursor"})
+
+
+class Partition(NamedTuple):
+    """A partition that a message names; `struct` is what it says of it, None where it is a bare number."""
+
+    index: int
+    struct: msgspec.Struct | None
+
+
+class Topic(NamedTuple):
+    """A topic that a message names, by name, id or both."""
+
+    name: str | None
+    topic_id: bytes | None
+    partitions: list[Partition]
+    partition_count: int
+
+
+class _Shape(NamedTuple):
+    """Which fields of a class matter."""
+
+    name: str | None
+    topic_id: bool
+    is_topic: bool
+    index: str | None
+    numbers: tuple[str, ...]
+    names: tuple[str, ...]
+    errors: tuple[str, ...]
+    children: tuple[str, ...]
+    topic_children: tuple[str, ...]
+    error_children: tuple[str, ...]
+
+
+def topics(message: msgspec.Struct) -> Iterator[Topic]:
+    """Every topic that the message names, with its partitions, in the message's order."""
+    shape = _shape(type(message))
+    for field in shape.names:
+        for name in getattr(message, field) or ():
+            yield Topic(name, None, [], 0)
+    for field in shape.topic_children:
+        for item in _items(getattr(message, field)):
+            inner = _shape(type(item))
+            if inner.is_topic:
+                yield _topic(item, inner)
+            yield from topics(item)
+
+
+def error_code(message: msgspec.Struct) -> int:
+    """The message's own error code; where that is 0 or absent, the first other one inside it, else 0."""
+    shape = _shape(type(message))
+    for field in shape.errors:
+        code: int = getattr(message, field)
+        if code:
+            return code
+    for field in shape.error_children:
+        for item in _items(getattr(message, field)):
+            code = error_code(item)
+            if code:
+                return code
+    return 0
+
+
+def _topic(item: msgspec.Struct, shape: _Shape) -> Topic:
+    name = getattr(item, shape.name) if shape.name else None
+    topic_id: bytes | None = getattr(item, "topic_id") if shape.topic_id else None  # noqa: B009
+    partitions = [Partition(number, None) for field in shape.numbers for number in getattr(item, field) or ()]
+    for field in shape.children:
+        for child in _items(getattr(item, field)):
+            index = _shape(type(child)).index
+            if index is not None:
+                partitions.append(Partition(getattr(child, index), child))
+    # CreateTopics says how many partitions there shall be, and lists them only when it also places them.
+    count = len(partitions) or max(getattr(item, "num_partitions", 0), 0)
+    return Topic(name or None, topic_id if topic_id and topic_id != uuids.ZERO else None, partitions, count)
+
+
+def _items(value: object) -> list[msgspec.Struct]:
+    if isinstance(value, list):
+        return value
+    return [cast("msgspec.Struct", value)] if value is not None else []
+
+
+@cache
+def _shape(cls: type[msgspec.Struct]) -> _Shape:
+    children: dict[str, type[msgspec.Struct]] = {}
+    fields = {each.name: each.type for each in msgspec.structs.fields(cls)}
+    for field, kind in fields.items():
+        inner = _struct_in(kind)
+        if inner is not None and field not in _PASSED_OVER:
+            children[field] = inner
+    name = next((each for each in ("topic", "topic_name") if each in fields), None)
+    if name is None and "name" in fields and "Topic" in cls.__name__ and "value" not in fields:
+        name = "name"
+    shapes = {field: _shape(inner) for field, inner in children.items()}
+    return _Shape(
+        name=name,
+        topic_id="topic_id" in fields,
+        is_topic=name is not None or "topic_id" in fields,
+        index=next((each for each in _PARTITION_FIELDS if each in fields), None),
+        numbers=tuple(each for each in fields if each in _PARTITION_LISTS and each not in children),
+        names=tuple(each for each in fields if each in _TOPIC_NAME_LISTS),
+        errors=tuple(each for each in fields if each.endswith("error_code")),
+        children=tuple(children),
+        topic_children=tuple(
+            each for each, shape in shapes.items() if shape.is_topic or shape.topic_children or shape.names
+        ),
+        error_children=tuple(each for each, shape in shapes.items() if shape.errors or shape.error_children),
+    )
+
+
+def _struct_in(kind: object) -> type[msgspec.Struct] | None:
+    """The struct that a field of this type holds: itself, in a list, or nullable."""
+    if isinstance(kind, type) and not isinstance(kind, UnionType) and get_origin(kind) is None:
+        return kind if issubclass(kind, msgspec.Struct) else None
+    for inner in get_args(kind):
+        found = _struct_in(inner)
+        if found is not None:
+            return found
+    return None

@@ -1,0 +1,34 @@
+"""Names of topics that the wire mentions only by id: learned from every message that gives both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire import uuids
+from kwire.capture.facts import Topic, topics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import msgspec
+
+
+class TopicNames:
+    """What one capture has told so far, and what the user knows beforehand."""
+
+    def __init__(self, known: Mapping[str, str]) -> None:
+        """`known` maps ids (base64url text) to names."""
+        self._names = dict(known)
+
+    def learn(self, message: msgspec.Struct) -> list[Topic]:
+        """The topics of a message; those with both id and name are remembered."""
+        found = list(topics(message))
+        for topic in found:
+            if topic.name and topic.topic_id:
+                self._names[uuids.to_text(topic.topic_id)] = topic.name
+        return found
+
+    def name_and_id(self, topic: Topic) -> tuple[str | None, str | None]:
+        """Name and id (as text) of a topic, as far as they are known."""
+        topic_id = None if topic.topic_id is None else uuids.to_text(topic.topic_id)
+        return topic.name or self._names.get(topic_id or ""), topic_id
