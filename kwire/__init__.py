@@ -1,5 +1,6 @@
 """The Kafka wire protocol in Python: messages, record batches, captures."""
 
+from kwire.capture import read_capture
 from kwire.codec import Lenient, Oddity, decode, decode_lenient, encode, from_json, to_json
 from kwire.errors import SchemaError, UnsupportedVersion, WireError
 
@@ -9,6 +10,7 @@ __all__ = [
     "to_json",
     "from_json",
     "decode_lenient",
+    "read_capture",
     "Lenient",
     "Oddity",
     "WireError",

@@ -1,5 +1,52 @@
 """From a packet capture to rows: every Kafka request with its response, latency, errors, and what was lost.
 
-The rooms follow the way of a capture: file bytes -> `Packet` (`pcap`, `pcapng`) -> `Segment` (`links`, `ip`)
--> `Data | Gap` (`reassembly`) -> `Frame` (`framing`) -> `Exchange` (`exchange`) -> row (`rows`) -> Arrow (`arrow`).
+The rooms follow the way of a capture: file bytes -> `Packet` (`pcap`, `pcapng`) -> `Segment` (`ip`) -> `Data | Gap`
+(`reassembly`) -> `Frame` (`talks`, `framing`) -> `Exchange` (`exchange`) -> row (`rows`, `levels`) -> Arrow (`arrow`).
 """
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kwire.capture.source import Source
+
+
+def read_capture(
+    paths: Source | Iterable[Source],
+    level: str = "messages",
+    *,
+    edition: str = "4.3",
+    ports: Iterable[int] = (),
+    apis: Iterable[str] = (),
+    show_secrets: bool = False,
+    payload: bool = False,
+    bodies: bool = True,
+    topics: Mapping[str, str] | None = None,
+) -> pa.Table:
+    """The rows of one or more captures as an Arrow table. `docs/captures.md` explains levels, columns and options.
+
+    Args: paths: a path, bytes, a binary file object, or several of these.
+        ports: the brokers' ports; without them Kafka is found by looking. apis: only rows of these, as `ShareFetch`.
+        topics: names by topic id, for ids that the capture itself does not name.
+    Raises: CaptureError when a source is no capture; MissingExtra without pyarrow; ValueError for an unknown level.
+    """
+    from kwire.capture import arrow  # noqa: PLC0415 - rows can be read without pyarrow.
+    from kwire.capture.options import Options  # noqa: PLC0415
+
+    options = Options(
+        edition=edition,
+        ports=frozenset(ports),
+        apis=frozenset(apis),
+        show_secrets=show_secrets,
+        payload=payload,
+        bodies=bodies,
+        topics=dict(topics or {}),
+    )
+    is_one = isinstance(paths, (str, bytes, bytearray, memoryview, os.PathLike)) or hasattr(paths, "read")
+    sources = [cast("Source", paths)] if is_one else cast("Iterable[Source]", paths)
+    return arrow.table(sources, level, options)

@@ -261,7 +261,8 @@ def _batch_facts(records: Records) -> Row:
                 base_offset=batch.base_offset,
                 producer_id=_or_none(batch.producer_id),
                 epoch=_or_none(batch.producer_epoch),
-                sequence=_or_none(batch.base_sequence),
+                # Some clients number from 0 where idempotence is off.
+                sequence=_or_none(batch.base_sequence) if batch.producer_id >= 0 else None,
             )
         codecs[codec_label(batch)] = None
         count += batch.count
