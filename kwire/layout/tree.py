@@ -1,0 +1,139 @@
+"""What a description of bytes is made of: a tree in which every byte belongs to exactly one leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+#: The value of a leaf. Integers of any width are int; an array of fixed-size elements is a tuple.
+Value = bool | int | float | str | bytes | tuple[int | float | bytes, ...] | None
+
+
+class Kind(Enum):
+    """What a node stands for."""
+
+    LEAF = "leaf"
+    STRUCT = "struct"
+    ARRAY = "array"
+    #: A records field with the batches inside it; its value is all its bytes.
+    RECORDS = "records"
+    #: Where the bytes stop making sense: the value is the reason, start is the offset.
+    ERROR = "error"
+    #: Bytes that belong to the form, not to a field: a count, a length, a tag.
+    FORM = "form"
+
+
+@dataclass(slots=True)
+class Node:
+    """One field, struct, array or piece of form, with the bytes from `start` up to and without `end`."""
+
+    name: str
+    path: str
+    type: str
+    start: int
+    end: int = -1
+    value: Value = None
+    kind: Kind = Kind.LEAF
+    children: list[Node] = field(default_factory=list)
+    #: What is odd about the bytes, though Kafka takes them; empty when nothing is.
+    note: str = ""
+
+    def walk(self) -> Iterator[Node]:
+        """This node and all below it, parents before children, in the order of their bytes."""
+        # A stack of our own: no depth of data can exhaust Python's.
+        waiting = [self]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting.extend(reversed(node.children))
+
+    def leaves(self) -> Iterator[Node]:
+        """The nodes without children; together they cover every byte once."""
+        return (node for node in self.walk() if not node.children)
+
+    def child(self, name: str) -> Node:
+        """The child of this name.
+
+        Raises: KeyError when there is none.
+        """
+        for node in self.children:
+            if node.name == name:
+                return node
+        raise KeyError(name)
+
+
+@dataclass(slots=True)
+class Tree:
+    """The description of one message, and the bytes it describes."""
+
+    root: Node
+    data: bytes
+
+    @property
+    def errors(self) -> list[Node]:
+        """Every place where the bytes stop making sense; those inside record batches do not stop the message."""
+        return [node for node in self.root.walk() if node.kind is Kind.ERROR]
+
+    @property
+    def damage(self) -> Node | None:
+        """The place that ended the message, if it is damaged; what lies inside record batches does not count."""
+        waiting = [self.root]
+        while waiting:
+            node = waiting.pop()
+            if node.kind is Kind.ERROR:
+                return node
+            if node.kind is not Kind.RECORDS:
+                waiting.extend(node.children)
+        return None
+
+    @property
+    def notes(self) -> list[Node]:
+        """Every node with something odd about it."""
+        return [node for node in self.root.walk() if node.note]
+
+    def find(self, path: str) -> Node:
+        """The node of this path, such as ``ShareFetchRequest.topics[0].topic_id``.
+
+        Raises: KeyError when there is none.
+        """
+        for node in self.root.walk():
+            if node.path == path:
+                return node
+        raise KeyError(path)
+
+    def values(self) -> dict[str, object]:
+        """The message as dicts and lists by snake_case name, only with the fields that the bytes hold."""
+        return _struct_values(self.root)
+
+
+def _struct_values(struct: Node) -> dict[str, object]:
+    values: dict[str, object] = {}
+    unknown: list[tuple[int, object]] = []
+    for node in struct.children:
+        if node.kind is Kind.FORM and node.name == TAGGED:
+            values |= {tagged.name: _value(tagged) for tagged in node.children if tagged.kind not in _FORMAL}
+            unknown += [(tag, raw) for tag, raw in map(_unknown_tag, node.children) if tag is not None]
+        elif node.kind not in _FORMAL:
+            values[node.name] = _value(node)
+    if unknown:
+        values["unknown_tagged_fields"] = tuple(unknown)
+    return values
+
+
+def _value(node: Node) -> object:
+    if node.kind is Kind.STRUCT:
+        return _struct_values(node)
+    if node.kind is Kind.ARRAY:
+        return [_value(element) for element in node.children if element.kind not in _FORMAL]
+    return node.value
+
+
+def _unknown_tag(node: Node) -> tuple[int | None, object]:
+    is_unknown = node.kind is Kind.FORM and node.name.startswith(UNKNOWN_TAG)
+    return (int(node.name[len(UNKNOWN_TAG) : -1]), node.value) if is_unknown else (None, None)
+
+
+#: Names of nodes that no field can have.
+TAGGED, UNKNOWN_TAG = "(tagged fields)", "(tag "
+_FORMAL = {Kind.FORM, Kind.ERROR}
