@@ -45,6 +45,8 @@ class Node:
         self.share_sessions = ShareSessions()
         self.share_partitions = SharePartitions(wake=lambda key: cluster.wake(key), send=self.persister.send)
         self.share_coordinator = ShareCoordinator(metadata, cluster.config, is_mine=is_mine)
+        metadata.watch(self.share_coordinator.topic_changed)
+        metadata.watch(lambda change, topic: self.share_partitions.topic_changed(change, topic, node_id=node_id))
 
     def listen(self, listener: str, host: str, port: int) -> None:
         """Note the address at which clients reach this node by a listener; the first is the node's own."""

@@ -163,4 +163,4 @@ class Persister:
 
     def _backoff_ms(self, retries: int) -> int:
         spread = self._rng.uniform(1 - _JITTER, 1 + _JITTER)
-        return min(_BACKOFF_MAX_MS, round(_BACKOFF_MS * 2**retries * spread))
+        return min(_BACKOFF_MAX_MS, round((_BACKOFF_MS << retries) * spread))

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 from kwire import uuids
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.metadata import Change, Topic
 from mockbroker.state.state_batches import StateBatch, combine
 
 UNINITIALIZED_START = -1
@@ -86,15 +87,10 @@ class Summary(NamedTuple):
     state_epoch: int
 
 
-class _Topic(Protocol):
-    @property
-    def partitions(self) -> Sequence[object]: ...
-
-
 class Image(Protocol):
     """What the coordinator must know of the cluster's topics."""
 
-    def topic_by_id(self, topic_id: bytes) -> _Topic | None:
+    def topic_by_id(self, topic_id: bytes) -> Topic | None:
         """The topic, or None."""
         ...
 
@@ -173,10 +169,11 @@ class ShareCoordinator:
             return Summary(UNINITIALIZED_START, -1, 0, 0)
         return Summary(stored.start_offset, stored.delivery_complete_count, stored.leader_epoch, stored.state_epoch)
 
-    def topic_deleted(self, topic_id: bytes) -> None:
-        """Forget all share partitions of a topic."""
-        for key in [key for key in self._stored if key.topic_id == topic_id]:
-            self._do(Snapshot(key, None))
+    def topic_changed(self, change: Change, topic: Topic) -> None:
+        """Forget all share partitions of a topic that was deleted."""
+        if change is Change.DELETED:
+            for key in [key for key in self._stored if key.topic_id == topic.topic_id]:
+                self._do(Snapshot(key, None))
 
     def snapshot_cold(self, *, now_ms: int) -> None:
         """Write a fresh snapshot of what has not had one for long, unless all have been so kept (7.5)."""
@@ -199,7 +196,7 @@ class ShareCoordinator:
             self._updates[key] = self._updates.get(key, 0) + 1
         elif fact.value is None:
             for table in (self._stored, self._leader_epochs, self._state_epochs, self._updates):
-                table.pop(key, None)  # type: ignore[attr-defined]  # All four are dicts by key.
+                table.pop(key, None)
         else:
             self._raise_epoch(self._leader_epochs, key, fact.value.leader_epoch)
             self._raise_epoch(self._state_epochs, key, fact.value.state_epoch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 
 from mockbroker.state.lock_timers import LockTimers
+from mockbroker.state.metadata import Change, Topic
 from mockbroker.state.share_partition import PendingWrite, SharePartition
 
 Key = tuple[Hashable, ...]
@@ -69,13 +70,11 @@ class SharePartitions:
         """Forget all partitions of a group that has no sessions left here (share-semantics 4.6)."""
         self._drop_all(lambda key: key[0] == group_id)
 
-    def drop_topic(self, topic_id: bytes) -> None:
-        """Forget all partitions of a topic that was deleted."""
-        self._drop_all(lambda key: key[1] == topic_id)
-
-    def drop_topic_partition(self, topic_id: bytes, partition_index: int) -> None:
-        """Forget a partition that this node leads no more, in every group (share-semantics 2.11)."""
-        self._drop_all(lambda key: key[1:] == (topic_id, partition_index))
+    def topic_changed(self, change: Change, topic: Topic, *, node_id: int) -> None:
+        """Forget, in every group, the partitions that this node does not lead any more (share-semantics 2.11)."""
+        if change in (Change.DELETED, Change.LED_ANEW):
+            led = {p.index for p in topic.partitions if p.leader == node_id} if change is Change.LED_ANEW else set()
+            self._drop_all(lambda key: key[1] == topic.topic_id and key[2] not in led)
 
     def _drop_all(self, concerns: Callable[[tuple[str, bytes, int]], bool]) -> None:
         for key in [key for key in self._partitions if concerns(key)]:

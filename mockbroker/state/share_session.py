@@ -107,10 +107,11 @@ class ShareSessions:
         *,
         connection_id: int,
         session_max: int,
-    ) -> ShareSession:
+    ) -> ShareSession | None:
         """Make a session; an old one of the member goes without releasing anything (share-semantics 4.3).
 
-        Raises: UNKNOWN_SERVER_ERROR for a partition listed twice, SHARE_SESSION_LIMIT_REACHED.
+        Returns: None when there are `session_max` sessions already.
+        Raises: UNKNOWN_SERVER_ERROR for a partition listed twice.
         """
         self.remove(group_id, member_id)
         session = ShareSession(group_id, member_id, connection_id)
@@ -119,7 +120,7 @@ class ShareSessions:
                 raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
             session.partitions[key] = SessionPartition(key, topic_name, must_send=False)
         if len(self._sessions) >= session_max:
-            raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+            return None
         self._sessions[group_id, member_id] = session
         self._made_by[connection_id] = _Made(group_id, member_id)  # Only the last one made is remembered (4.6).
         return session

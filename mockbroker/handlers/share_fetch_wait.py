@@ -1,0 +1,205 @@
+"""A ShareFetch from its acceptance to its answer: what it waits for, what it reads and acquires, its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kwire.error_codes import ErrorCode
+from kwire.messages.share_fetch import (
+    AcquiredRecords,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from mockbroker.handlers.share_acknowledgements import Acknowledgements
+from mockbroker.handlers.share_leader import drop_if_fenced, end_session, find_partition
+from mockbroker.handlers.share_reads import Isolation, Read, budgets, joined, read_all, satisfies
+from mockbroker.kafka_error import KafkaError
+from mockbroker.outcome import Key, Outcome, Park, Reply
+from mockbroker.state.acquisition import AcquireMode, acquire
+from mockbroker.state.share_partition import SharePartition, Status
+from mockbroker.state.share_partitions import wake_key
+from mockbroker.state.share_session import FINAL_EPOCH, INITIAL_EPOCH, PartitionKey, ShareSession, next_epoch
+
+if TYPE_CHECKING:
+    from mockbroker.context import Context
+
+#: How long an answer waits for writes before it looks again: longer than the persister retries.
+_WRITE_WAIT_MS = 300_000
+
+
+@dataclass(slots=True)
+class ShareFetchWait:
+    """One accepted request. `rows` is None until the fetch is over; the answer waits for the writes as well."""
+
+    request: ShareFetchRequest
+    group_id: str
+    member_id: str
+    session: ShareSession
+    acknowledgements: Acknowledgements
+    deadline_ms: int
+    partitions: dict[PartitionKey, SharePartition] = field(default_factory=dict)
+    errors: dict[PartitionKey, ErrorCode] = field(default_factory=dict)
+    rows: dict[PartitionKey, PartitionData] | None = None
+
+    def fetch_nothing(self) -> None:
+        """The request only settles: it ends its session, or renews locks."""
+        self.rows = {}
+
+    def begin(self, ctx: Context) -> None:
+        """Find the session's share partitions, in their order for this epoch (share-semantics 1.7 and 4.4)."""
+        request = self.request
+        interested = []
+        for key, entry in self.session.partitions.items():
+            if entry.topic_name is None:
+                self.errors[key] = ErrorCode.UNKNOWN_TOPIC_ID
+            elif ctx.cluster.metadata.leader(*key) is None:
+                self.errors[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                interested.append(key)
+        if interested and request.share_acquire_mode not in list(AcquireMode):
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if not interested or request.max_records == 0 or request.max_bytes == 0:
+            self._finish_with({})
+            return
+        if len(interested) > 1 and request.share_session_epoch >= 1:
+            turn = request.share_session_epoch % len(interested)
+            interested = interested[turn:] + interested[:turn]
+        for key in interested:
+            try:
+                self.partitions[key] = find_partition(ctx, self.group_id, *key)
+            except KafkaError as refusal:
+                self.errors[key] = refusal.code
+        if not self.partitions:
+            self._finish_with({})
+
+    def resume(self, ctx: Context) -> Outcome:
+        """Fetch if enough is there or the time is up, answer if the writes have arrived too, else wait."""
+        if self.rows is None:
+            self._try_fetch(ctx)
+        if self.rows is None:
+            keys: list[Key] = []
+            for key in self.partitions:
+                keys += (wake_key(self.group_id, *key), ("log", *key))
+            return Park(self.deadline_ms, tuple(keys), self.resume)
+        if self.acknowledgements.pending:
+            return Park(ctx.now_ms + _WRITE_WAIT_MS, (self.acknowledgements.key,), self.resume)
+        if self.request.share_session_epoch == FINAL_EPOCH:
+            end_session(self.group_id, self.member_id, ctx)
+        return Reply(self._response(ctx, self.rows))
+
+    def _try_fetch(self, ctx: Context) -> None:
+        """Acquire if the fetch is complete: enough bytes, an error, or no more time (share-semantics 1.7)."""
+        request, is_late = self.request, ctx.now_ms >= self.deadline_ms
+        offsets = {
+            key: partition.next_fetch_offset()
+            for key, partition in self.partitions.items()
+            if partition.status is Status.ACTIVE and partition.can_acquire()
+        }
+        if not offsets:
+            if is_late:
+                self._finish_with({})
+            return
+        if request.max_bytes < 0:
+            self._finish_with({key: PartitionData(key.partition_index, ErrorCode.UNKNOWN_SERVER_ERROR) for key in offsets})
+            return
+        limit = ctx.cluster.config["fetch.max.bytes"]
+        assert isinstance(limit, int)
+        max_bytes = min(request.max_bytes, limit)
+        isolation = Isolation(str(ctx.cluster.configs.group(self.group_id)["share.isolation.level"]).lower())
+        shares = budgets(max_bytes, list(offsets), ctx.rng)
+        if not is_late:
+            # A negative MaxRecords never completes before its time (correction 9).
+            enough = request.max_records > 0 and satisfies(
+                ctx.node.logs, offsets, shares, isolation, min_bytes=min(request.min_bytes, max_bytes)
+            )
+            if not enough:
+                return
+        reads = read_all(ctx.node.logs, offsets, shares, isolation, max_bytes=max_bytes)
+        self._finish_with(self._acquire(ctx, reads))
+
+    def _acquire(self, ctx: Context, reads: dict[PartitionKey, Read]) -> dict[PartitionKey, PartitionData]:
+        rows: dict[PartitionKey, PartitionData] = {}
+        room = self.request.max_records
+        for key, read in reads.items():
+            partition = self.partitions[key]
+            row = rows[key] = PartitionData(key.partition_index)
+            if read.log_start is not None:
+                partition.move_log_start(read.log_start)
+            elif read.error is not None:
+                row.error_code = read.error
+                drop_if_fenced(ctx.node, partition, read.error)
+            else:
+                acquired = acquire(
+                    partition,
+                    self.member_id,
+                    read.batches,
+                    now_ms=ctx.now_ms,
+                    fetch_offset=read.offset,
+                    mode=AcquireMode(self.request.share_acquire_mode),
+                    batch_size=self.request.batch_size,
+                    max_records=room,
+                    aborted=read.aborted,
+                )
+                room -= sum(run.last - run.first + 1 for run in acquired)
+                row.acquired_records = [AcquiredRecords(*run) for run in acquired]
+                if acquired:
+                    row.records = joined(read.batches, acquired[0].first, acquired[-1].last)
+            ctx.wake(wake_key(self.group_id, *key))  # The turn of the next fetch of this share partition.
+        return rows
+
+    def _finish_with(self, rows: dict[PartitionKey, PartitionData]) -> None:
+        """The fetch is over: to what was read come the partitions that could not be."""
+        for key, partition in self.partitions.items():
+            if partition.status is Status.FAILED and partition.load_error is not None:
+                rows[key] = PartitionData(key.partition_index, partition.load_error)
+        for key, error in self.errors.items():
+            rows[key] = PartitionData(key.partition_index, error)
+        self.rows = rows
+
+    def _response(self, ctx: Context, rows: dict[PartitionKey, PartitionData]) -> ShareFetchResponse:
+        epoch = self.request.share_session_epoch
+        if epoch > INITIAL_EPOCH:
+            if self.session.epoch != next_epoch(epoch):
+                # Another connection has used the session meanwhile.
+                return ShareFetchResponse(error_code=ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+            rows = {
+                key: row
+                for key, row in rows.items()
+                if self.session.must_answer(key, has_records=len(row.records) > 0, has_error=row.error_code != 0)
+            }
+        if any(ctx.cluster.metadata.topic_by_id(key.topic_id) is None for key in rows):
+            # 4.3.0 fails to build a row for a topic that it cannot name (share-semantics 4.4).
+            return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        endpoints: dict[int, NodeEndpoint] = {}
+        for key, row in rows.items():
+            if row.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
+                _name_leader(ctx, key, row, endpoints)
+        for key, result in self.acknowledgements.rows.items():
+            row = rows.setdefault(key, PartitionData(key.partition_index))
+            row.acknowledge_error_code, row.acknowledge_error_message = result.code, result.message
+        topics: dict[bytes, ShareFetchableTopicResponse] = {}
+        for key, row in rows.items():
+            topics.setdefault(key.topic_id, ShareFetchableTopicResponse(key.topic_id)).partitions.append(row)
+        lock_ms = ctx.cluster.configs.group(self.group_id)["share.record.lock.duration.ms"]
+        assert isinstance(lock_ms, int)
+        return ShareFetchResponse(
+            acquisition_lock_timeout_ms=lock_ms,
+            responses=list(topics.values()),
+            node_endpoints=list(endpoints.values()),
+        )
+
+
+def _name_leader(ctx: Context, key: PartitionKey, row: PartitionData, endpoints: dict[int, NodeEndpoint]) -> None:
+    """Say who leads the partition instead, and where to find it."""
+    place = ctx.cluster.metadata.leader(*key)
+    if place is None:
+        return
+    row.current_leader = LeaderIdAndEpoch(place.leader, place.leader_epoch)
+    node = ctx.cluster.nodes.get(place.leader)
+    if node is not None:
+        endpoints[node.node_id] = NodeEndpoint(node.node_id, node.host, node.port, node.rack)

@@ -1,0 +1,182 @@
+"""The state RPCs of the share coordinator (83 to 87): each row on its own, in the order of the request.
+
+A request without group id or topics, or with a topic that names no partitions, is answered without rows
+(share-semantics 7.3); only Initialize takes topics without partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from kwire.messages.delete_share_group_state import (
+    DeleteShareGroupStateRequest,
+    DeleteShareGroupStateResponse,
+    DeleteStateResult,
+)
+from kwire.messages.delete_share_group_state import PartitionData as DeletePartition
+from kwire.messages.delete_share_group_state import PartitionResult as Deleted
+from kwire.messages.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateResponse,
+    InitializeStateResult,
+)
+from kwire.messages.initialize_share_group_state import PartitionData as InitializePartition
+from kwire.messages.initialize_share_group_state import PartitionResult as Initialized
+from kwire.messages.read_share_group_state import PartitionData as ReadPartition
+from kwire.messages.read_share_group_state import PartitionResult as ReadResult
+from kwire.messages.read_share_group_state import (
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateResponse,
+    ReadStateResult,
+)
+from kwire.messages.read_share_group_state import StateBatch as ReadBatch
+from kwire.messages.read_share_group_state_summary import PartitionData as SummaryPartition
+from kwire.messages.read_share_group_state_summary import PartitionResult as SummaryResult
+from kwire.messages.read_share_group_state_summary import (
+    ReadShareGroupStateSummaryRequest,
+    ReadShareGroupStateSummaryResponse,
+    ReadStateSummaryResult,
+)
+from kwire.messages.write_share_group_state import PartitionData as WritePartition
+from kwire.messages.write_share_group_state import PartitionResult as WriteResult
+from kwire.messages.write_share_group_state import (
+    WriteShareGroupStateRequest,
+    WriteShareGroupStateResponse,
+    WriteStateResult,
+)
+from mockbroker.kafka_error import KafkaError
+from mockbroker.outcome import Outcome, Reply
+from mockbroker.state.share_coordinator import ShareKey, Written
+from mockbroker.state.state_batches import StateBatch
+
+if TYPE_CHECKING:
+    from mockbroker.context import Context
+
+
+class _Partition(Protocol):
+    partition: int
+
+
+class _Row(Protocol):
+    partition: int
+    error_code: int
+    error_message: str | None
+
+
+P = TypeVar("P", bound=_Partition)
+P_co = TypeVar("P_co", bound=_Partition, covariant=True)
+R = TypeVar("R", bound=_Row)
+
+
+class _Topic(Protocol[P_co]):
+    topic_id: bytes
+
+    @property
+    def partitions(self) -> Sequence[P_co]: ...
+
+
+def initialize_share_group_state(request: InitializeShareGroupStateRequest, ctx: Context) -> Outcome:
+    """Begin the state of share partitions anew."""
+    room = ctx.node.share_coordinator
+
+    def one(key: ShareKey, asked: InitializePartition) -> Initialized:
+        room.initialize(key, state_epoch=asked.state_epoch, start_offset=asked.start_offset, now_ms=ctx.now_ms)
+        return Initialized(key.partition)
+
+    rows = _each(request.group_id, request.topics, one, Initialized) if request.group_id else []
+    return Reply(InitializeShareGroupStateResponse([InitializeStateResult(*row) for row in rows]))
+
+
+def read_share_group_state(request: ReadShareGroupStateRequest, ctx: Context) -> Outcome:
+    """Tell a leader what is stored, and take note of its epoch."""
+    room = ctx.node.share_coordinator
+
+    def one(key: ShareKey, asked: ReadPartition) -> ReadResult:
+        stored = room.read(key, leader_epoch=asked.leader_epoch, now_ms=ctx.now_ms)
+        return ReadResult(
+            key.partition,
+            state_epoch=stored.state_epoch,
+            start_offset=stored.start_offset,
+            state_batches=[ReadBatch(*batch) for batch in stored.batches],
+        )
+
+    rows = _each(request.group_id, request.topics, one, ReadResult) if _is_whole(request) else []
+    return Reply(ReadShareGroupStateResponse([ReadStateResult(*row) for row in rows]))
+
+
+def write_share_group_state(request: WriteShareGroupStateRequest, ctx: Context) -> Outcome:
+    """Store what a leader has settled."""
+    room = ctx.node.share_coordinator
+
+    def one(key: ShareKey, asked: WritePartition) -> WriteResult:
+        batches = [
+            StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+            for batch in asked.state_batches
+        ]
+        written = Written(
+            asked.state_epoch, asked.leader_epoch, asked.start_offset, asked.delivery_complete_count, batches
+        )
+        room.write(key, written, now_ms=ctx.now_ms)
+        return WriteResult(key.partition)
+
+    rows = _each(request.group_id, request.topics, one, WriteResult) if _is_whole(request) else []
+    return Reply(WriteShareGroupStateResponse([WriteStateResult(*row) for row in rows]))
+
+
+def delete_share_group_state(request: DeleteShareGroupStateRequest, ctx: Context) -> Outcome:
+    """Forget share partitions."""
+    room = ctx.node.share_coordinator
+
+    def one(key: ShareKey, asked: DeletePartition) -> Deleted:
+        room.delete(key)
+        return Deleted(key.partition)
+
+    rows = _each(request.group_id, request.topics, one, Deleted) if _is_whole(request) else []
+    return Reply(DeleteShareGroupStateResponse([DeleteStateResult(*row) for row in rows]))
+
+
+def read_share_group_state_summary(request: ReadShareGroupStateSummaryRequest, ctx: Context) -> Outcome:
+    """Tell start offsets and delivery-complete counts; the request's leader epoch is not looked at."""
+    room = ctx.node.share_coordinator
+
+    def one(key: ShareKey, asked: SummaryPartition) -> SummaryResult:
+        summary = room.summary(key)
+        return SummaryResult(
+            key.partition,
+            state_epoch=summary.state_epoch,
+            leader_epoch=summary.leader_epoch,
+            start_offset=summary.start_offset,
+            delivery_complete_count=summary.delivery_complete_count,
+        )
+
+    rows = _each(request.group_id, request.topics, one, SummaryResult) if _is_whole(request) else []
+    return Reply(ReadShareGroupStateSummaryResponse([ReadStateSummaryResult(*row) for row in rows]))
+
+
+class _Request(Protocol):
+    group_id: str
+
+    @property
+    def topics(self) -> Sequence[_Topic[_Partition]]: ...
+
+
+def _is_whole(request: _Request) -> bool:
+    return bool(request.group_id) and all(topic.partitions for topic in request.topics)
+
+
+def _each(
+    group_id: str, topics: Iterable[_Topic[P]], one: Callable[[ShareKey, P], R], row: Callable[[int], R]
+) -> list[tuple[bytes, list[R]]]:
+    """Topic by topic the rows of `one`; a refusal becomes a row of defaults with its code."""
+    results: dict[bytes, list[R]] = {}
+    for topic in topics:
+        rows = results.setdefault(topic.topic_id, [])
+        for asked in topic.partitions:
+            try:
+                answer = one(ShareKey(group_id, topic.topic_id, asked.partition), asked)
+            except KafkaError as refusal:
+                answer = row(asked.partition)
+                answer.error_code, answer.error_message = int(refusal.code), refusal.message
+            rows.append(answer)
+    return list(results.items())
