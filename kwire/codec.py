@@ -2,6 +2,7 @@
 
 Generated code does the work and is strict. Only when it refuses does the careful pass (`kwire.careful`) go through the
 same bytes or values, schema in hand, to say which field is wrong, where and why; so errors cost nothing on good input.
+That pass, JSON and the schemas are imported when they are first needed: a broker that starts needs none of them.
 """
 
 from __future__ import annotations
@@ -10,12 +11,10 @@ from typing import TypeVar, overload
 
 import msgspec
 
-from kwire import careful
-from kwire.careful.oddities import Lenient, Oddity
+from kwire.oddities import Lenient, Oddity
 from kwire.codec_table import Codec
 from kwire.errors import UnsupportedVersion
-from kwire.json_shape import from_tree, to_tree
-from kwire.primitives import FAILURES
+from kwire.primitives import FAILURES, Part
 from kwire.registry import DEFAULT_EDITION, codec_of_class, codec_of_name
 
 __all__ = ["Lenient", "Oddity", "decode", "decode_lenient", "encode", "from_json", "to_json"]
@@ -56,6 +55,8 @@ def decode(
             return found
     except FAILURES:
         pass
+    from kwire import careful
+
     return careful.read(codec, version, raw, at)
 
 
@@ -79,6 +80,8 @@ def decode_lenient(
             return Lenient(result, (), end - at)
     except FAILURES:
         pass
+    from kwire import careful
+
     return careful.read_lenient(codec, version, raw, at)
 
 
@@ -93,7 +96,20 @@ def encode(message: msgspec.Struct, version: int, *, edition: str | None = None)
     try:
         return b"".join(codec.writers[version](message))
     except FAILURES:
+        from kwire import careful
+
         return careful.write(codec, version, message)
+
+
+def encode_parts(message: msgspec.Struct, version: int) -> list[Part]:
+    """As `encode`, but in parts that are not joined yet; record batches are the objects that the message holds."""
+    codec = _codec_of(message, version, None)
+    try:
+        return codec.writers[version](message)
+    except FAILURES:
+        from kwire import careful
+
+        return [careful.write(codec, version, message)]
 
 
 def to_json(
@@ -104,6 +120,8 @@ def to_json(
     Record batches are base64, so that nothing is lost; Kafka's own converters write an empty text, as `records=False` does.
     Raises: UnsupportedVersion or UnexpectedNull as `encode`.
     """
+    from kwire.json_shape import to_tree
+
     return to_tree(_codec_of(message, version, edition), version, message, records=records)
 
 
@@ -116,6 +134,8 @@ def from_json(message: str | type[M], version: int, tree: object, *, edition: st
 
     Raises: InvalidValue with the path of what does not fit, as a field that this version does not know; UnsupportedVersion.
     """
+    from kwire.json_shape import from_tree
+
     return from_tree(_codec(message, version, edition), version, tree)
 
 
@@ -124,7 +144,7 @@ def _codec(message: str | type[msgspec.Struct], version: int, edition: str) -> C
         codec = codec_of_name(message, edition)
     else:
         codec = codec_of_class(message)
-        own = codec.message.EDITION
+        own = codec.edition
         # The default is what "no edition given" looks like, and a class of another edition knows better.
         if edition not in {own, DEFAULT_EDITION}:
             codec = codec_of_name(message.__name__, edition)
@@ -140,6 +160,5 @@ def _codec_of(message: msgspec.Struct, version: int, edition: str | None) -> Cod
 
 
 def _outside(codec: Codec, version: int) -> UnsupportedVersion:
-    low, high = codec.message.VERSIONS
-    edition = codec.message.EDITION
-    return UnsupportedVersion(codec.message.NAME, f"version {version} is outside {low} to {high} of edition {edition}")
+    low, high = min(codec.readers), max(codec.readers)
+    return UnsupportedVersion(codec.name, f"version {version} is outside {low} to {high} of edition {codec.edition}")

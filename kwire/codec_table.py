@@ -25,3 +25,7 @@ class Codec:
     writers: Mapping[int, Writer]
     #: The classes of its structs by their names in the schema.
     structs: Mapping[str, type[msgspec.Struct]]
+    #: The API key or record type, -1 where there is none; with the name and edition, as the class has them.
+    api_key: int = -1
+    name: str = ""
+    edition: str = ""

@@ -21,7 +21,7 @@ def to_tree(codec: Codec, version: int, message: msgspec.Struct, *, records: boo
     Args: records: False writes every record batch as an empty text, as Kafka's own JSON converters do.
     Raises: UnsupportedVersion or UnexpectedNull naming the field, as when encoding.
     """
-    spec = load(codec.message.NAME, codec.message.EDITION)
+    spec = load(codec.name, codec.edition)
     return _ToTree(codec, version, records).struct(message, spec.fields, spec.name)
 
 
@@ -30,7 +30,7 @@ def from_tree(codec: Codec, version: int, tree: object) -> msgspec.Struct:
 
     Raises: InvalidValue, UnexpectedNull or UnsupportedVersion naming the field.
     """
-    spec = load(codec.message.NAME, codec.message.EDITION)
+    spec = load(codec.name, codec.edition)
     return _FromTree(codec, version).struct(tree, codec.message, spec.fields, spec.name)
 
 

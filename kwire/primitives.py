@@ -34,8 +34,8 @@ FAILURES = (Refused, struct.error, IndexError, KeyError, TypeError, AttributeErr
 BOOLEANS = (False, True)
 BOOLEAN_BYTES = {False: 0, True: 1}
 
-#: The varints of one byte and of two; lengths and counts are hardly ever longer.
-UVARINTS = tuple(bytes((n,)) if n < 128 else bytes((n & 127 | 128, n >> 7)) for n in range(1 << 14))
+#: The varints of one byte and the first of two; lengths and counts are hardly ever greater.
+UVARINTS = tuple(bytes((n,)) if n < 128 else bytes((n & 127 | 128, n >> 7)) for n in range(1 << 10))
 
 
 def read_uvarint(data: bytes, at: int) -> tuple[int, int]:
@@ -65,8 +65,10 @@ def read_uvarint(data: bytes, at: int) -> tuple[int, int]:
 
 def uvarint(value: int) -> bytes:
     """A number as unsigned varint."""
-    if value < 16384:
+    if value < 1024:
         return UVARINTS[value]
+    if value < 16384:
+        return bytes((value & 127 | 128, value >> 7))
     if value < 2097152:
         return bytes((value & 127 | 128, value >> 7 & 127 | 128, value >> 14))
     out = bytearray()
@@ -98,7 +100,7 @@ def long_text_length(length: int) -> bytes:
     """The length + 1 of a compact string of more than 126 bytes."""
     if length > TEXT_BYTES_MAX + 1:
         raise Refused
-    return UVARINTS[length] if length < 16384 else uvarint(length)
+    return uvarint(length)
 
 
 def read_unknown_tags(data: bytes, at: int) -> tuple[Tags, int]:

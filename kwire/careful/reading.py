@@ -7,10 +7,11 @@ on as Kafka does. Rules for Kafka: its generated `read` methods and `ByteBufferA
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import msgspec
 
-from kwire.careful.oddities import Lenient, Oddity
+from kwire.oddities import Lenient, Oddity
 from kwire.codec_table import Codec
 from kwire.errors import (
     InvalidBoolean,
@@ -57,6 +58,15 @@ def read_lenient(codec: Codec, version: int, data: bytes, at: int) -> Lenient[ms
     return Lenient(message, tuple(reader.oddities), reader.at - at)
 
 
+def read_head(codec: Codec, version: int, data: bytes, *, lenient: bool) -> tuple[Any, int, tuple[Oddity, ...]]:
+    """A message at the start of the bytes, such as a header; the offset behind it; what was odd.
+
+    Raises: as `read` or `read_lenient`.
+    """
+    reader = _Reader(codec, version, data, 0, lenient=lenient)
+    return reader.message(), reader.at, tuple(reader.oddities)
+
+
 class _Reader:
     """A position in the bytes of one message."""
 
@@ -67,7 +77,7 @@ class _Reader:
         self.at = at
         self.lenient = lenient
         self.oddities: list[Oddity] = []
-        self.spec: MessageSpec = load(codec.message.NAME, codec.message.EDITION)
+        self.spec: MessageSpec = load(codec.name, codec.edition)
         self.flexible = self.spec.is_flexible(version)
 
     def note(self, path: str, at: int, what: str) -> None:

@@ -39,7 +39,7 @@ def check_absent(codec: Codec, version: int, value: msgspec.Struct, fields: tupl
     for field in fields:
         if version in field.versions or field.ignorable or is_default(codec, field, getattr(value, field.snake)):
             continue
-        edition = codec.message.EDITION
+        edition = codec.edition
         raise UnsupportedVersion(
             f"{path}.{field.snake}", f"is set, but version {version} of edition {edition} does not have it"
         )
@@ -61,7 +61,7 @@ class _Writer:
         self.codec = codec
         self.version = version
         self.parts: list[Part] = []
-        self.spec: MessageSpec = load(codec.message.NAME, codec.message.EDITION)
+        self.spec: MessageSpec = load(codec.name, codec.edition)
         self.flexible = self.spec.is_flexible(version)
 
     def struct(self, value: object, made: type[msgspec.Struct], fields: tuple[FieldSpec, ...], path: str) -> None:

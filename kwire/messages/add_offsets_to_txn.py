@@ -202,6 +202,9 @@ CODECS: dict[str, Codec] = {
             4: write_add_offsets_to_txn_request_v3,
         },
         {},
+        25,
+        "AddOffsetsToTxnRequest",
+        "4.3",
     ),
     "AddOffsetsToTxnResponse": Codec(
         AddOffsetsToTxnResponse,
@@ -220,5 +223,8 @@ CODECS: dict[str, Codec] = {
             4: write_add_offsets_to_txn_response_v3,
         },
         {},
+        25,
+        "AddOffsetsToTxnResponse",
+        "4.3",
     ),
 }

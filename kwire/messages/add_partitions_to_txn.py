@@ -645,6 +645,9 @@ CODECS: dict[str, Codec] = {
             "AddPartitionsToTxnTopic": AddPartitionsToTxnTopic,
             "AddPartitionsToTxnTransaction": AddPartitionsToTxnTransaction,
         },
+        24,
+        "AddPartitionsToTxnRequest",
+        "4.3",
     ),
     "AddPartitionsToTxnResponse": Codec(
         AddPartitionsToTxnResponse,
@@ -669,5 +672,8 @@ CODECS: dict[str, Codec] = {
             "AddPartitionsToTxnTopicResult": AddPartitionsToTxnTopicResult,
             "AddPartitionsToTxnResult": AddPartitionsToTxnResult,
         },
+        24,
+        "AddPartitionsToTxnResponse",
+        "4.3",
     ),
 }

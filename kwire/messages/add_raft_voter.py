@@ -322,6 +322,9 @@ CODECS: dict[str, Codec] = {
         {
             "Listener": Listener,
         },
+        80,
+        "AddRaftVoterRequest",
+        "4.3",
     ),
     "AddRaftVoterResponse": Codec(
         AddRaftVoterResponse,
@@ -334,5 +337,8 @@ CODECS: dict[str, Codec] = {
             1: write_add_raft_voter_response_v0,
         },
         {},
+        80,
+        "AddRaftVoterResponse",
+        "4.3",
     ),
 }

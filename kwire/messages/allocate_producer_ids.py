@@ -108,6 +108,9 @@ CODECS: dict[str, Codec] = {
             0: write_allocate_producer_ids_request_v0,
         },
         {},
+        67,
+        "AllocateProducerIdsRequest",
+        "4.3",
     ),
     "AllocateProducerIdsResponse": Codec(
         AllocateProducerIdsResponse,
@@ -118,5 +121,8 @@ CODECS: dict[str, Codec] = {
             0: write_allocate_producer_ids_response_v0,
         },
         {},
+        67,
+        "AllocateProducerIdsResponse",
+        "4.3",
     ),
 }

@@ -526,6 +526,9 @@ CODECS: dict[str, Codec] = {
             "OpData": OpData,
             "EntryData": AlterClientQuotasRequestEntryData,
         },
+        49,
+        "AlterClientQuotasRequest",
+        "4.3",
     ),
     "AlterClientQuotasResponse": Codec(
         AlterClientQuotasResponse,
@@ -541,5 +544,8 @@ CODECS: dict[str, Codec] = {
             "EntityData": EntityData,
             "EntryData": AlterClientQuotasResponseEntryData,
         },
+        49,
+        "AlterClientQuotasResponse",
+        "4.3",
     ),
 }

@@ -432,6 +432,9 @@ CODECS: dict[str, Codec] = {
             "AlterableConfig": AlterableConfig,
             "AlterConfigsResource": AlterConfigsResource,
         },
+        33,
+        "AlterConfigsRequest",
+        "4.3",
     ),
     "AlterConfigsResponse": Codec(
         AlterConfigsResponse,
@@ -448,5 +451,8 @@ CODECS: dict[str, Codec] = {
         {
             "AlterConfigsResourceResponse": AlterConfigsResourceResponse,
         },
+        33,
+        "AlterConfigsResponse",
+        "4.3",
     ),
 }

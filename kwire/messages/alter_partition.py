@@ -433,6 +433,9 @@ CODECS: dict[str, Codec] = {
             "PartitionData": AlterPartitionRequestPartitionData,
             "TopicData": AlterPartitionRequestTopicData,
         },
+        56,
+        "AlterPartitionRequest",
+        "4.3",
     ),
     "AlterPartitionResponse": Codec(
         AlterPartitionResponse,
@@ -448,5 +451,8 @@ CODECS: dict[str, Codec] = {
             "PartitionData": AlterPartitionResponsePartitionData,
             "TopicData": AlterPartitionResponseTopicData,
         },
+        56,
+        "AlterPartitionResponse",
+        "4.3",
     ),
 }

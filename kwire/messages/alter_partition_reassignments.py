@@ -521,6 +521,9 @@ CODECS: dict[str, Codec] = {
             "ReassignablePartition": ReassignablePartition,
             "ReassignableTopic": ReassignableTopic,
         },
+        45,
+        "AlterPartitionReassignmentsRequest",
+        "4.3",
     ),
     "AlterPartitionReassignmentsResponse": Codec(
         AlterPartitionReassignmentsResponse,
@@ -536,5 +539,8 @@ CODECS: dict[str, Codec] = {
             "ReassignablePartitionResponse": ReassignablePartitionResponse,
             "ReassignableTopicResponse": ReassignableTopicResponse,
         },
+        45,
+        "AlterPartitionReassignmentsResponse",
+        "4.3",
     ),
 }

@@ -405,6 +405,9 @@ CODECS: dict[str, Codec] = {
             "AlterReplicaLogDirTopic": AlterReplicaLogDirTopic,
             "AlterReplicaLogDir": AlterReplicaLogDir,
         },
+        34,
+        "AlterReplicaLogDirsRequest",
+        "4.3",
     ),
     "AlterReplicaLogDirsResponse": Codec(
         AlterReplicaLogDirsResponse,
@@ -420,5 +423,8 @@ CODECS: dict[str, Codec] = {
             "AlterReplicaLogDirPartitionResult": AlterReplicaLogDirPartitionResult,
             "AlterReplicaLogDirTopicResult": AlterReplicaLogDirTopicResult,
         },
+        34,
+        "AlterReplicaLogDirsResponse",
+        "4.3",
     ),
 }

@@ -330,6 +330,9 @@ CODECS: dict[str, Codec] = {
             "AlterShareGroupOffsetsRequestPartition": AlterShareGroupOffsetsRequestPartition,
             "AlterShareGroupOffsetsRequestTopic": AlterShareGroupOffsetsRequestTopic,
         },
+        91,
+        "AlterShareGroupOffsetsRequest",
+        "4.3",
     ),
     "AlterShareGroupOffsetsResponse": Codec(
         AlterShareGroupOffsetsResponse,
@@ -343,5 +346,8 @@ CODECS: dict[str, Codec] = {
             "AlterShareGroupOffsetsResponsePartition": AlterShareGroupOffsetsResponsePartition,
             "AlterShareGroupOffsetsResponseTopic": AlterShareGroupOffsetsResponseTopic,
         },
+        91,
+        "AlterShareGroupOffsetsResponse",
+        "4.3",
     ),
 }

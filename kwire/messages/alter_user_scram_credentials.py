@@ -306,6 +306,9 @@ CODECS: dict[str, Codec] = {
             "ScramCredentialDeletion": ScramCredentialDeletion,
             "ScramCredentialUpsertion": ScramCredentialUpsertion,
         },
+        51,
+        "AlterUserScramCredentialsRequest",
+        "4.3",
     ),
     "AlterUserScramCredentialsResponse": Codec(
         AlterUserScramCredentialsResponse,
@@ -318,5 +321,8 @@ CODECS: dict[str, Codec] = {
         {
             "AlterUserScramCredentialsResult": AlterUserScramCredentialsResult,
         },
+        51,
+        "AlterUserScramCredentialsResponse",
+        "4.3",
     ),
 }

@@ -442,6 +442,9 @@ CODECS: dict[str, Codec] = {
             4: write_api_versions_request_v3,
         },
         {},
+        18,
+        "ApiVersionsRequest",
+        "4.3",
     ),
     "ApiVersionsResponse": Codec(
         ApiVersionsResponse,
@@ -464,5 +467,8 @@ CODECS: dict[str, Codec] = {
             "SupportedFeatureKey": SupportedFeatureKey,
             "FinalizedFeatureKey": FinalizedFeatureKey,
         },
+        18,
+        "ApiVersionsResponse",
+        "4.3",
     ),
 }

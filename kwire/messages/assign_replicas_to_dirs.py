@@ -345,6 +345,9 @@ CODECS: dict[str, Codec] = {
             "TopicData": AssignReplicasToDirsRequestTopicData,
             "DirectoryData": AssignReplicasToDirsRequestDirectoryData,
         },
+        73,
+        "AssignReplicasToDirsRequest",
+        "4.3",
     ),
     "AssignReplicasToDirsResponse": Codec(
         AssignReplicasToDirsResponse,
@@ -359,5 +362,8 @@ CODECS: dict[str, Codec] = {
             "TopicData": AssignReplicasToDirsResponseTopicData,
             "DirectoryData": AssignReplicasToDirsResponseDirectoryData,
         },
+        73,
+        "AssignReplicasToDirsResponse",
+        "4.3",
     ),
 }

@@ -585,6 +585,9 @@ CODECS: dict[str, Codec] = {
             "TopicData": BeginQuorumEpochRequestTopicData,
             "LeaderEndpoint": LeaderEndpoint,
         },
+        53,
+        "BeginQuorumEpochRequest",
+        "4.3",
     ),
     "BeginQuorumEpochResponse": Codec(
         BeginQuorumEpochResponse,
@@ -601,5 +604,8 @@ CODECS: dict[str, Codec] = {
             "TopicData": BeginQuorumEpochResponseTopicData,
             "NodeEndpoint": NodeEndpoint,
         },
+        53,
+        "BeginQuorumEpochResponse",
+        "4.3",
     ),
 }

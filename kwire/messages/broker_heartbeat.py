@@ -334,6 +334,9 @@ CODECS: dict[str, Codec] = {
             2: write_broker_heartbeat_request_v2,
         },
         {},
+        63,
+        "BrokerHeartbeatRequest",
+        "4.3",
     ),
     "BrokerHeartbeatResponse": Codec(
         BrokerHeartbeatResponse,
@@ -348,5 +351,8 @@ CODECS: dict[str, Codec] = {
             2: write_broker_heartbeat_response_v0,
         },
         {},
+        63,
+        "BrokerHeartbeatResponse",
+        "4.3",
     ),
 }

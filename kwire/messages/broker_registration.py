@@ -748,6 +748,9 @@ CODECS: dict[str, Codec] = {
             "Listener": Listener,
             "Feature": Feature,
         },
+        62,
+        "BrokerRegistrationRequest",
+        "4.3",
     ),
     "BrokerRegistrationResponse": Codec(
         BrokerRegistrationResponse,
@@ -766,5 +769,8 @@ CODECS: dict[str, Codec] = {
             4: write_broker_registration_response_v0,
         },
         {},
+        62,
+        "BrokerRegistrationResponse",
+        "4.3",
     ),
 }

@@ -896,6 +896,9 @@ CODECS: dict[str, Codec] = {
             1: write_consumer_group_describe_request_v0,
         },
         {},
+        69,
+        "ConsumerGroupDescribeRequest",
+        "4.3",
     ),
     "ConsumerGroupDescribeResponse": Codec(
         ConsumerGroupDescribeResponse,
@@ -913,5 +916,8 @@ CODECS: dict[str, Codec] = {
             "Member": Member,
             "DescribedGroup": DescribedGroup,
         },
+        69,
+        "ConsumerGroupDescribeResponse",
+        "4.3",
     ),
 }

@@ -599,6 +599,9 @@ CODECS: dict[str, Codec] = {
         {
             "TopicPartitions": TopicPartitions,
         },
+        68,
+        "ConsumerGroupHeartbeatRequest",
+        "4.3",
     ),
     "ConsumerGroupHeartbeatResponse": Codec(
         ConsumerGroupHeartbeatResponse,
@@ -614,5 +617,8 @@ CODECS: dict[str, Codec] = {
             "TopicPartitions": TopicPartitions,
             "Assignment": Assignment,
         },
+        68,
+        "ConsumerGroupHeartbeatResponse",
+        "4.3",
     ),
 }

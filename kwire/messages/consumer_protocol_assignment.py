@@ -119,5 +119,8 @@ CODECS: dict[str, Codec] = {
         {
             "TopicPartition": TopicPartition,
         },
+        -1,
+        "ConsumerProtocolAssignment",
+        "4.3",
     ),
 }

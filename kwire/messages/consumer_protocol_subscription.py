@@ -389,5 +389,8 @@ CODECS: dict[str, Codec] = {
         {
             "TopicPartition": TopicPartition,
         },
+        -1,
+        "ConsumerProtocolSubscription",
+        "4.3",
     ),
 }

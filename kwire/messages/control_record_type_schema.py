@@ -53,5 +53,8 @@ CODECS: dict[str, Codec] = {
             0: write_control_record_type_schema_v0,
         },
         {},
+        -1,
+        "ControlRecordTypeSchema",
+        "4.3",
     ),
 }

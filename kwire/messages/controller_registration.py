@@ -260,6 +260,9 @@ CODECS: dict[str, Codec] = {
             "Listener": Listener,
             "Feature": Feature,
         },
+        70,
+        "ControllerRegistrationRequest",
+        "4.3",
     ),
     "ControllerRegistrationResponse": Codec(
         ControllerRegistrationResponse,
@@ -270,5 +273,8 @@ CODECS: dict[str, Codec] = {
             0: write_controller_registration_response_v0,
         },
         {},
+        70,
+        "ControllerRegistrationResponse",
+        "4.3",
     ),
 }

@@ -363,6 +363,9 @@ CODECS: dict[str, Codec] = {
         {
             "AclCreation": AclCreation,
         },
+        30,
+        "CreateAclsRequest",
+        "4.3",
     ),
     "CreateAclsResponse": Codec(
         CreateAclsResponse,
@@ -379,5 +382,8 @@ CODECS: dict[str, Codec] = {
         {
             "AclCreationResult": AclCreationResult,
         },
+        30,
+        "CreateAclsResponse",
+        "4.3",
     ),
 }

@@ -587,6 +587,9 @@ CODECS: dict[str, Codec] = {
         {
             "CreatableRenewers": CreatableRenewers,
         },
+        38,
+        "CreateDelegationTokenRequest",
+        "4.3",
     ),
     "CreateDelegationTokenResponse": Codec(
         CreateDelegationTokenResponse,
@@ -601,5 +604,8 @@ CODECS: dict[str, Codec] = {
             3: write_create_delegation_token_response_v3,
         },
         {},
+        38,
+        "CreateDelegationTokenResponse",
+        "4.3",
     ),
 }

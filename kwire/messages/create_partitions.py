@@ -400,6 +400,9 @@ CODECS: dict[str, Codec] = {
             "CreatePartitionsAssignment": CreatePartitionsAssignment,
             "CreatePartitionsTopic": CreatePartitionsTopic,
         },
+        37,
+        "CreatePartitionsRequest",
+        "4.3",
     ),
     "CreatePartitionsResponse": Codec(
         CreatePartitionsResponse,
@@ -418,5 +421,8 @@ CODECS: dict[str, Codec] = {
         {
             "CreatePartitionsTopicResult": CreatePartitionsTopicResult,
         },
+        37,
+        "CreatePartitionsResponse",
+        "4.3",
     ),
 }

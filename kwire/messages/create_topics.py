@@ -805,6 +805,9 @@ CODECS: dict[str, Codec] = {
             "CreatableTopicConfig": CreatableTopicConfig,
             "CreatableTopic": CreatableTopic,
         },
+        19,
+        "CreateTopicsRequest",
+        "4.3",
     ),
     "CreateTopicsResponse": Codec(
         CreateTopicsResponse,
@@ -828,5 +831,8 @@ CODECS: dict[str, Codec] = {
             "CreatableTopicConfigs": CreatableTopicConfigs,
             "CreatableTopicResult": CreatableTopicResult,
         },
+        19,
+        "CreateTopicsResponse",
+        "4.3",
     ),
 }

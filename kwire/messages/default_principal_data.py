@@ -101,5 +101,8 @@ CODECS: dict[str, Codec] = {
             0: write_default_principal_data_v0,
         },
         {},
+        -1,
+        "DefaultPrincipalData",
+        "4.3",
     ),
 }

@@ -568,6 +568,9 @@ CODECS: dict[str, Codec] = {
         {
             "DeleteAclsFilter": DeleteAclsFilter,
         },
+        31,
+        "DeleteAclsRequest",
+        "4.3",
     ),
     "DeleteAclsResponse": Codec(
         DeleteAclsResponse,
@@ -585,5 +588,8 @@ CODECS: dict[str, Codec] = {
             "DeleteAclsMatchingAcl": DeleteAclsMatchingAcl,
             "DeleteAclsFilterResult": DeleteAclsFilterResult,
         },
+        31,
+        "DeleteAclsResponse",
+        "4.3",
     ),
 }

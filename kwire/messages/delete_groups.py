@@ -256,6 +256,9 @@ CODECS: dict[str, Codec] = {
             2: write_delete_groups_request_v2,
         },
         {},
+        42,
+        "DeleteGroupsRequest",
+        "4.3",
     ),
     "DeleteGroupsResponse": Codec(
         DeleteGroupsResponse,
@@ -272,5 +275,8 @@ CODECS: dict[str, Codec] = {
         {
             "DeletableGroupResult": DeletableGroupResult,
         },
+        42,
+        "DeleteGroupsResponse",
+        "4.3",
     ),
 }

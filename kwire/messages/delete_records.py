@@ -390,6 +390,9 @@ CODECS: dict[str, Codec] = {
             "DeleteRecordsPartition": DeleteRecordsPartition,
             "DeleteRecordsTopic": DeleteRecordsTopic,
         },
+        21,
+        "DeleteRecordsRequest",
+        "4.3",
     ),
     "DeleteRecordsResponse": Codec(
         DeleteRecordsResponse,
@@ -407,5 +410,8 @@ CODECS: dict[str, Codec] = {
             "DeleteRecordsPartitionResult": DeleteRecordsPartitionResult,
             "DeleteRecordsTopicResult": DeleteRecordsTopicResult,
         },
+        21,
+        "DeleteRecordsResponse",
+        "4.3",
     ),
 }

@@ -251,6 +251,9 @@ CODECS: dict[str, Codec] = {
         {
             "DeleteShareGroupOffsetsRequestTopic": DeleteShareGroupOffsetsRequestTopic,
         },
+        92,
+        "DeleteShareGroupOffsetsRequest",
+        "4.3",
     ),
     "DeleteShareGroupOffsetsResponse": Codec(
         DeleteShareGroupOffsetsResponse,
@@ -263,5 +266,8 @@ CODECS: dict[str, Codec] = {
         {
             "DeleteShareGroupOffsetsResponseTopic": DeleteShareGroupOffsetsResponseTopic,
         },
+        92,
+        "DeleteShareGroupOffsetsResponse",
+        "4.3",
     ),
 }

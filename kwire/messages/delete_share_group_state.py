@@ -282,6 +282,9 @@ CODECS: dict[str, Codec] = {
             "PartitionData": PartitionData,
             "DeleteStateData": DeleteStateData,
         },
+        86,
+        "DeleteShareGroupStateRequest",
+        "4.3",
     ),
     "DeleteShareGroupStateResponse": Codec(
         DeleteShareGroupStateResponse,
@@ -295,5 +298,8 @@ CODECS: dict[str, Codec] = {
             "PartitionResult": PartitionResult,
             "DeleteStateResult": DeleteStateResult,
         },
+        86,
+        "DeleteShareGroupStateResponse",
+        "4.3",
     ),
 }

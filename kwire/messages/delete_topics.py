@@ -511,6 +511,9 @@ CODECS: dict[str, Codec] = {
         {
             "DeleteTopicState": DeleteTopicState,
         },
+        20,
+        "DeleteTopicsRequest",
+        "4.3",
     ),
     "DeleteTopicsResponse": Codec(
         DeleteTopicsResponse,
@@ -533,5 +536,8 @@ CODECS: dict[str, Codec] = {
         {
             "DeletableTopicResult": DeletableTopicResult,
         },
+        20,
+        "DeleteTopicsResponse",
+        "4.3",
     ),
 }

@@ -484,6 +484,9 @@ CODECS: dict[str, Codec] = {
             3: write_describe_acls_request_v2,
         },
         {},
+        29,
+        "DescribeAclsRequest",
+        "4.3",
     ),
     "DescribeAclsResponse": Codec(
         DescribeAclsResponse,
@@ -501,5 +504,8 @@ CODECS: dict[str, Codec] = {
             "AclDescription": AclDescription,
             "DescribeAclsResource": DescribeAclsResource,
         },
+        29,
+        "DescribeAclsResponse",
+        "4.3",
     ),
 }

@@ -510,6 +510,9 @@ CODECS: dict[str, Codec] = {
         {
             "ComponentData": ComponentData,
         },
+        48,
+        "DescribeClientQuotasRequest",
+        "4.3",
     ),
     "DescribeClientQuotasResponse": Codec(
         DescribeClientQuotasResponse,
@@ -526,5 +529,8 @@ CODECS: dict[str, Codec] = {
             "ValueData": ValueData,
             "EntryData": EntryData,
         },
+        48,
+        "DescribeClientQuotasResponse",
+        "4.3",
     ),
 }

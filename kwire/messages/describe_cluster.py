@@ -541,6 +541,9 @@ CODECS: dict[str, Codec] = {
             2: write_describe_cluster_request_v2,
         },
         {},
+        60,
+        "DescribeClusterRequest",
+        "4.3",
     ),
     "DescribeClusterResponse": Codec(
         DescribeClusterResponse,
@@ -557,5 +560,8 @@ CODECS: dict[str, Codec] = {
         {
             "DescribeClusterBroker": DescribeClusterBroker,
         },
+        60,
+        "DescribeClusterResponse",
+        "4.3",
     ),
 }

@@ -854,6 +854,9 @@ CODECS: dict[str, Codec] = {
         {
             "DescribeConfigsResource": DescribeConfigsResource,
         },
+        32,
+        "DescribeConfigsRequest",
+        "4.3",
     ),
     "DescribeConfigsResponse": Codec(
         DescribeConfigsResponse,
@@ -874,5 +877,8 @@ CODECS: dict[str, Codec] = {
             "DescribeConfigsResourceResult": DescribeConfigsResourceResult,
             "DescribeConfigsResult": DescribeConfigsResult,
         },
+        32,
+        "DescribeConfigsResponse",
+        "4.3",
     ),
 }

@@ -660,6 +660,9 @@ CODECS: dict[str, Codec] = {
         {
             "DescribeDelegationTokenOwner": DescribeDelegationTokenOwner,
         },
+        41,
+        "DescribeDelegationTokenRequest",
+        "4.3",
     ),
     "DescribeDelegationTokenResponse": Codec(
         DescribeDelegationTokenResponse,
@@ -677,5 +680,8 @@ CODECS: dict[str, Codec] = {
             "DescribedDelegationTokenRenewer": DescribedDelegationTokenRenewer,
             "DescribedDelegationToken": DescribedDelegationToken,
         },
+        41,
+        "DescribeDelegationTokenResponse",
+        "4.3",
     ),
 }

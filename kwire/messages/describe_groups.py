@@ -1231,6 +1231,9 @@ CODECS: dict[str, Codec] = {
             6: write_describe_groups_request_v5,
         },
         {},
+        15,
+        "DescribeGroupsRequest",
+        "4.3",
     ),
     "DescribeGroupsResponse": Codec(
         DescribeGroupsResponse,
@@ -1256,5 +1259,8 @@ CODECS: dict[str, Codec] = {
             "DescribedGroupMember": DescribedGroupMember,
             "DescribedGroup": DescribedGroup,
         },
+        15,
+        "DescribeGroupsResponse",
+        "4.3",
     ),
 }

@@ -766,6 +766,9 @@ CODECS: dict[str, Codec] = {
         {
             "DescribableLogDirTopic": DescribableLogDirTopic,
         },
+        35,
+        "DescribeLogDirsRequest",
+        "4.3",
     ),
     "DescribeLogDirsResponse": Codec(
         DescribeLogDirsResponse,
@@ -788,5 +791,8 @@ CODECS: dict[str, Codec] = {
             "DescribeLogDirsTopic": DescribeLogDirsTopic,
             "DescribeLogDirsResult": DescribeLogDirsResult,
         },
+        35,
+        "DescribeLogDirsResponse",
+        "4.3",
     ),
 }

@@ -306,6 +306,9 @@ CODECS: dict[str, Codec] = {
         {
             "TopicRequest": TopicRequest,
         },
+        61,
+        "DescribeProducersRequest",
+        "4.3",
     ),
     "DescribeProducersResponse": Codec(
         DescribeProducersResponse,
@@ -320,5 +323,8 @@ CODECS: dict[str, Codec] = {
             "PartitionResponse": PartitionResponse,
             "TopicResponse": TopicResponse,
         },
+        61,
+        "DescribeProducersResponse",
+        "4.3",
     ),
 }

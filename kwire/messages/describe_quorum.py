@@ -777,6 +777,9 @@ CODECS: dict[str, Codec] = {
             "PartitionData": DescribeQuorumRequestPartitionData,
             "TopicData": DescribeQuorumRequestTopicData,
         },
+        55,
+        "DescribeQuorumRequest",
+        "4.3",
     ),
     "DescribeQuorumResponse": Codec(
         DescribeQuorumResponse,
@@ -797,5 +800,8 @@ CODECS: dict[str, Codec] = {
             "Listener": Listener,
             "Node": Node,
         },
+        55,
+        "DescribeQuorumResponse",
+        "4.3",
     ),
 }

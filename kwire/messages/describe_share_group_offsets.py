@@ -535,6 +535,9 @@ CODECS: dict[str, Codec] = {
             "DescribeShareGroupOffsetsRequestTopic": DescribeShareGroupOffsetsRequestTopic,
             "DescribeShareGroupOffsetsRequestGroup": DescribeShareGroupOffsetsRequestGroup,
         },
+        90,
+        "DescribeShareGroupOffsetsRequest",
+        "4.3",
     ),
     "DescribeShareGroupOffsetsResponse": Codec(
         DescribeShareGroupOffsetsResponse,
@@ -551,5 +554,8 @@ CODECS: dict[str, Codec] = {
             "DescribeShareGroupOffsetsResponseTopic": DescribeShareGroupOffsetsResponseTopic,
             "DescribeShareGroupOffsetsResponseGroup": DescribeShareGroupOffsetsResponseGroup,
         },
+        90,
+        "DescribeShareGroupOffsetsResponse",
+        "4.3",
     ),
 }

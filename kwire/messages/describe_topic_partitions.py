@@ -437,6 +437,9 @@ CODECS: dict[str, Codec] = {
             "TopicRequest": TopicRequest,
             "Cursor": Cursor,
         },
+        75,
+        "DescribeTopicPartitionsRequest",
+        "4.3",
     ),
     "DescribeTopicPartitionsResponse": Codec(
         DescribeTopicPartitionsResponse,
@@ -451,5 +454,8 @@ CODECS: dict[str, Codec] = {
             "DescribeTopicPartitionsResponseTopic": DescribeTopicPartitionsResponseTopic,
             "Cursor": Cursor,
         },
+        75,
+        "DescribeTopicPartitionsResponse",
+        "4.3",
     ),
 }

@@ -260,6 +260,9 @@ CODECS: dict[str, Codec] = {
             0: write_describe_transactions_request_v0,
         },
         {},
+        65,
+        "DescribeTransactionsRequest",
+        "4.3",
     ),
     "DescribeTransactionsResponse": Codec(
         DescribeTransactionsResponse,
@@ -273,5 +276,8 @@ CODECS: dict[str, Codec] = {
             "TopicData": TopicData,
             "TransactionState": TransactionState,
         },
+        65,
+        "DescribeTransactionsResponse",
+        "4.3",
     ),
 }

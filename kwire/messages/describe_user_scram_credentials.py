@@ -281,6 +281,9 @@ CODECS: dict[str, Codec] = {
         {
             "UserName": UserName,
         },
+        50,
+        "DescribeUserScramCredentialsRequest",
+        "4.3",
     ),
     "DescribeUserScramCredentialsResponse": Codec(
         DescribeUserScramCredentialsResponse,
@@ -294,5 +297,8 @@ CODECS: dict[str, Codec] = {
             "CredentialInfo": CredentialInfo,
             "DescribeUserScramCredentialsResult": DescribeUserScramCredentialsResult,
         },
+        50,
+        "DescribeUserScramCredentialsResponse",
+        "4.3",
     ),
 }

@@ -520,6 +520,9 @@ CODECS: dict[str, Codec] = {
         {
             "TopicPartitions": TopicPartitions,
         },
+        43,
+        "ElectLeadersRequest",
+        "4.3",
     ),
     "ElectLeadersResponse": Codec(
         ElectLeadersResponse,
@@ -537,5 +540,8 @@ CODECS: dict[str, Codec] = {
             "PartitionResult": PartitionResult,
             "ReplicaElectionResult": ReplicaElectionResult,
         },
+        43,
+        "ElectLeadersResponse",
+        "4.3",
     ),
 }

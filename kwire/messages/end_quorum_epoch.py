@@ -628,6 +628,9 @@ CODECS: dict[str, Codec] = {
             "TopicData": EndQuorumEpochRequestTopicData,
             "LeaderEndpoint": LeaderEndpoint,
         },
+        54,
+        "EndQuorumEpochRequest",
+        "4.3",
     ),
     "EndQuorumEpochResponse": Codec(
         EndQuorumEpochResponse,
@@ -644,5 +647,8 @@ CODECS: dict[str, Codec] = {
             "TopicData": EndQuorumEpochResponseTopicData,
             "NodeEndpoint": NodeEndpoint,
         },
+        54,
+        "EndQuorumEpochResponse",
+        "4.3",
     ),
 }

@@ -215,6 +215,9 @@ CODECS: dict[str, Codec] = {
             5: write_end_txn_request_v3,
         },
         {},
+        26,
+        "EndTxnRequest",
+        "4.3",
     ),
     "EndTxnResponse": Codec(
         EndTxnResponse,
@@ -235,5 +238,8 @@ CODECS: dict[str, Codec] = {
             5: write_end_txn_response_v5,
         },
         {},
+        26,
+        "EndTxnResponse",
+        "4.3",
     ),
 }

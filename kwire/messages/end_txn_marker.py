@@ -52,5 +52,8 @@ CODECS: dict[str, Codec] = {
             0: write_end_txn_marker_v0,
         },
         {},
+        -1,
+        "EndTxnMarker",
+        "4.3",
     ),
 }

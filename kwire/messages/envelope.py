@@ -169,6 +169,9 @@ CODECS: dict[str, Codec] = {
             0: write_envelope_request_v0,
         },
         {},
+        58,
+        "EnvelopeRequest",
+        "4.3",
     ),
     "EnvelopeResponse": Codec(
         EnvelopeResponse,
@@ -179,5 +182,8 @@ CODECS: dict[str, Codec] = {
             0: write_envelope_response_v0,
         },
         {},
+        58,
+        "EnvelopeResponse",
+        "4.3",
     ),
 }

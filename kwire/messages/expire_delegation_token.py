@@ -176,6 +176,9 @@ CODECS: dict[str, Codec] = {
             2: write_expire_delegation_token_request_v2,
         },
         {},
+        40,
+        "ExpireDelegationTokenRequest",
+        "4.3",
     ),
     "ExpireDelegationTokenResponse": Codec(
         ExpireDelegationTokenResponse,
@@ -188,5 +191,8 @@ CODECS: dict[str, Codec] = {
             2: write_expire_delegation_token_response_v2,
         },
         {},
+        40,
+        "ExpireDelegationTokenResponse",
+        "4.3",
     ),
 }

@@ -2955,6 +2955,9 @@ CODECS: dict[str, Codec] = {
             "FetchTopic": FetchTopic,
             "ForgottenTopic": ForgottenTopic,
         },
+        1,
+        "FetchRequest",
+        "4.3",
     ),
     "FetchResponse": Codec(
         FetchResponse,
@@ -3001,5 +3004,8 @@ CODECS: dict[str, Codec] = {
             "FetchableTopicResponse": FetchableTopicResponse,
             "NodeEndpoint": NodeEndpoint,
         },
+        1,
+        "FetchResponse",
+        "4.3",
     ),
 }

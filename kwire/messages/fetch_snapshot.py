@@ -929,6 +929,9 @@ CODECS: dict[str, Codec] = {
             "PartitionSnapshot": FetchSnapshotRequestPartitionSnapshot,
             "TopicSnapshot": FetchSnapshotRequestTopicSnapshot,
         },
+        59,
+        "FetchSnapshotRequest",
+        "4.3",
     ),
     "FetchSnapshotResponse": Codec(
         FetchSnapshotResponse,
@@ -947,5 +950,8 @@ CODECS: dict[str, Codec] = {
             "TopicSnapshot": FetchSnapshotResponseTopicSnapshot,
             "NodeEndpoint": NodeEndpoint,
         },
+        59,
+        "FetchSnapshotResponse",
+        "4.3",
     ),
 }

@@ -494,6 +494,9 @@ CODECS: dict[str, Codec] = {
             6: write_find_coordinator_request_v4,
         },
         {},
+        10,
+        "FindCoordinatorRequest",
+        "4.3",
     ),
     "FindCoordinatorResponse": Codec(
         FindCoordinatorResponse,
@@ -518,5 +521,8 @@ CODECS: dict[str, Codec] = {
         {
             "Coordinator": Coordinator,
         },
+        10,
+        "FindCoordinatorResponse",
+        "4.3",
     ),
 }

@@ -179,6 +179,9 @@ CODECS: dict[str, Codec] = {
             0: write_get_telemetry_subscriptions_request_v0,
         },
         {},
+        71,
+        "GetTelemetrySubscriptionsRequest",
+        "4.3",
     ),
     "GetTelemetrySubscriptionsResponse": Codec(
         GetTelemetrySubscriptionsResponse,
@@ -189,5 +192,8 @@ CODECS: dict[str, Codec] = {
             0: write_get_telemetry_subscriptions_response_v0,
         },
         {},
+        71,
+        "GetTelemetrySubscriptionsResponse",
+        "4.3",
     ),
 }

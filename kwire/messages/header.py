@@ -162,6 +162,9 @@ CODECS: dict[str, Codec] = {
             2: write_request_header_v2,
         },
         {},
+        -1,
+        "RequestHeader",
+        "4.3",
     ),
     "ResponseHeader": Codec(
         ResponseHeader,
@@ -174,5 +177,8 @@ CODECS: dict[str, Codec] = {
             1: write_response_header_v1,
         },
         {},
+        -1,
+        "ResponseHeader",
+        "4.3",
     ),
 }

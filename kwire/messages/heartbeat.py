@@ -283,6 +283,9 @@ CODECS: dict[str, Codec] = {
             4: write_heartbeat_request_v4,
         },
         {},
+        12,
+        "HeartbeatRequest",
+        "4.3",
     ),
     "HeartbeatResponse": Codec(
         HeartbeatResponse,
@@ -301,5 +304,8 @@ CODECS: dict[str, Codec] = {
             4: write_heartbeat_response_v4,
         },
         {},
+        12,
+        "HeartbeatResponse",
+        "4.3",
     ),
 }

@@ -436,6 +436,9 @@ CODECS: dict[str, Codec] = {
             "AlterableConfig": AlterableConfig,
             "AlterConfigsResource": AlterConfigsResource,
         },
+        44,
+        "IncrementalAlterConfigsRequest",
+        "4.3",
     ),
     "IncrementalAlterConfigsResponse": Codec(
         IncrementalAlterConfigsResponse,
@@ -450,5 +453,8 @@ CODECS: dict[str, Codec] = {
         {
             "AlterConfigsResourceResponse": AlterConfigsResourceResponse,
         },
+        44,
+        "IncrementalAlterConfigsResponse",
+        "4.3",
     ),
 }

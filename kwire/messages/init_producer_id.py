@@ -340,6 +340,9 @@ CODECS: dict[str, Codec] = {
             6: write_init_producer_id_request_v6,
         },
         {},
+        22,
+        "InitProducerIdRequest",
+        "4.3",
     ),
     "InitProducerIdResponse": Codec(
         InitProducerIdResponse,
@@ -362,5 +365,8 @@ CODECS: dict[str, Codec] = {
             6: write_init_producer_id_response_v6,
         },
         {},
+        22,
+        "InitProducerIdResponse",
+        "4.3",
     ),
 }

@@ -1322,6 +1322,9 @@ CODECS: dict[str, Codec] = {
         {
             "JoinGroupRequestProtocol": JoinGroupRequestProtocol,
         },
+        11,
+        "JoinGroupRequest",
+        "4.3",
     ),
     "JoinGroupResponse": Codec(
         JoinGroupResponse,
@@ -1352,5 +1355,8 @@ CODECS: dict[str, Codec] = {
         {
             "JoinGroupResponseMember": JoinGroupResponseMember,
         },
+        11,
+        "JoinGroupResponse",
+        "4.3",
     ),
 }

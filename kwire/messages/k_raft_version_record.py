@@ -64,5 +64,8 @@ CODECS: dict[str, Codec] = {
             0: write_k_raft_version_record_v0,
         },
         {},
+        -1,
+        "KRaftVersionRecord",
+        "4.3",
     ),
 }

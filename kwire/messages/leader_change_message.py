@@ -241,5 +241,8 @@ CODECS: dict[str, Codec] = {
         {
             "Voter": Voter,
         },
+        -1,
+        "LeaderChangeMessage",
+        "4.3",
     ),
 }

@@ -545,6 +545,9 @@ CODECS: dict[str, Codec] = {
         {
             "MemberIdentity": MemberIdentity,
         },
+        13,
+        "LeaveGroupRequest",
+        "4.3",
     ),
     "LeaveGroupResponse": Codec(
         LeaveGroupResponse,
@@ -567,5 +570,8 @@ CODECS: dict[str, Codec] = {
         {
             "MemberResponse": MemberResponse,
         },
+        13,
+        "LeaveGroupResponse",
+        "4.3",
     ),
 }

@@ -240,6 +240,9 @@ CODECS: dict[str, Codec] = {
             1: write_list_config_resources_request_v1,
         },
         {},
+        74,
+        "ListConfigResourcesRequest",
+        "4.3",
     ),
     "ListConfigResourcesResponse": Codec(
         ListConfigResourcesResponse,
@@ -254,5 +257,8 @@ CODECS: dict[str, Codec] = {
         {
             "ConfigResource": ConfigResource,
         },
+        74,
+        "ListConfigResourcesResponse",
+        "4.3",
     ),
 }

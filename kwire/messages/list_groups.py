@@ -559,6 +559,9 @@ CODECS: dict[str, Codec] = {
             5: write_list_groups_request_v5,
         },
         {},
+        16,
+        "ListGroupsRequest",
+        "4.3",
     ),
     "ListGroupsResponse": Codec(
         ListGroupsResponse,
@@ -581,5 +584,8 @@ CODECS: dict[str, Codec] = {
         {
             "ListedGroup": ListedGroup,
         },
+        16,
+        "ListGroupsResponse",
+        "4.3",
     ),
 }

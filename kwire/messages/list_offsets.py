@@ -698,6 +698,9 @@ CODECS: dict[str, Codec] = {
             "ListOffsetsPartition": ListOffsetsPartition,
             "ListOffsetsTopic": ListOffsetsTopic,
         },
+        2,
+        "ListOffsetsRequest",
+        "4.3",
     ),
     "ListOffsetsResponse": Codec(
         ListOffsetsResponse,
@@ -731,5 +734,8 @@ CODECS: dict[str, Codec] = {
             "ListOffsetsPartitionResponse": ListOffsetsPartitionResponse,
             "ListOffsetsTopicResponse": ListOffsetsTopicResponse,
         },
+        2,
+        "ListOffsetsResponse",
+        "4.3",
     ),
 }

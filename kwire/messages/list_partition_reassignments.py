@@ -303,6 +303,9 @@ CODECS: dict[str, Codec] = {
         {
             "ListPartitionReassignmentsTopics": ListPartitionReassignmentsTopics,
         },
+        46,
+        "ListPartitionReassignmentsRequest",
+        "4.3",
     ),
     "ListPartitionReassignmentsResponse": Codec(
         ListPartitionReassignmentsResponse,
@@ -316,5 +319,8 @@ CODECS: dict[str, Codec] = {
             "OngoingPartitionReassignment": OngoingPartitionReassignment,
             "OngoingTopicReassignment": OngoingTopicReassignment,
         },
+        46,
+        "ListPartitionReassignmentsResponse",
+        "4.3",
     ),
 }

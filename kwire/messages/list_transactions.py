@@ -377,6 +377,9 @@ CODECS: dict[str, Codec] = {
             2: write_list_transactions_request_v2,
         },
         {},
+        66,
+        "ListTransactionsRequest",
+        "4.3",
     ),
     "ListTransactionsResponse": Codec(
         ListTransactionsResponse,
@@ -393,5 +396,8 @@ CODECS: dict[str, Codec] = {
         {
             "TransactionState": TransactionState,
         },
+        66,
+        "ListTransactionsResponse",
+        "4.3",
     ),
 }

@@ -2421,6 +2421,9 @@ CODECS: dict[str, Codec] = {
         {
             "MetadataRequestTopic": MetadataRequestTopic,
         },
+        3,
+        "MetadataRequest",
+        "4.3",
     ),
     "MetadataResponse": Codec(
         MetadataResponse,
@@ -2461,5 +2464,8 @@ CODECS: dict[str, Codec] = {
             "MetadataResponsePartition": MetadataResponsePartition,
             "MetadataResponseTopic": MetadataResponseTopic,
         },
+        3,
+        "MetadataResponse",
+        "4.3",
     ),
 }

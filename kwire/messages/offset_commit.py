@@ -1018,6 +1018,9 @@ CODECS: dict[str, Codec] = {
             "OffsetCommitRequestPartition": OffsetCommitRequestPartition,
             "OffsetCommitRequestTopic": OffsetCommitRequestTopic,
         },
+        8,
+        "OffsetCommitRequest",
+        "4.3",
     ),
     "OffsetCommitResponse": Codec(
         OffsetCommitResponse,
@@ -1047,5 +1050,8 @@ CODECS: dict[str, Codec] = {
             "OffsetCommitResponsePartition": OffsetCommitResponsePartition,
             "OffsetCommitResponseTopic": OffsetCommitResponseTopic,
         },
+        8,
+        "OffsetCommitResponse",
+        "4.3",
     ),
 }

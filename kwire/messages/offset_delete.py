@@ -204,6 +204,9 @@ CODECS: dict[str, Codec] = {
             "OffsetDeleteRequestPartition": OffsetDeleteRequestPartition,
             "OffsetDeleteRequestTopic": OffsetDeleteRequestTopic,
         },
+        47,
+        "OffsetDeleteRequest",
+        "4.3",
     ),
     "OffsetDeleteResponse": Codec(
         OffsetDeleteResponse,
@@ -217,5 +220,8 @@ CODECS: dict[str, Codec] = {
             "OffsetDeleteResponsePartition": OffsetDeleteResponsePartition,
             "OffsetDeleteResponseTopic": OffsetDeleteResponseTopic,
         },
+        47,
+        "OffsetDeleteResponse",
+        "4.3",
     ),
 }

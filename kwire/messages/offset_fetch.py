@@ -1464,6 +1464,9 @@ CODECS: dict[str, Codec] = {
             "OffsetFetchRequestTopics": OffsetFetchRequestTopics,
             "OffsetFetchRequestGroup": OffsetFetchRequestGroup,
         },
+        9,
+        "OffsetFetchRequest",
+        "4.3",
     ),
     "OffsetFetchResponse": Codec(
         OffsetFetchResponse,
@@ -1498,5 +1501,8 @@ CODECS: dict[str, Codec] = {
             "OffsetFetchResponseTopics": OffsetFetchResponseTopics,
             "OffsetFetchResponseGroup": OffsetFetchResponseGroup,
         },
+        9,
+        "OffsetFetchResponse",
+        "4.3",
     ),
 }

@@ -436,6 +436,9 @@ CODECS: dict[str, Codec] = {
             "OffsetForLeaderPartition": OffsetForLeaderPartition,
             "OffsetForLeaderTopic": OffsetForLeaderTopic,
         },
+        23,
+        "OffsetForLeaderEpochRequest",
+        "4.3",
     ),
     "OffsetForLeaderEpochResponse": Codec(
         OffsetForLeaderEpochResponse,
@@ -453,5 +456,8 @@ CODECS: dict[str, Codec] = {
             "EpochEndOffset": EpochEndOffset,
             "OffsetForLeaderTopicResult": OffsetForLeaderTopicResult,
         },
+        23,
+        "OffsetForLeaderEpochResponse",
+        "4.3",
     ),
 }

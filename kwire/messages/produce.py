@@ -1405,6 +1405,9 @@ CODECS: dict[str, Codec] = {
             "PartitionProduceData": PartitionProduceData,
             "TopicProduceData": TopicProduceData,
         },
+        0,
+        "ProduceRequest",
+        "4.3",
     ),
     "ProduceResponse": Codec(
         ProduceResponse,
@@ -1441,5 +1444,8 @@ CODECS: dict[str, Codec] = {
             "TopicProduceResponse": TopicProduceResponse,
             "NodeEndpoint": NodeEndpoint,
         },
+        0,
+        "ProduceResponse",
+        "4.3",
     ),
 }

@@ -138,6 +138,9 @@ CODECS: dict[str, Codec] = {
             0: write_push_telemetry_request_v0,
         },
         {},
+        72,
+        "PushTelemetryRequest",
+        "4.3",
     ),
     "PushTelemetryResponse": Codec(
         PushTelemetryResponse,
@@ -148,5 +151,8 @@ CODECS: dict[str, Codec] = {
             0: write_push_telemetry_response_v0,
         },
         {},
+        72,
+        "PushTelemetryResponse",
+        "4.3",
     ),
 }

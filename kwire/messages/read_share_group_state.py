@@ -344,6 +344,9 @@ CODECS: dict[str, Codec] = {
             "PartitionData": PartitionData,
             "ReadStateData": ReadStateData,
         },
+        84,
+        "ReadShareGroupStateRequest",
+        "4.3",
     ),
     "ReadShareGroupStateResponse": Codec(
         ReadShareGroupStateResponse,
@@ -358,5 +361,8 @@ CODECS: dict[str, Codec] = {
             "PartitionResult": PartitionResult,
             "ReadStateResult": ReadStateResult,
         },
+        84,
+        "ReadShareGroupStateResponse",
+        "4.3",
     ),
 }

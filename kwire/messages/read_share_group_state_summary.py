@@ -387,6 +387,9 @@ CODECS: dict[str, Codec] = {
             "PartitionData": PartitionData,
             "ReadStateSummaryData": ReadStateSummaryData,
         },
+        87,
+        "ReadShareGroupStateSummaryRequest",
+        "4.3",
     ),
     "ReadShareGroupStateSummaryResponse": Codec(
         ReadShareGroupStateSummaryResponse,
@@ -402,5 +405,8 @@ CODECS: dict[str, Codec] = {
             "PartitionResult": PartitionResult,
             "ReadStateSummaryResult": ReadStateSummaryResult,
         },
+        87,
+        "ReadShareGroupStateSummaryResponse",
+        "4.3",
     ),
 }

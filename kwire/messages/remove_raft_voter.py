@@ -153,6 +153,9 @@ CODECS: dict[str, Codec] = {
             0: write_remove_raft_voter_request_v0,
         },
         {},
+        81,
+        "RemoveRaftVoterRequest",
+        "4.3",
     ),
     "RemoveRaftVoterResponse": Codec(
         RemoveRaftVoterResponse,
@@ -163,5 +166,8 @@ CODECS: dict[str, Codec] = {
             0: write_remove_raft_voter_response_v0,
         },
         {},
+        81,
+        "RemoveRaftVoterResponse",
+        "4.3",
     ),
 }

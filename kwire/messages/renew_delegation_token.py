@@ -176,6 +176,9 @@ CODECS: dict[str, Codec] = {
             2: write_renew_delegation_token_request_v2,
         },
         {},
+        39,
+        "RenewDelegationTokenRequest",
+        "4.3",
     ),
     "RenewDelegationTokenResponse": Codec(
         RenewDelegationTokenResponse,
@@ -188,5 +191,8 @@ CODECS: dict[str, Codec] = {
             2: write_renew_delegation_token_response_v2,
         },
         {},
+        39,
+        "RenewDelegationTokenResponse",
+        "4.3",
     ),
 }

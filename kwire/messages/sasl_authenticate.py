@@ -276,6 +276,9 @@ CODECS: dict[str, Codec] = {
             2: write_sasl_authenticate_request_v2,
         },
         {},
+        36,
+        "SaslAuthenticateRequest",
+        "4.3",
     ),
     "SaslAuthenticateResponse": Codec(
         SaslAuthenticateResponse,
@@ -290,5 +293,8 @@ CODECS: dict[str, Codec] = {
             2: write_sasl_authenticate_response_v2,
         },
         {},
+        36,
+        "SaslAuthenticateResponse",
+        "4.3",
     ),
 }

@@ -112,6 +112,9 @@ CODECS: dict[str, Codec] = {
             1: write_sasl_handshake_request_v0,
         },
         {},
+        17,
+        "SaslHandshakeRequest",
+        "4.3",
     ),
     "SaslHandshakeResponse": Codec(
         SaslHandshakeResponse,
@@ -124,5 +127,8 @@ CODECS: dict[str, Codec] = {
             1: write_sasl_handshake_response_v0,
         },
         {},
+        17,
+        "SaslHandshakeResponse",
+        "4.3",
     ),
 }

@@ -788,6 +788,9 @@ CODECS: dict[str, Codec] = {
             "AcknowledgePartition": AcknowledgePartition,
             "AcknowledgeTopic": AcknowledgeTopic,
         },
+        79,
+        "ShareAcknowledgeRequest",
+        "4.3",
     ),
     "ShareAcknowledgeResponse": Codec(
         ShareAcknowledgeResponse,
@@ -805,5 +808,8 @@ CODECS: dict[str, Codec] = {
             "ShareAcknowledgeTopicResponse": ShareAcknowledgeTopicResponse,
             "NodeEndpoint": NodeEndpoint,
         },
+        79,
+        "ShareAcknowledgeResponse",
+        "4.3",
     ),
 }

@@ -833,6 +833,9 @@ CODECS: dict[str, Codec] = {
             "FetchTopic": FetchTopic,
             "ForgottenTopic": ForgottenTopic,
         },
+        78,
+        "ShareFetchRequest",
+        "4.3",
     ),
     "ShareFetchResponse": Codec(
         ShareFetchResponse,
@@ -851,5 +854,8 @@ CODECS: dict[str, Codec] = {
             "ShareFetchableTopicResponse": ShareFetchableTopicResponse,
             "NodeEndpoint": NodeEndpoint,
         },
+        78,
+        "ShareFetchResponse",
+        "4.3",
     ),
 }

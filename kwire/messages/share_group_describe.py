@@ -453,6 +453,9 @@ CODECS: dict[str, Codec] = {
             1: write_share_group_describe_request_v1,
         },
         {},
+        77,
+        "ShareGroupDescribeRequest",
+        "4.3",
     ),
     "ShareGroupDescribeResponse": Codec(
         ShareGroupDescribeResponse,
@@ -468,5 +471,8 @@ CODECS: dict[str, Codec] = {
             "Member": Member,
             "DescribedGroup": DescribedGroup,
         },
+        77,
+        "ShareGroupDescribeResponse",
+        "4.3",
     ),
 }

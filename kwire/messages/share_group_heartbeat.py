@@ -320,6 +320,9 @@ CODECS: dict[str, Codec] = {
             1: write_share_group_heartbeat_request_v1,
         },
         {},
+        76,
+        "ShareGroupHeartbeatRequest",
+        "4.3",
     ),
     "ShareGroupHeartbeatResponse": Codec(
         ShareGroupHeartbeatResponse,
@@ -333,5 +336,8 @@ CODECS: dict[str, Codec] = {
             "TopicPartitions": TopicPartitions,
             "Assignment": Assignment,
         },
+        76,
+        "ShareGroupHeartbeatResponse",
+        "4.3",
     ),
 }

@@ -62,5 +62,8 @@ CODECS: dict[str, Codec] = {
             0: write_snapshot_footer_record_v0,
         },
         {},
+        -1,
+        "SnapshotFooterRecord",
+        "4.3",
     ),
 }

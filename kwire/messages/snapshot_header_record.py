@@ -64,5 +64,8 @@ CODECS: dict[str, Codec] = {
             0: write_snapshot_header_record_v0,
         },
         {},
+        -1,
+        "SnapshotHeaderRecord",
+        "4.3",
     ),
 }

@@ -1154,6 +1154,9 @@ CODECS: dict[str, Codec] = {
             0: write_streams_group_describe_request_v0,
         },
         {},
+        89,
+        "StreamsGroupDescribeRequest",
+        "4.3",
     ),
     "StreamsGroupDescribeResponse": Codec(
         StreamsGroupDescribeResponse,
@@ -1175,5 +1178,8 @@ CODECS: dict[str, Codec] = {
             "Member": Member,
             "DescribedGroup": DescribedGroup,
         },
+        89,
+        "StreamsGroupDescribeResponse",
+        "4.3",
     ),
 }

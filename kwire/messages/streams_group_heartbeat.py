@@ -1383,6 +1383,9 @@ CODECS: dict[str, Codec] = {
             "Endpoint": Endpoint,
             "TaskOffset": TaskOffset,
         },
+        88,
+        "StreamsGroupHeartbeatRequest",
+        "4.3",
     ),
     "StreamsGroupHeartbeatResponse": Codec(
         StreamsGroupHeartbeatResponse,
@@ -1399,5 +1402,8 @@ CODECS: dict[str, Codec] = {
             "TopicPartition": TopicPartition,
             "EndpointToPartitions": EndpointToPartitions,
         },
+        88,
+        "StreamsGroupHeartbeatResponse",
+        "4.3",
     ),
 }

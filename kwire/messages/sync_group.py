@@ -666,6 +666,9 @@ CODECS: dict[str, Codec] = {
         {
             "SyncGroupRequestAssignment": SyncGroupRequestAssignment,
         },
+        14,
+        "SyncGroupRequest",
+        "4.3",
     ),
     "SyncGroupResponse": Codec(
         SyncGroupResponse,
@@ -686,5 +689,8 @@ CODECS: dict[str, Codec] = {
             5: write_sync_group_response_v5,
         },
         {},
+        14,
+        "SyncGroupResponse",
+        "4.3",
     ),
 }

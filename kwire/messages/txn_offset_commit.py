@@ -606,6 +606,9 @@ CODECS: dict[str, Codec] = {
             "TxnOffsetCommitRequestPartition": TxnOffsetCommitRequestPartition,
             "TxnOffsetCommitRequestTopic": TxnOffsetCommitRequestTopic,
         },
+        28,
+        "TxnOffsetCommitRequest",
+        "4.3",
     ),
     "TxnOffsetCommitResponse": Codec(
         TxnOffsetCommitResponse,
@@ -629,5 +632,8 @@ CODECS: dict[str, Codec] = {
             "TxnOffsetCommitResponsePartition": TxnOffsetCommitResponsePartition,
             "TxnOffsetCommitResponseTopic": TxnOffsetCommitResponseTopic,
         },
+        28,
+        "TxnOffsetCommitResponse",
+        "4.3",
     ),
 }

@@ -128,6 +128,9 @@ CODECS: dict[str, Codec] = {
             0: write_unregister_broker_request_v0,
         },
         {},
+        64,
+        "UnregisterBrokerRequest",
+        "4.3",
     ),
     "UnregisterBrokerResponse": Codec(
         UnregisterBrokerResponse,
@@ -138,5 +141,8 @@ CODECS: dict[str, Codec] = {
             0: write_unregister_broker_response_v0,
         },
         {},
+        64,
+        "UnregisterBrokerResponse",
+        "4.3",
     ),
 }

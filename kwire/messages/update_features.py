@@ -368,6 +368,9 @@ CODECS: dict[str, Codec] = {
         {
             "FeatureUpdateKey": FeatureUpdateKey,
         },
+        57,
+        "UpdateFeaturesRequest",
+        "4.3",
     ),
     "UpdateFeaturesResponse": Codec(
         UpdateFeaturesResponse,
@@ -384,5 +387,8 @@ CODECS: dict[str, Codec] = {
         {
             "UpdatableFeatureResult": UpdatableFeatureResult,
         },
+        57,
+        "UpdateFeaturesResponse",
+        "4.3",
     ),
 }

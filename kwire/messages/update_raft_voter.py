@@ -320,6 +320,9 @@ CODECS: dict[str, Codec] = {
             "Listener": Listener,
             "KRaftVersionFeature": KRaftVersionFeature,
         },
+        82,
+        "UpdateRaftVoterRequest",
+        "4.3",
     ),
     "UpdateRaftVoterResponse": Codec(
         UpdateRaftVoterResponse,
@@ -332,5 +335,8 @@ CODECS: dict[str, Codec] = {
         {
             "CurrentLeader": CurrentLeader,
         },
+        82,
+        "UpdateRaftVoterResponse",
+        "4.3",
     ),
 }

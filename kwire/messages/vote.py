@@ -712,6 +712,9 @@ CODECS: dict[str, Codec] = {
             "PartitionData": VoteRequestPartitionData,
             "TopicData": VoteRequestTopicData,
         },
+        52,
+        "VoteRequest",
+        "4.3",
     ),
     "VoteResponse": Codec(
         VoteResponse,
@@ -730,5 +733,8 @@ CODECS: dict[str, Codec] = {
             "TopicData": VoteResponseTopicData,
             "NodeEndpoint": NodeEndpoint,
         },
+        52,
+        "VoteResponse",
+        "4.3",
     ),
 }

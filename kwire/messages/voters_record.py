@@ -208,5 +208,8 @@ CODECS: dict[str, Codec] = {
             "KRaftVersionFeature": KRaftVersionFeature,
             "Voter": Voter,
         },
+        -1,
+        "VotersRecord",
+        "4.3",
     ),
 }

@@ -439,6 +439,9 @@ CODECS: dict[str, Codec] = {
             "PartitionData": PartitionData,
             "WriteStateData": WriteStateData,
         },
+        85,
+        "WriteShareGroupStateRequest",
+        "4.3",
     ),
     "WriteShareGroupStateResponse": Codec(
         WriteShareGroupStateResponse,
@@ -454,5 +457,8 @@ CODECS: dict[str, Codec] = {
             "PartitionResult": PartitionResult,
             "WriteStateResult": WriteStateResult,
         },
+        85,
+        "WriteShareGroupStateResponse",
+        "4.3",
     ),
 }

@@ -410,6 +410,9 @@ CODECS: dict[str, Codec] = {
             "WritableTxnMarkerTopic": WritableTxnMarkerTopic,
             "WritableTxnMarker": WritableTxnMarker,
         },
+        27,
+        "WriteTxnMarkersRequest",
+        "4.3",
     ),
     "WriteTxnMarkersResponse": Codec(
         WriteTxnMarkersResponse,
@@ -426,5 +429,8 @@ CODECS: dict[str, Codec] = {
             "WritableTxnMarkerTopicResult": WritableTxnMarkerTopicResult,
             "WritableTxnMarkerResult": WritableTxnMarkerResult,
         },
+        27,
+        "WriteTxnMarkersResponse",
+        "4.3",
     ),
 }

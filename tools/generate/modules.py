@@ -170,5 +170,9 @@ def _codec(message: Message, readers: dict[int, str], writers: dict[int, str]) -
             out("},")
         else:
             out("{},")
+        api_key = -1 if message.spec.api_key is None else message.spec.api_key
+        out(f"{api_key},")
+        out(f'"{message.spec.name}",')
+        out(f'"{message.edition}",')
     out("),")
     return out.lines

@@ -287,6 +287,9 @@ CODECS: dict[str, Codec] = {
             "PartitionData": PartitionData,
             "InitializeStateData": InitializeStateData,
         },
+        83,
+        "InitializeShareGroupStateRequest",
+        "4.0-early-access",
     ),
     "InitializeShareGroupStateResponse": Codec(
         InitializeShareGroupStateResponse,
@@ -300,5 +303,8 @@ CODECS: dict[str, Codec] = {
             "PartitionResult": PartitionResult,
             "InitializeStateResult": InitializeStateResult,
         },
+        83,
+        "InitializeShareGroupStateResponse",
+        "4.0-early-access",
     ),
 }

@@ -295,6 +295,9 @@ CODECS: dict[str, Codec] = {
             "PartitionData": PartitionData,
             "ReadStateSummaryData": ReadStateSummaryData,
         },
+        87,
+        "ReadShareGroupStateSummaryRequest",
+        "4.0-early-access",
     ),
     "ReadShareGroupStateSummaryResponse": Codec(
         ReadShareGroupStateSummaryResponse,
@@ -308,5 +311,8 @@ CODECS: dict[str, Codec] = {
             "PartitionResult": PartitionResult,
             "ReadStateSummaryResult": ReadStateSummaryResult,
         },
+        87,
+        "ReadShareGroupStateSummaryResponse",
+        "4.0-early-access",
     ),
 }

@@ -479,6 +479,9 @@ CODECS: dict[str, Codec] = {
             "AcknowledgePartition": AcknowledgePartition,
             "AcknowledgeTopic": AcknowledgeTopic,
         },
+        79,
+        "ShareAcknowledgeRequest",
+        "4.0-early-access",
     ),
     "ShareAcknowledgeResponse": Codec(
         ShareAcknowledgeResponse,
@@ -494,5 +497,8 @@ CODECS: dict[str, Codec] = {
             "ShareAcknowledgeTopicResponse": ShareAcknowledgeTopicResponse,
             "NodeEndpoint": NodeEndpoint,
         },
+        79,
+        "ShareAcknowledgeResponse",
+        "4.0-early-access",
     ),
 }

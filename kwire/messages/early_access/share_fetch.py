@@ -642,6 +642,9 @@ CODECS: dict[str, Codec] = {
             "FetchTopic": FetchTopic,
             "ForgottenTopic": ForgottenTopic,
         },
+        78,
+        "ShareFetchRequest",
+        "4.0-early-access",
     ),
     "ShareFetchResponse": Codec(
         ShareFetchResponse,
@@ -658,5 +661,8 @@ CODECS: dict[str, Codec] = {
             "ShareFetchableTopicResponse": ShareFetchableTopicResponse,
             "NodeEndpoint": NodeEndpoint,
         },
+        78,
+        "ShareFetchResponse",
+        "4.0-early-access",
     ),
 }

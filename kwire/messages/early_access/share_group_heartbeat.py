@@ -320,6 +320,9 @@ CODECS: dict[str, Codec] = {
             0: write_share_group_heartbeat_request_v0,
         },
         {},
+        76,
+        "ShareGroupHeartbeatRequest",
+        "4.0-early-access",
     ),
     "ShareGroupHeartbeatResponse": Codec(
         ShareGroupHeartbeatResponse,
@@ -333,5 +336,8 @@ CODECS: dict[str, Codec] = {
             "TopicPartitions": TopicPartitions,
             "Assignment": Assignment,
         },
+        76,
+        "ShareGroupHeartbeatResponse",
+        "4.0-early-access",
     ),
 }

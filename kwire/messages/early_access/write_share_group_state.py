@@ -330,6 +330,9 @@ CODECS: dict[str, Codec] = {
             "PartitionData": PartitionData,
             "WriteStateData": WriteStateData,
         },
+        85,
+        "WriteShareGroupStateRequest",
+        "4.0-early-access",
     ),
     "WriteShareGroupStateResponse": Codec(
         WriteShareGroupStateResponse,
@@ -343,5 +346,8 @@ CODECS: dict[str, Codec] = {
             "PartitionResult": PartitionResult,
             "WriteStateResult": WriteStateResult,
         },
+        85,
+        "WriteShareGroupStateResponse",
+        "4.0-early-access",
     ),
 }

@@ -315,6 +315,9 @@ CODECS: dict[str, Codec] = {
             0: write_consumer_group_current_member_assignment_key_v0,
         },
         {},
+        8,
+        "ConsumerGroupCurrentMemberAssignmentKey",
+        "4.3",
     ),
     "ConsumerGroupCurrentMemberAssignmentValue": Codec(
         ConsumerGroupCurrentMemberAssignmentValue,
@@ -327,5 +330,8 @@ CODECS: dict[str, Codec] = {
         {
             "TopicPartitions": TopicPartitions,
         },
+        8,
+        "ConsumerGroupCurrentMemberAssignmentValue",
+        "4.3",
     ),
 }

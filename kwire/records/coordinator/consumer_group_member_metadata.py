@@ -384,6 +384,9 @@ CODECS: dict[str, Codec] = {
             0: write_consumer_group_member_metadata_key_v0,
         },
         {},
+        5,
+        "ConsumerGroupMemberMetadataKey",
+        "4.3",
     ),
     "ConsumerGroupMemberMetadataValue": Codec(
         ConsumerGroupMemberMetadataValue,
@@ -397,5 +400,8 @@ CODECS: dict[str, Codec] = {
             "ClassicProtocol": ClassicProtocol,
             "ClassicMemberMetadata": ClassicMemberMetadata,
         },
+        5,
+        "ConsumerGroupMemberMetadataValue",
+        "4.3",
     ),
 }

@@ -140,6 +140,9 @@ CODECS: dict[str, Codec] = {
             0: write_consumer_group_metadata_key_v0,
         },
         {},
+        3,
+        "ConsumerGroupMetadataKey",
+        "4.3",
     ),
     "ConsumerGroupMetadataValue": Codec(
         ConsumerGroupMetadataValue,
@@ -150,5 +153,8 @@ CODECS: dict[str, Codec] = {
             0: write_consumer_group_metadata_value_v0,
         },
         {},
+        3,
+        "ConsumerGroupMetadataValue",
+        "4.3",
     ),
 }

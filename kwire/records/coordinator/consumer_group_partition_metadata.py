@@ -220,6 +220,9 @@ CODECS: dict[str, Codec] = {
             0: write_consumer_group_partition_metadata_key_v0,
         },
         {},
+        4,
+        "ConsumerGroupPartitionMetadataKey",
+        "4.3",
     ),
     "ConsumerGroupPartitionMetadataValue": Codec(
         ConsumerGroupPartitionMetadataValue,
@@ -233,5 +236,8 @@ CODECS: dict[str, Codec] = {
             "PartitionMetadata": PartitionMetadata,
             "TopicMetadata": TopicMetadata,
         },
+        4,
+        "ConsumerGroupPartitionMetadataValue",
+        "4.3",
     ),
 }

@@ -151,6 +151,9 @@ CODECS: dict[str, Codec] = {
             0: write_consumer_group_regular_expression_key_v0,
         },
         {},
+        16,
+        "ConsumerGroupRegularExpressionKey",
+        "4.3",
     ),
     "ConsumerGroupRegularExpressionValue": Codec(
         ConsumerGroupRegularExpressionValue,
@@ -161,5 +164,8 @@ CODECS: dict[str, Codec] = {
             0: write_consumer_group_regular_expression_value_v0,
         },
         {},
+        16,
+        "ConsumerGroupRegularExpressionValue",
+        "4.3",
     ),
 }

@@ -164,6 +164,9 @@ CODECS: dict[str, Codec] = {
             0: write_consumer_group_target_assignment_member_key_v0,
         },
         {},
+        7,
+        "ConsumerGroupTargetAssignmentMemberKey",
+        "4.3",
     ),
     "ConsumerGroupTargetAssignmentMemberValue": Codec(
         ConsumerGroupTargetAssignmentMemberValue,
@@ -176,5 +179,8 @@ CODECS: dict[str, Codec] = {
         {
             "TopicPartition": TopicPartition,
         },
+        7,
+        "ConsumerGroupTargetAssignmentMemberValue",
+        "4.3",
     ),
 }

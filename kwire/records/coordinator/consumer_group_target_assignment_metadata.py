@@ -139,6 +139,9 @@ CODECS: dict[str, Codec] = {
             0: write_consumer_group_target_assignment_metadata_key_v0,
         },
         {},
+        6,
+        "ConsumerGroupTargetAssignmentMetadataKey",
+        "4.3",
     ),
     "ConsumerGroupTargetAssignmentMetadataValue": Codec(
         ConsumerGroupTargetAssignmentMetadataValue,
@@ -149,5 +152,8 @@ CODECS: dict[str, Codec] = {
             0: write_consumer_group_target_assignment_metadata_value_v0,
         },
         {},
+        6,
+        "ConsumerGroupTargetAssignmentMetadataValue",
+        "4.3",
     ),
 }

@@ -813,6 +813,9 @@ CODECS: dict[str, Codec] = {
             0: write_group_metadata_key_v0,
         },
         {},
+        2,
+        "GroupMetadataKey",
+        "4.3",
     ),
     "GroupMetadataValue": Codec(
         GroupMetadataValue,
@@ -833,5 +836,8 @@ CODECS: dict[str, Codec] = {
         {
             "MemberMetadata": MemberMetadata,
         },
+        2,
+        "GroupMetadataValue",
+        "4.3",
     ),
 }

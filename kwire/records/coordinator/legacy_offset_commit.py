@@ -125,6 +125,9 @@ CODECS: dict[str, Codec] = {
             0: write_legacy_offset_commit_key_v0,
         },
         {},
+        0,
+        "LegacyOffsetCommitKey",
+        "4.3",
     ),
     "LegacyOffsetCommitValue": Codec(
         LegacyOffsetCommitValue,
@@ -135,5 +138,8 @@ CODECS: dict[str, Codec] = {
             0: write_legacy_offset_commit_value_v0,
         },
         {},
+        0,
+        "LegacyOffsetCommitValue",
+        "4.3",
     ),
 }

@@ -282,6 +282,9 @@ CODECS: dict[str, Codec] = {
             0: write_offset_commit_key_v0,
         },
         {},
+        1,
+        "OffsetCommitKey",
+        "4.3",
     ),
     "OffsetCommitValue": Codec(
         OffsetCommitValue,
@@ -300,5 +303,8 @@ CODECS: dict[str, Codec] = {
             4: write_offset_commit_value_v4,
         },
         {},
+        1,
+        "OffsetCommitValue",
+        "4.3",
     ),
 }

@@ -176,6 +176,9 @@ CODECS: dict[str, Codec] = {
             0: write_share_group_current_member_assignment_key_v0,
         },
         {},
+        14,
+        "ShareGroupCurrentMemberAssignmentKey",
+        "4.3",
     ),
     "ShareGroupCurrentMemberAssignmentValue": Codec(
         ShareGroupCurrentMemberAssignmentValue,
@@ -188,5 +191,8 @@ CODECS: dict[str, Codec] = {
         {
             "TopicPartitions": TopicPartitions,
         },
+        14,
+        "ShareGroupCurrentMemberAssignmentValue",
+        "4.3",
     ),
 }

@@ -186,6 +186,9 @@ CODECS: dict[str, Codec] = {
             0: write_share_group_member_metadata_key_v0,
         },
         {},
+        10,
+        "ShareGroupMemberMetadataKey",
+        "4.3",
     ),
     "ShareGroupMemberMetadataValue": Codec(
         ShareGroupMemberMetadataValue,
@@ -196,5 +199,8 @@ CODECS: dict[str, Codec] = {
             0: write_share_group_member_metadata_value_v0,
         },
         {},
+        10,
+        "ShareGroupMemberMetadataValue",
+        "4.3",
     ),
 }

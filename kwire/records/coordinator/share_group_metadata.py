@@ -101,6 +101,9 @@ CODECS: dict[str, Codec] = {
             0: write_share_group_metadata_key_v0,
         },
         {},
+        11,
+        "ShareGroupMetadataKey",
+        "4.3",
     ),
     "ShareGroupMetadataValue": Codec(
         ShareGroupMetadataValue,
@@ -111,5 +114,8 @@ CODECS: dict[str, Codec] = {
             0: write_share_group_metadata_value_v0,
         },
         {},
+        11,
+        "ShareGroupMetadataValue",
+        "4.3",
     ),
 }

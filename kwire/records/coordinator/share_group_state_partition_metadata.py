@@ -267,6 +267,9 @@ CODECS: dict[str, Codec] = {
             0: write_share_group_state_partition_metadata_key_v0,
         },
         {},
+        15,
+        "ShareGroupStatePartitionMetadataKey",
+        "4.3",
     ),
     "ShareGroupStatePartitionMetadataValue": Codec(
         ShareGroupStatePartitionMetadataValue,
@@ -280,5 +283,8 @@ CODECS: dict[str, Codec] = {
             "TopicPartitionsInfo": TopicPartitionsInfo,
             "TopicInfo": TopicInfo,
         },
+        15,
+        "ShareGroupStatePartitionMetadataValue",
+        "4.3",
     ),
 }

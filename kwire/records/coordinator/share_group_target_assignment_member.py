@@ -164,6 +164,9 @@ CODECS: dict[str, Codec] = {
             0: write_share_group_target_assignment_member_key_v0,
         },
         {},
+        13,
+        "ShareGroupTargetAssignmentMemberKey",
+        "4.3",
     ),
     "ShareGroupTargetAssignmentMemberValue": Codec(
         ShareGroupTargetAssignmentMemberValue,
@@ -176,5 +179,8 @@ CODECS: dict[str, Codec] = {
         {
             "TopicPartition": TopicPartition,
         },
+        13,
+        "ShareGroupTargetAssignmentMemberValue",
+        "4.3",
     ),
 }

@@ -139,6 +139,9 @@ CODECS: dict[str, Codec] = {
             0: write_share_group_target_assignment_metadata_key_v0,
         },
         {},
+        12,
+        "ShareGroupTargetAssignmentMetadataKey",
+        "4.3",
     ),
     "ShareGroupTargetAssignmentMetadataValue": Codec(
         ShareGroupTargetAssignmentMetadataValue,
@@ -149,5 +152,8 @@ CODECS: dict[str, Codec] = {
             0: write_share_group_target_assignment_metadata_value_v0,
         },
         {},
+        12,
+        "ShareGroupTargetAssignmentMetadataValue",
+        "4.3",
     ),
 }

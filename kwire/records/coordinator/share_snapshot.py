@@ -221,6 +221,9 @@ CODECS: dict[str, Codec] = {
             0: write_share_snapshot_key_v0,
         },
         {},
+        0,
+        "ShareSnapshotKey",
+        "4.3",
     ),
     "ShareSnapshotValue": Codec(
         ShareSnapshotValue,
@@ -233,5 +236,8 @@ CODECS: dict[str, Codec] = {
         {
             "StateBatch": StateBatch,
         },
+        0,
+        "ShareSnapshotValue",
+        "4.3",
     ),
 }

@@ -216,6 +216,9 @@ CODECS: dict[str, Codec] = {
             0: write_share_update_key_v0,
         },
         {},
+        1,
+        "ShareUpdateKey",
+        "4.3",
     ),
     "ShareUpdateValue": Codec(
         ShareUpdateValue,
@@ -228,5 +231,8 @@ CODECS: dict[str, Codec] = {
         {
             "StateBatch": StateBatch,
         },
+        1,
+        "ShareUpdateValue",
+        "4.3",
     ),
 }

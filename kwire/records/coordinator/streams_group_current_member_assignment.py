@@ -688,6 +688,9 @@ CODECS: dict[str, Codec] = {
             0: write_streams_group_current_member_assignment_key_v0,
         },
         {},
+        22,
+        "StreamsGroupCurrentMemberAssignmentKey",
+        "4.3",
     ),
     "StreamsGroupCurrentMemberAssignmentValue": Codec(
         StreamsGroupCurrentMemberAssignmentValue,
@@ -700,5 +703,8 @@ CODECS: dict[str, Codec] = {
         {
             "TaskIds": TaskIds,
         },
+        22,
+        "StreamsGroupCurrentMemberAssignmentValue",
+        "4.3",
     ),
 }

@@ -315,6 +315,9 @@ CODECS: dict[str, Codec] = {
             0: write_streams_group_member_metadata_key_v0,
         },
         {},
+        19,
+        "StreamsGroupMemberMetadataKey",
+        "4.3",
     ),
     "StreamsGroupMemberMetadataValue": Codec(
         StreamsGroupMemberMetadataValue,
@@ -328,5 +331,8 @@ CODECS: dict[str, Codec] = {
             "Endpoint": Endpoint,
             "KeyValue": KeyValue,
         },
+        19,
+        "StreamsGroupMemberMetadataValue",
+        "4.3",
     ),
 }

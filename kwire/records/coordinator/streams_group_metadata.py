@@ -220,6 +220,9 @@ CODECS: dict[str, Codec] = {
             0: write_streams_group_metadata_key_v0,
         },
         {},
+        17,
+        "StreamsGroupMetadataKey",
+        "4.3",
     ),
     "StreamsGroupMetadataValue": Codec(
         StreamsGroupMetadataValue,
@@ -232,5 +235,8 @@ CODECS: dict[str, Codec] = {
         {
             "LastAssignmentConfig": LastAssignmentConfig,
         },
+        17,
+        "StreamsGroupMetadataValue",
+        "4.3",
     ),
 }

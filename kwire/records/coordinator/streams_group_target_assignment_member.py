@@ -252,6 +252,9 @@ CODECS: dict[str, Codec] = {
             0: write_streams_group_target_assignment_member_key_v0,
         },
         {},
+        21,
+        "StreamsGroupTargetAssignmentMemberKey",
+        "4.3",
     ),
     "StreamsGroupTargetAssignmentMemberValue": Codec(
         StreamsGroupTargetAssignmentMemberValue,
@@ -264,5 +267,8 @@ CODECS: dict[str, Codec] = {
         {
             "TaskIds": TaskIds,
         },
+        21,
+        "StreamsGroupTargetAssignmentMemberValue",
+        "4.3",
     ),
 }

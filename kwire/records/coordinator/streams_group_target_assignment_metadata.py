@@ -139,6 +139,9 @@ CODECS: dict[str, Codec] = {
             0: write_streams_group_target_assignment_metadata_key_v0,
         },
         {},
+        20,
+        "StreamsGroupTargetAssignmentMetadataKey",
+        "4.3",
     ),
     "StreamsGroupTargetAssignmentMetadataValue": Codec(
         StreamsGroupTargetAssignmentMetadataValue,
@@ -149,5 +152,8 @@ CODECS: dict[str, Codec] = {
             0: write_streams_group_target_assignment_metadata_value_v0,
         },
         {},
+        20,
+        "StreamsGroupTargetAssignmentMetadataValue",
+        "4.3",
     ),
 }

@@ -475,6 +475,9 @@ CODECS: dict[str, Codec] = {
             0: write_streams_group_topology_key_v0,
         },
         {},
+        23,
+        "StreamsGroupTopologyKey",
+        "4.3",
     ),
     "StreamsGroupTopologyValue": Codec(
         StreamsGroupTopologyValue,
@@ -490,5 +493,8 @@ CODECS: dict[str, Codec] = {
             "CopartitionGroup": CopartitionGroup,
             "Subtopology": Subtopology,
         },
+        23,
+        "StreamsGroupTopologyValue",
+        "4.3",
     ),
 }

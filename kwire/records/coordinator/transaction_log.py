@@ -330,6 +330,9 @@ CODECS: dict[str, Codec] = {
             0: write_transaction_log_key_v0,
         },
         {},
+        0,
+        "TransactionLogKey",
+        "4.3",
     ),
     "TransactionLogValue": Codec(
         TransactionLogValue,
@@ -344,5 +347,8 @@ CODECS: dict[str, Codec] = {
         {
             "PartitionsSchema": PartitionsSchema,
         },
+        0,
+        "TransactionLogValue",
+        "4.3",
     ),
 }
