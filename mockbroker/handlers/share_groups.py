@@ -21,6 +21,7 @@ from mockbroker.context import Context
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.persister import Outcomes
 from mockbroker.state.group_kinds import Assignment as Assigned
 from mockbroker.state.group_kinds import number
 from mockbroker.state.share_group import ASSIGNOR_NAME, ShareGroup, ShareJoin, ShareMember
@@ -101,20 +102,19 @@ def _initialise(initialise: Initialise, ctx: Context) -> None:
     Source: share-semantics 5.7.
     """
     groups = ctx.node.groups
-    keys = [(topic_id, index) for topic_id, indexes in initialise.partitions.items() for index in sorted(indexes)]
 
-    def done(results: dict[tuple[bytes, int], ErrorCode], _now_ms: int) -> None:
+    def done(outcomes: Outcomes, _now_ms: int) -> None:
         group = groups.find(initialise.group_id)
         if not isinstance(group, ShareGroup):
             return
-        if all(results.get(key) is ErrorCode.NONE for key in keys):
-            group.states.succeed(initialise.partitions)
-        else:
+        if any(error is not None for error in outcomes.values()):
             group.states.fail(initialise.partitions)
+        else:
+            group.states.succeed(initialise.partitions)
 
-    ctx.node.persister.initialize(
+    ctx.node.persister.initialize_all(
         initialise.group_id,
-        dict.fromkeys(keys, -1),
+        initialise.partitions,
         state_epoch=initialise.state_epoch,
         done=done,
         now_ms=ctx.now_ms,

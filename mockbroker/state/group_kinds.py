@@ -42,6 +42,13 @@ class TopicLike(Protocol):
 class Topics(Protocol):
     """The cluster's topics, by either name; `state.metadata.Metadata` is one."""
 
+    @property
+    def version(self) -> int:
+        """A number that grows with every change of a topic."""
+
+    def topics(self) -> Sequence[TopicLike]:
+        """All topics."""
+
     def topic(self, name: str) -> TopicLike | None:
         """The topic of this name, or None."""
 

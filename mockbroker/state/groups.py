@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.classic_group import ClassicGroup
+from mockbroker.state.consumer_group import ConsumerGroup
 from mockbroker.state.group_kinds import Group, Topics
 from mockbroker.state.group_timers import Timers
 from mockbroker.state.share_group import ShareGroup
@@ -58,6 +59,27 @@ class Groups:
         """The classic group of this name, or None: to the classic requests, groups of other types do not exist."""
         group = self._groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
+
+    def consumer(self, group_id: str, *, create: bool = False) -> ConsumerGroup:
+        """The consumer group of this name. A new one is not kept until `keep`, so that a refused join leaves no trace.
+
+        A classic group that nobody is in gives its name up; its offsets stay.
+        Raises: GROUP_ID_NOT_FOUND when there is none and none is to be made, and when the name is another type's.
+        """
+        group = self._groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return group
+        if create and (group is None or (isinstance(group, ClassicGroup) and group.is_deletable())):
+            return ConsumerGroup(group_id, self._topics, self.timers)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+
+    def keep(self, group: ConsumerGroup) -> None:
+        """Register a group that `consumer` made, in place of what had its name."""
+        if self._groups.get(group.group_id) is not group:
+            self._groups.pop(group.group_id, None)
+            self._groups[group.group_id] = group
 
     def make_classic(self, group_id: str) -> ClassicGroup:
         """A new classic group, in place of an empty one of the newer protocol if there is one."""

@@ -36,8 +36,13 @@ class Topic:
 @dataclass
 class Topics:
     by_name: dict[str, Topic] = field(default_factory=dict)
+    version: int = 0
+
+    def topics(self) -> list[Topic]:
+        return list(self.by_name.values())
 
     def add(self, name: str, topic_id: bytes, count: int) -> None:
+        self.version += 1
         self.by_name[name] = Topic(name, topic_id, list(range(count)))
 
     def topic(self, name: str) -> Topic | None:
