@@ -37,6 +37,7 @@ def build_core(
     node_ids = range(first_id, first_id + node_count)
     metadata = Metadata(node_ids, config, rng)
     configs = Configs(config, elr=features.get("eligible.leader.replicas.version", 0) >= _FIRST_VERSION_WITH_ELR)
+    configs.follow(metadata)
     nodes: dict[int, Node] = {}
     state = ClusterState(
         cluster_id=uuids.to_text(rng.randbytes(16)),

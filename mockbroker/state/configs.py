@@ -8,6 +8,7 @@ from enum import IntEnum
 
 from mockbroker.config import BrokerConfig
 from mockbroker.config_keys import ConfigKey, Scope, Value, keys
+from mockbroker.state.metadata import Change, Metadata, Topic
 
 #: The broker's names for a topic's configuration, the first that is set wins. The number is what one unit of it is
 #: in the topic's unit (hours in milliseconds). Source: Kafka's ServerTopicConfigSynonyms.
@@ -146,6 +147,17 @@ class Configs:
             self._dynamic.pop(resource, None)
         self.generation += 1
 
+    def follow(self, metadata: Metadata) -> None:
+        """Give coordinators' topics their configuration when they are made, and forget that of deleted topics."""
+        metadata.watch(self._topic_changed)
+
+    def _topic_changed(self, change: Change, topic: Topic) -> None:
+        resource = Resource(ResourceKind.TOPIC, topic.name)
+        if change is Change.DELETED:
+            self.forget(resource)
+        elif change is Change.CREATED and topic.internal:
+            self.put(resource, internal_settings(topic.name, self.static))
+
     def forget(self, resource: Resource) -> None:
         """Drop the configuration of a topic or group that is deleted."""
         self._dynamic.pop(resource, None)
@@ -177,6 +189,31 @@ class Configs:
         if live is None:
             live = self._effective[resource] = Effective(self, resource)
         return live
+
+
+def internal_settings(name: str, config: Mapping[str, Value]) -> dict[str, str]:
+    """What Kafka's coordinators set for their own topics."""
+    if name == "__consumer_offsets":
+        return {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(config["offsets.topic.segment.bytes"]),
+        }
+    if name == "__transaction_state":
+        return {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(config["transaction.state.log.min.isr"]),
+            "segment.bytes": str(config["transaction.state.log.segment.bytes"]),
+            "unclean.leader.election.enable": "false",
+        }
+    return {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "min.insync.replicas": str(config["share.coordinator.state.topic.min.isr"]),
+        "retention.ms": "-1",
+        "segment.bytes": str(config["share.coordinator.state.topic.segment.bytes"]),
+    }
 
 
 def synonyms(key: ConfigKey) -> tuple[tuple[str, int], ...]:

@@ -94,6 +94,11 @@ def validate_topic_name(name: str) -> None:
     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
 
 
+def is_valid_topic_name(name: str) -> bool:
+    """Whether Kafka takes this as a topic's name."""
+    return 0 < len(name) <= _NAME_LENGTH_MAX and name not in (".", "..") and _NAME.fullmatch(name) is not None
+
+
 def is_internal(name: str) -> bool:
     """Whether the name is that of a coordinator's own topic."""
     return name in _INTERNAL_NAMES

@@ -1,0 +1,157 @@
+"""DescribeConfigs (32) and IncrementalAlterConfigs (44), for topics, brokers and groups."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kwire.error_codes import ErrorCode
+from kwire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from kwire.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from mockbroker.context import Context
+from mockbroker.kafka_error import KafkaError
+from mockbroker.outcome import Outcome, Reply
+from mockbroker.state.config_changes import ConfigChange, Operation, altered
+from mockbroker.state.config_entries import ConfigEntry, describe
+from mockbroker.state.configs import Resource, ResourceKind
+from mockbroker.state.metadata import validate_topic_name
+
+
+def describe_configs(request: DescribeConfigsRequest, ctx: Context) -> Outcome:
+    """Tell configuration in force. Pinned by the conversations other-describe-configs and share-config-describe."""
+    return Reply(DescribeConfigsResponse(results=[_described(row, request, ctx) for row in request.resources]))
+
+
+def refuse_describe_configs(request: DescribeConfigsRequest, error: KafkaError) -> DescribeConfigsResponse:
+    """A response that carries an error in every row."""
+    return DescribeConfigsResponse(results=[_not_described(row, error) for row in request.resources])
+
+
+def incremental_alter_configs(request: IncrementalAlterConfigsRequest, ctx: Context) -> Outcome:
+    """Change configuration, or only say whether it could be changed. A resource changes as a whole or not at all.
+
+    Pinned by the conversations other-alter-configs, share-config-bounds and share-config-cross-check.
+    """
+    named = Counter((row.resource_type, row.resource_name) for row in request.resources)
+    rows = []
+    for row in request.resources:
+        times = named[row.resource_type, row.resource_name]
+        rows.append(_altered(row, ctx, times=times, validate_only=request.validate_only))
+    return Reply(IncrementalAlterConfigsResponse(responses=rows))
+
+
+def refuse_incremental_alter_configs(
+    request: IncrementalAlterConfigsRequest, error: KafkaError
+) -> IncrementalAlterConfigsResponse:
+    """A response that carries an error in every row."""
+    return IncrementalAlterConfigsResponse(responses=[_alter_row(row, error) for row in request.resources])
+
+
+def _described(wanted: DescribeConfigsResource, request: DescribeConfigsRequest, ctx: Context) -> DescribeConfigsResult:
+    try:
+        resource = _checked(wanted.resource_type, wanted.resource_name, ctx)
+        if resource.kind is ResourceKind.TOPIC:
+            validate_topic_name(resource.name)
+            if ctx.cluster.metadata.topic(resource.name) is None:
+                # Kafka has nothing to say about it but the code.
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    except KafkaError as error:
+        return _not_described(wanted, error)
+    entries = describe(ctx.cluster.configs, resource, wanted.configuration_keys)
+    return DescribeConfigsResult(
+        resource_type=wanted.resource_type,
+        resource_name=wanted.resource_name,
+        configs=[_entry_row(entry, synonyms=request.include_synonyms) for entry in entries],
+    )
+
+
+def _entry_row(entry: ConfigEntry, *, synonyms: bool) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.sensitive,
+        synonyms=[DescribeConfigsSynonym(one.name, one.value, one.source) for one in entry.synonyms]
+        if synonyms
+        else [],
+        config_type=entry.type,
+        documentation=None,
+    )
+
+
+def _not_described(wanted: DescribeConfigsResource, error: KafkaError) -> DescribeConfigsResult:
+    return DescribeConfigsResult(error.code, error.message, wanted.resource_type, wanted.resource_name)
+
+
+def _checked(resource_type: int, name: str, ctx: Context) -> Resource:
+    """The resource that a request means. A broker answers for itself alone.
+
+    Raises: INVALID_REQUEST for other types, other brokers, and no group.
+    """
+    if resource_type == ResourceKind.TOPIC:
+        return Resource(ResourceKind.TOPIC, name)
+    if resource_type == ResourceKind.GROUP:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return Resource(ResourceKind.GROUP, name)
+    if resource_type == ResourceKind.BROKER:
+        if name and name != str(ctx.node.node_id):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"this is broker {ctx.node.node_id}; {name!r} is neither that nor empty"
+            )
+        return Resource(ResourceKind.BROKER, name)
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type {resource_type}")
+
+
+def _altered(
+    wanted: AlterConfigsResource, ctx: Context, *, times: int, validate_only: bool
+) -> AlterConfigsResourceResponse:
+    try:
+        if times > 1:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        changes = _changes(wanted)
+        resource = _checked(wanted.resource_type, wanted.resource_name, ctx)
+        after = altered(ctx.cluster.configs, resource, changes)
+        if resource.kind is ResourceKind.TOPIC and ctx.cluster.metadata.topic(resource.name) is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist.")
+    except KafkaError as error:
+        return _alter_row(wanted, error)
+    if not validate_only:
+        ctx.cluster.configs.put(resource, after)
+    return _alter_row(wanted, None)
+
+
+def _changes(wanted: AlterConfigsResource) -> list[ConfigChange]:
+    """Raises: INVALID_REQUEST for a key that comes twice and for a value that is null."""
+    names = [config.name for config in wanted.configs]
+    if len(set(names)) != len(names):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    changes = []
+    for config in wanted.configs:
+        if config.value is None and config.config_operation != Operation.DELETE:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {config.name}")
+        if config.config_operation not in Operation._value2member_map_:
+            # A broker looks at its own changes; of all others Kafka's controller makes a server error without words.
+            if wanted.resource_type == ResourceKind.BROKER:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {config.config_operation}")
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        changes.append(ConfigChange(config.name, Operation(config.config_operation), config.value))
+    return changes
+
+
+def _alter_row(wanted: AlterConfigsResource, error: KafkaError | None) -> AlterConfigsResourceResponse:
+    if error is None:
+        return AlterConfigsResourceResponse(0, None, wanted.resource_type, wanted.resource_name)
+    return AlterConfigsResourceResponse(error.code, error.message, wanted.resource_type, wanted.resource_name)
