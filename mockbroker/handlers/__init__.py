@@ -6,12 +6,22 @@ The version ranges are those of Kafka 4.3.0, which lists Produce from 0 and serv
 from __future__ import annotations
 
 from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.delete_share_group_state import DeleteShareGroupStateRequest
+from kwire.messages.delete_topics import DeleteTopicsRequest
+from kwire.messages.describe_cluster import DescribeClusterRequest
+from kwire.messages.describe_configs import DescribeConfigsRequest
+from kwire.messages.fetch import FetchRequest
 from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kwire.messages.init_producer_id import InitProducerIdRequest
 from kwire.messages.initialize_share_group_state import InitializeShareGroupStateRequest
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.leave_group import LeaveGroupRequest
+from kwire.messages.list_offsets import ListOffsetsRequest
+from kwire.messages.metadata import MetadataRequest
+from kwire.messages.produce import ProduceRequest
 from kwire.messages.read_share_group_state import ReadShareGroupStateRequest
 from kwire.messages.read_share_group_state_summary import ReadShareGroupStateSummaryRequest
 from kwire.messages.share_acknowledge import ShareAcknowledgeRequest
@@ -20,16 +30,50 @@ from kwire.messages.share_group_describe import ShareGroupDescribeRequest
 from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from kwire.messages.write_share_group_state import WriteShareGroupStateRequest
-from mockbroker.handlers import classic_groups, coordinators, share_fetch, share_groups, share_state, versions
+from mockbroker.handlers import (
+    classic_groups,
+    configs,
+    coordinators,
+    fetch,
+    list_offsets,
+    metadata,
+    produce,
+    producer_ids,
+    share_fetch,
+    share_groups,
+    share_state,
+    topics,
+    versions,
+)
 from mockbroker.routes import Route, route
 
 _TABLE = (
+    route(ProduceRequest, produce.produce, versions=(3, 13), listed=(0, 13), refuse=produce.refuse_produce),
+    route(FetchRequest, fetch.fetch, versions=(4, 18)),
+    route(ListOffsetsRequest, list_offsets.list_offsets, versions=(1, 11), refuse=list_offsets.refuse_list_offsets),
+    route(MetadataRequest, metadata.metadata, versions=(0, 13), refuse=metadata.refuse_metadata),
     route(FindCoordinatorRequest, coordinators.find_coordinator, versions=(0, 6)),
     route(JoinGroupRequest, classic_groups.join_group, versions=(0, 9)),
     route(HeartbeatRequest, classic_groups.heartbeat, versions=(0, 4)),
     route(LeaveGroupRequest, classic_groups.leave_group, versions=(0, 5)),
     route(SyncGroupRequest, classic_groups.sync_group, versions=(0, 5)),
     route(ApiVersionsRequest, versions.api_versions, versions=(0, 4), refuse=versions.refuse_api_versions),
+    route(CreateTopicsRequest, topics.create_topics, versions=(2, 7), refuse=topics.refuse_create_topics),
+    route(DeleteTopicsRequest, topics.delete_topics, versions=(1, 6), refuse=topics.refuse_delete_topics),
+    route(
+        InitProducerIdRequest,
+        producer_ids.init_producer_id,
+        versions=(0, 5),
+        refuse=producer_ids.refuse_init_producer_id,
+    ),
+    route(DescribeConfigsRequest, configs.describe_configs, versions=(1, 4), refuse=configs.refuse_describe_configs),
+    route(
+        IncrementalAlterConfigsRequest,
+        configs.incremental_alter_configs,
+        versions=(0, 1),
+        refuse=configs.refuse_incremental_alter_configs,
+    ),
+    route(DescribeClusterRequest, metadata.describe_cluster, versions=(0, 2)),
     route(ShareGroupHeartbeatRequest, share_groups.share_group_heartbeat, versions=(1, 1)),
     route(
         ShareGroupDescribeRequest,
