@@ -146,7 +146,7 @@ def _codec(message: str | type[msgspec.Struct], version: int, edition: str) -> C
         codec = codec_of_class(message)
         own = codec.edition
         # The default is what "no edition given" looks like, and a class of another edition knows better.
-        if edition not in {own, DEFAULT_EDITION}:
+        if edition != own and edition != DEFAULT_EDITION:
             codec = codec_of_name(message.__name__, edition)
             if codec.message is not message:
                 raise UnsupportedVersion(message.__name__, f"is a class of edition {own}, not of {edition}")

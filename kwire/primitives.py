@@ -19,6 +19,8 @@ Tags = tuple[tuple[int, bytes], ...]
 
 NO_TAGS: Tags = ()
 
+ZERO_UUID = bytes(16)
+
 #: Kafka refuses a string of more bytes than an int16 can say, in every version.
 TEXT_BYTES_MAX = 0x7FFF
 
@@ -40,18 +42,17 @@ UVARINTS = tuple(bytes((n,)) if n < 128 else bytes((n & 127 | 128, n >> 7)) for 
 
 def read_uvarint(data: bytes, at: int) -> tuple[int, int]:
     """An unsigned varint of at most 32 bits, and the offset behind it."""
-    byte = data[at]
-    if byte < 128:
-        return byte, at + 1
-    value = byte & 127
+    value = data[at]
+    if value < 128:
+        return value, at + 1
     byte = data[at + 1]
     if byte < 128:
-        return value | byte << 7, at + 2
-    value |= (byte & 127) << 7
+        return value - 128 + (byte << 7), at + 2
+    value += (byte << 7) - 0x4080
     byte = data[at + 2]
     if byte < 128:
-        return value | byte << 14, at + 3
-    value |= (byte & 127) << 14
+        return value + (byte << 14), at + 3
+    value += (byte & 127) << 14
     byte = data[at + 3]
     if byte < 128:
         return value | byte << 21, at + 4
@@ -174,6 +175,16 @@ uint32s = Numbers("I", 4)
 int64s = Numbers("q", 8)
 float64s = Numbers("d", 8)
 uuids = Numbers("16s", 16)
+
+# The tables themselves, so that generated code finds them in one step.
+unpack_int8s, unpack_compact_int8s, pack_int8s = int8s.unpack, int8s.unpack_compact, int8s.pack
+unpack_int16s, unpack_compact_int16s, pack_int16s = int16s.unpack, int16s.unpack_compact, int16s.pack
+unpack_uint16s, unpack_compact_uint16s, pack_uint16s = uint16s.unpack, uint16s.unpack_compact, uint16s.pack
+unpack_int32s, unpack_compact_int32s, pack_int32s = int32s.unpack, int32s.unpack_compact, int32s.pack
+unpack_uint32s, unpack_compact_uint32s, pack_uint32s = uint32s.unpack, uint32s.unpack_compact, uint32s.pack
+unpack_int64s, unpack_compact_int64s, pack_int64s = int64s.unpack, int64s.unpack_compact, int64s.pack
+unpack_float64s, unpack_compact_float64s, pack_float64s = float64s.unpack, float64s.unpack_compact, float64s.pack
+unpack_uuids, unpack_compact_uuids, pack_uuids = uuids.unpack, uuids.unpack_compact, uuids.pack
 
 
 def check_uuids(values: Sequence[bytes]) -> None:

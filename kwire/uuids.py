@@ -26,7 +26,6 @@ def from_text(text: str) -> bytes:
     Raises: InvalidValue when the text is anything else.
     """
     # Python's urlsafe_b64decode skips characters it does not know; with `validate` a typing error is found.
-    # 22 characters carry 132 bits, so a last character with more than its upper two bits set is another typing error.
     try:
         value = b64decode(text.rstrip("=") + "==", altchars=b"-_", validate=True)
     except ValueError:

@@ -78,26 +78,25 @@ def read_add_offsets_to_txn_request_v0(data: bytes, at: int) -> tuple[AddOffsets
 def read_add_offsets_to_txn_request_v3(data: bytes, at: int) -> tuple[AddOffsetsToTxnRequest, int]:
     """Read versions 3 to 4."""
     transactional_id_length = data[at]
-    at += 1
     if 0 < transactional_id_length < 128:
-        end = at + transactional_id_length - 1
-        transactional_id = data[at:end].decode()
+        end = at + transactional_id_length
+        transactional_id = data[at + 1 : end].decode()
         at = end
     else:
-        transactional_id, at = read_long_text(data, at - 1)
+        transactional_id, at = read_long_text(data, at)
     producer_id, producer_epoch, group_id_length = unpack_qhB(data, at)
-    at += 11
+    at += 10
     if 0 < group_id_length < 128:
-        end = at + group_id_length - 1
-        group_id = data[at:end].decode()
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
         at = end
     else:
-        group_id, at = read_long_text(data, at - 1)
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        group_id, at = read_long_text(data, at)
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return AddOffsetsToTxnRequest(transactional_id, producer_id, producer_epoch, group_id, unknown), at
 
 
@@ -158,10 +157,12 @@ def read_add_offsets_to_txn_response_v0(data: bytes, at: int) -> tuple[AddOffset
 def read_add_offsets_to_txn_response_v3(data: bytes, at: int) -> tuple[AddOffsetsToTxnResponse, int]:
     """Read versions 3 to 4."""
     throttle_time_ms, error_code, tag_count = unpack_ihB(data, at)
-    at += 7
-    unknown = NO_TAGS
+    at += 6
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return AddOffsetsToTxnResponse(throttle_time_ms, error_code, unknown), at
 
 

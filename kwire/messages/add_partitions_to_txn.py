@@ -20,10 +20,13 @@ from kwire.primitives import (
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
+    unpack_int32s,
     uvarint,
 )
 
@@ -130,114 +133,113 @@ def read_add_partitions_to_txn_request_v0(data: bytes, at: int) -> tuple[AddPart
         partitions_count, = unpack_i(data, at)
         at += 4
         if 0 <= partitions_count < 32:
-            partitions = int32s.unpack[partitions_count](data, at)
+            partitions = unpack_int32s[partitions_count](data, at)
             at += 4 * partitions_count
         else:
             partitions, at = int32s.read_long(data, at, partitions_count)
         v3_and_below_topics.append(AddPartitionsToTxnTopic(name, partitions))
-    return AddPartitionsToTxnRequest(v3_and_below_transactional_id=v3_and_below_transactional_id, v3_and_below_producer_id=v3_and_below_producer_id, v3_and_below_producer_epoch=v3_and_below_producer_epoch, v3_and_below_topics=v3_and_below_topics), at
+    return AddPartitionsToTxnRequest([], v3_and_below_transactional_id, v3_and_below_producer_id, v3_and_below_producer_epoch, v3_and_below_topics), at
 
 
 def read_add_partitions_to_txn_request_v3(data: bytes, at: int) -> tuple[AddPartitionsToTxnRequest, int]:
     """Read version 3."""
     v3_and_below_transactional_id_length = data[at]
-    at += 1
     if 0 < v3_and_below_transactional_id_length < 128:
-        end = at + v3_and_below_transactional_id_length - 1
-        v3_and_below_transactional_id = data[at:end].decode()
+        end = at + v3_and_below_transactional_id_length
+        v3_and_below_transactional_id = data[at + 1 : end].decode()
         at = end
     else:
-        v3_and_below_transactional_id, at = read_long_text(data, at - 1)
+        v3_and_below_transactional_id, at = read_long_text(data, at)
     v3_and_below_producer_id, v3_and_below_producer_epoch, v3_and_below_topics_count = unpack_qhB(data, at)
-    at += 11
-    if not 0 < v3_and_below_topics_count < 128:
-        v3_and_below_topics_count, at = read_long_count(data, at - 1)
+    at += 10
+    if 0 < v3_and_below_topics_count < 128:
+        at += 1
+    else:
+        v3_and_below_topics_count, at = read_long_count(data, at)
     v3_and_below_topics = []
     for _ in range(v3_and_below_topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
         if 0 < partitions_count < 33:
-            partitions = int32s.unpack_compact[partitions_count](data, at)
-            at += 4 * (partitions_count - 1)
+            partitions = unpack_compact_int32s[partitions_count](data, at + 1)
+            at += 4 * partitions_count - 3
         else:
-            partitions, at = int32s.read_compact(data, at - 1)
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         v3_and_below_topics.append(AddPartitionsToTxnTopic(name, partitions, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return AddPartitionsToTxnRequest(v3_and_below_transactional_id=v3_and_below_transactional_id, v3_and_below_producer_id=v3_and_below_producer_id, v3_and_below_producer_epoch=v3_and_below_producer_epoch, v3_and_below_topics=v3_and_below_topics, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return AddPartitionsToTxnRequest([], v3_and_below_transactional_id, v3_and_below_producer_id, v3_and_below_producer_epoch, v3_and_below_topics, unknown_value), at
 
 
 def read_add_partitions_to_txn_request_v4(data: bytes, at: int) -> tuple[AddPartitionsToTxnRequest, int]:
     """Read versions 4 to 5."""
     transactions_count = data[at]
-    at += 1
-    if not 0 < transactions_count < 128:
-        transactions_count, at = read_long_count(data, at - 1)
+    if 0 < transactions_count < 128:
+        at += 1
+    else:
+        transactions_count, at = read_long_count(data, at)
     transactions = []
     for _ in range(transactions_count - 1):
         transactional_id_length = data[at]
-        at += 1
         if 0 < transactional_id_length < 128:
-            end = at + transactional_id_length - 1
-            transactional_id = data[at:end].decode()
+            end = at + transactional_id_length
+            transactional_id = data[at + 1 : end].decode()
             at = end
         else:
-            transactional_id, at = read_long_text(data, at - 1)
+            transactional_id, at = read_long_text(data, at)
         producer_id, producer_epoch, verify_only, topics_count = unpack_qhBB(data, at)
-        at += 12
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        at += 11
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             partitions_count = data[at]
-            at += 1
             if 0 < partitions_count < 33:
-                partitions = int32s.unpack_compact[partitions_count](data, at)
-                at += 4 * (partitions_count - 1)
+                partitions = unpack_compact_int32s[partitions_count](data, at + 1)
+                at += 4 * partitions_count - 3
             else:
-                partitions, at = int32s.read_compact(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                partitions, at = int32s.read_compact(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             topics.append(AddPartitionsToTxnTopic(name, partitions, unknown))
-        transaction_tag_count = data[at]
-        at += 1
-        transaction_unknown = NO_TAGS
-        if transaction_tag_count:
-            transaction_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            transaction_unknown, at = read_unknown_tags(data, at)
+        else:
+            transaction_unknown = NO_TAGS
+            at += 1
         transactions.append(AddPartitionsToTxnTransaction(transactional_id, producer_id, producer_epoch, BOOLEANS[verify_only], topics, transaction_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return AddPartitionsToTxnRequest(transactions, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return AddPartitionsToTxnRequest(transactions, '', 0, 0, [], unknown_value), at
 
 
 def write_add_partitions_to_txn_request_v0(message: AddPartitionsToTxnRequest) -> list[Part]:
@@ -258,7 +260,10 @@ def write_add_partitions_to_txn_request_v0(message: AddPartitionsToTxnRequest) -
         partitions = v3_and_below_topic.partitions
         partitions_count = len(partitions)
         parts.append(pack_i(partitions_count))
-        parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+        if len(partitions) < 32:
+            parts.append(pack_int32s[len(partitions)](*partitions))
+        else:
+            parts.append(int32s.write_long(partitions))
     return parts
 
 
@@ -286,7 +291,10 @@ def write_add_partitions_to_txn_request_v3(message: AddPartitionsToTxnRequest) -
         partitions = v3_and_below_topic.partitions
         partitions_count = len(partitions) + 1
         parts.append(UVARINTS[partitions_count] if partitions_count < 128 else uvarint(partitions_count))
-        parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+        if len(partitions) < 32:
+            parts.append(pack_int32s[len(partitions)](*partitions))
+        else:
+            parts.append(int32s.write_long(partitions))
         parts.append(tag_section((), v3_and_below_topic.unknown_tagged_fields, 0) if v3_and_below_topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
@@ -326,7 +334,10 @@ def write_add_partitions_to_txn_request_v4(message: AddPartitionsToTxnRequest) -
             partitions = topic.partitions
             partitions_count = len(partitions) + 1
             parts.append(UVARINTS[partitions_count] if partitions_count < 128 else uvarint(partitions_count))
-            parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+            if len(partitions) < 32:
+                parts.append(pack_int32s[len(partitions)](*partitions))
+            else:
+                parts.append(int32s.write_long(partitions))
             parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
         parts.append(tag_section((), transaction.unknown_tagged_fields, 0) if transaction.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
@@ -411,29 +422,31 @@ def read_add_partitions_to_txn_response_v0(data: bytes, at: int) -> tuple[AddPar
         results_by_partition = [*starmap(AddPartitionsToTxnPartitionResult, iterate_ih(results_by_partition_rows))]
         at = end
         results_by_topic_v3_and_below.append(AddPartitionsToTxnTopicResult(name, results_by_partition))
-    return AddPartitionsToTxnResponse(throttle_time_ms, results_by_topic_v3_and_below=results_by_topic_v3_and_below), at
+    return AddPartitionsToTxnResponse(throttle_time_ms, 0, [], results_by_topic_v3_and_below), at
 
 
 def read_add_partitions_to_txn_response_v3(data: bytes, at: int) -> tuple[AddPartitionsToTxnResponse, int]:
     """Read version 3."""
     throttle_time_ms, results_by_topic_v3_and_below_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < results_by_topic_v3_and_below_count < 128:
-        results_by_topic_v3_and_below_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < results_by_topic_v3_and_below_count < 128:
+        at += 1
+    else:
+        results_by_topic_v3_and_below_count, at = read_long_count(data, at)
     results_by_topic_v3_and_below = []
     for _ in range(results_by_topic_v3_and_below_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         results_by_partition_count = data[at]
-        at += 1
-        if not 0 < results_by_partition_count < 128:
-            results_by_partition_count, at = read_long_count(data, at - 1)
+        if 0 < results_by_partition_count < 128:
+            at += 1
+        else:
+            results_by_partition_count, at = read_long_count(data, at)
         end = at + 7 * (results_by_partition_count - 1)
         results_by_partition_rows = data[at:end]
         if results_by_partition_rows[6::7].count(0) == results_by_partition_count - 1:
@@ -443,59 +456,63 @@ def read_add_partitions_to_txn_response_v3(data: bytes, at: int) -> tuple[AddPar
             results_by_partition = []
             for _ in range(results_by_partition_count - 1):
                 partition_index, partition_error_code, tag_count = unpack_ihB(data, at)
-                at += 7
-                unknown = NO_TAGS
+                at += 6
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 results_by_partition.append(AddPartitionsToTxnPartitionResult(partition_index, partition_error_code, unknown))
-        results_by_topic_v3_and_below_tag_count = data[at]
-        at += 1
-        results_by_topic_v3_and_below_unknown = NO_TAGS
-        if results_by_topic_v3_and_below_tag_count:
-            results_by_topic_v3_and_below_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            results_by_topic_v3_and_below_unknown, at = read_unknown_tags(data, at)
+        else:
+            results_by_topic_v3_and_below_unknown = NO_TAGS
+            at += 1
         results_by_topic_v3_and_below.append(AddPartitionsToTxnTopicResult(name, results_by_partition, results_by_topic_v3_and_below_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return AddPartitionsToTxnResponse(throttle_time_ms, results_by_topic_v3_and_below=results_by_topic_v3_and_below, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return AddPartitionsToTxnResponse(throttle_time_ms, 0, [], results_by_topic_v3_and_below, unknown_value), at
 
 
 def read_add_partitions_to_txn_response_v4(data: bytes, at: int) -> tuple[AddPartitionsToTxnResponse, int]:
     """Read versions 4 to 5."""
     throttle_time_ms, error_code, results_by_transaction_count = unpack_ihB(data, at)
-    at += 7
-    if not 0 < results_by_transaction_count < 128:
-        results_by_transaction_count, at = read_long_count(data, at - 1)
+    at += 6
+    if 0 < results_by_transaction_count < 128:
+        at += 1
+    else:
+        results_by_transaction_count, at = read_long_count(data, at)
     results_by_transaction = []
     for _ in range(results_by_transaction_count - 1):
         transactional_id_length = data[at]
-        at += 1
         if 0 < transactional_id_length < 128:
-            end = at + transactional_id_length - 1
-            transactional_id = data[at:end].decode()
+            end = at + transactional_id_length
+            transactional_id = data[at + 1 : end].decode()
             at = end
         else:
-            transactional_id, at = read_long_text(data, at - 1)
+            transactional_id, at = read_long_text(data, at)
         topic_results_count = data[at]
-        at += 1
-        if not 0 < topic_results_count < 128:
-            topic_results_count, at = read_long_count(data, at - 1)
+        if 0 < topic_results_count < 128:
+            at += 1
+        else:
+            topic_results_count, at = read_long_count(data, at)
         topic_results = []
         for _ in range(topic_results_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             results_by_partition_count = data[at]
-            at += 1
-            if not 0 < results_by_partition_count < 128:
-                results_by_partition_count, at = read_long_count(data, at - 1)
+            if 0 < results_by_partition_count < 128:
+                at += 1
+            else:
+                results_by_partition_count, at = read_long_count(data, at)
             end = at + 7 * (results_by_partition_count - 1)
             results_by_partition_rows = data[at:end]
             if results_by_partition_rows[6::7].count(0) == results_by_partition_count - 1:
@@ -505,29 +522,31 @@ def read_add_partitions_to_txn_response_v4(data: bytes, at: int) -> tuple[AddPar
                 results_by_partition = []
                 for _ in range(results_by_partition_count - 1):
                     partition_index, partition_error_code, tag_count = unpack_ihB(data, at)
-                    at += 7
-                    unknown = NO_TAGS
+                    at += 6
                     if tag_count:
-                        unknown, at = read_unknown_tags(data, at - 1)
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
                     results_by_partition.append(AddPartitionsToTxnPartitionResult(partition_index, partition_error_code, unknown))
-            topic_result_tag_count = data[at]
-            at += 1
-            topic_result_unknown = NO_TAGS
-            if topic_result_tag_count:
-                topic_result_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                topic_result_unknown, at = read_unknown_tags(data, at)
+            else:
+                topic_result_unknown = NO_TAGS
+                at += 1
             topic_results.append(AddPartitionsToTxnTopicResult(name, results_by_partition, topic_result_unknown))
-        results_by_transaction_tag_count = data[at]
-        at += 1
-        results_by_transaction_unknown = NO_TAGS
-        if results_by_transaction_tag_count:
-            results_by_transaction_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            results_by_transaction_unknown, at = read_unknown_tags(data, at)
+        else:
+            results_by_transaction_unknown = NO_TAGS
+            at += 1
         results_by_transaction.append(AddPartitionsToTxnResult(transactional_id, topic_results, results_by_transaction_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return AddPartitionsToTxnResponse(throttle_time_ms, error_code, results_by_transaction, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return AddPartitionsToTxnResponse(throttle_time_ms, error_code, results_by_transaction, [], unknown_value), at
 
 
 def write_add_partitions_to_txn_response_v0(message: AddPartitionsToTxnResponse) -> list[Part]:

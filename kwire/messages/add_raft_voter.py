@@ -79,98 +79,104 @@ class AddRaftVoterRequest(msgspec.Struct, gc=False):
 def read_add_raft_voter_request_v0(data: bytes, at: int) -> tuple[AddRaftVoterRequest, int]:
     """Read version 0."""
     cluster_id_length = data[at]
-    at += 1
     cluster_id: str | None
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     elif cluster_id_length:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     else:
         cluster_id = None
+        at += 1
     timeout_ms, voter_id, voter_directory_id, listeners_count = unpack_iiuB(data, at)
-    at += 25
-    if not 0 < listeners_count < 128:
-        listeners_count, at = read_long_count(data, at - 1)
+    at += 24
+    if 0 < listeners_count < 128:
+        at += 1
+    else:
+        listeners_count, at = read_long_count(data, at)
     listeners = []
     for _ in range(listeners_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         host_length = data[at]
-        at += 1
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, tag_count = unpack_HB(data, at)
-        at += 3
-        unknown = NO_TAGS
+        at += 2
         if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         listeners.append(Listener(name, host, port, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return AddRaftVoterRequest(cluster_id, timeout_ms, voter_id, voter_directory_id, listeners, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return AddRaftVoterRequest(cluster_id, timeout_ms, voter_id, voter_directory_id, listeners, True, unknown_value), at
 
 
 def read_add_raft_voter_request_v1(data: bytes, at: int) -> tuple[AddRaftVoterRequest, int]:
     """Read version 1."""
     cluster_id_length = data[at]
-    at += 1
     cluster_id: str | None
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     elif cluster_id_length:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     else:
         cluster_id = None
+        at += 1
     timeout_ms, voter_id, voter_directory_id, listeners_count = unpack_iiuB(data, at)
-    at += 25
-    if not 0 < listeners_count < 128:
-        listeners_count, at = read_long_count(data, at - 1)
+    at += 24
+    if 0 < listeners_count < 128:
+        at += 1
+    else:
+        listeners_count, at = read_long_count(data, at)
     listeners = []
     for _ in range(listeners_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         host_length = data[at]
-        at += 1
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, tag_count = unpack_HB(data, at)
-        at += 3
-        unknown = NO_TAGS
+        at += 2
         if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         listeners.append(Listener(name, host, port, unknown))
     ack_when_committed, tag_count_value = unpack_BB(data, at)
-    at += 2
-    unknown_value = NO_TAGS
+    at += 1
     if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return AddRaftVoterRequest(cluster_id, timeout_ms, voter_id, voter_directory_id, listeners, BOOLEANS[ack_when_committed], unknown_value), at
 
 
@@ -273,21 +279,22 @@ class AddRaftVoterResponse(msgspec.Struct, gc=False):
 def read_add_raft_voter_response_v0(data: bytes, at: int) -> tuple[AddRaftVoterResponse, int]:
     """Read versions 0 to 1."""
     throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        at += 1
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return AddRaftVoterResponse(throttle_time_ms, error_code, error_message, unknown), at
 
 

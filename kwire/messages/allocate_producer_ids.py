@@ -38,10 +38,12 @@ class AllocateProducerIdsRequest(msgspec.Struct, gc=False):
 def read_allocate_producer_ids_request_v0(data: bytes, at: int) -> tuple[AllocateProducerIdsRequest, int]:
     """Read version 0."""
     broker_id, broker_epoch, tag_count = unpack_iqB(data, at)
-    at += 13
-    unknown = NO_TAGS
+    at += 12
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return AllocateProducerIdsRequest(broker_id, broker_epoch, unknown), at
 
 
@@ -79,10 +81,12 @@ class AllocateProducerIdsResponse(msgspec.Struct, gc=False):
 def read_allocate_producer_ids_response_v0(data: bytes, at: int) -> tuple[AllocateProducerIdsResponse, int]:
     """Read version 0."""
     throttle_time_ms, error_code, producer_id_start, producer_id_len, tag_count = unpack_ihqiB(data, at)
-    at += 19
-    unknown = NO_TAGS
+    at += 18
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return AllocateProducerIdsResponse(throttle_time_ms, error_code, producer_id_start, producer_id_len, unknown), at
 
 

@@ -157,73 +157,78 @@ def read_alter_client_quotas_request_v0(data: bytes, at: int) -> tuple[AlterClie
 def read_alter_client_quotas_request_v1(data: bytes, at: int) -> tuple[AlterClientQuotasRequest, int]:
     """Read version 1."""
     entries_count = data[at]
-    at += 1
-    if not 0 < entries_count < 128:
-        entries_count, at = read_long_count(data, at - 1)
+    if 0 < entries_count < 128:
+        at += 1
+    else:
+        entries_count, at = read_long_count(data, at)
     entries = []
     for _ in range(entries_count - 1):
         entity_count = data[at]
-        at += 1
-        if not 0 < entity_count < 128:
-            entity_count, at = read_long_count(data, at - 1)
+        if 0 < entity_count < 128:
+            at += 1
+        else:
+            entity_count, at = read_long_count(data, at)
         entity = []
         for _ in range(entity_count - 1):
             entity_type_length = data[at]
-            at += 1
             if 0 < entity_type_length < 128:
-                end = at + entity_type_length - 1
-                entity_type = data[at:end].decode()
+                end = at + entity_type_length
+                entity_type = data[at + 1 : end].decode()
                 at = end
             else:
-                entity_type, at = read_long_text(data, at - 1)
+                entity_type, at = read_long_text(data, at)
             entity_name_length = data[at]
-            at += 1
             entity_name: str | None
             if 0 < entity_name_length < 128:
-                end = at + entity_name_length - 1
-                entity_name = data[at:end].decode()
+                end = at + entity_name_length
+                entity_name = data[at + 1 : end].decode()
                 at = end
             elif entity_name_length:
-                entity_name, at = read_long_text(data, at - 1)
+                entity_name, at = read_long_text(data, at)
             else:
                 entity_name = None
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                at += 1
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             entity.append(EntityData(entity_type, entity_name, unknown))
         ops_count = data[at]
-        at += 1
-        if not 0 < ops_count < 128:
-            ops_count, at = read_long_count(data, at - 1)
+        if 0 < ops_count < 128:
+            at += 1
+        else:
+            ops_count, at = read_long_count(data, at)
         ops = []
         for _ in range(ops_count - 1):
             key_length = data[at]
-            at += 1
             if 0 < key_length < 128:
-                end = at + key_length - 1
-                key = data[at:end].decode()
+                end = at + key_length
+                key = data[at + 1 : end].decode()
                 at = end
             else:
-                key, at = read_long_text(data, at - 1)
-            value, remove, op_tag_count = unpack_dBB(data, at)
-            at += 10
-            op_unknown = NO_TAGS
-            if op_tag_count:
-                op_unknown, at = read_unknown_tags(data, at - 1)
+                key, at = read_long_text(data, at)
+            value, remove, tag_count = unpack_dBB(data, at)
+            at += 9
+            if tag_count:
+                op_unknown, at = read_unknown_tags(data, at)
+            else:
+                op_unknown = NO_TAGS
+                at += 1
             ops.append(OpData(key, value, BOOLEANS[remove], op_unknown))
-        entry_tag_count = data[at]
-        at += 1
-        entry_unknown = NO_TAGS
-        if entry_tag_count:
-            entry_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            entry_unknown, at = read_unknown_tags(data, at)
+        else:
+            entry_unknown = NO_TAGS
+            at += 1
         entries.append(AlterClientQuotasRequestEntryData(entity, ops, entry_unknown))
     validate_only, tag_count_value = unpack_BB(data, at)
-    at += 2
-    unknown_value = NO_TAGS
+    at += 1
     if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return AlterClientQuotasRequest(entries, BOOLEANS[validate_only], unknown_value), at
 
 
@@ -382,64 +387,67 @@ def read_alter_client_quotas_response_v0(data: bytes, at: int) -> tuple[AlterCli
 def read_alter_client_quotas_response_v1(data: bytes, at: int) -> tuple[AlterClientQuotasResponse, int]:
     """Read version 1."""
     throttle_time_ms, entries_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < entries_count < 128:
-        entries_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < entries_count < 128:
+        at += 1
+    else:
+        entries_count, at = read_long_count(data, at)
     entries = []
     for _ in range(entries_count - 1):
         error_code, error_message_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         error_message: str | None
         if 0 < error_message_length < 128:
-            end = at + error_message_length - 1
-            error_message = data[at:end].decode()
+            end = at + error_message_length
+            error_message = data[at + 1 : end].decode()
             at = end
         elif error_message_length:
-            error_message, at = read_long_text(data, at - 1)
+            error_message, at = read_long_text(data, at)
         else:
             error_message = None
+            at += 1
         entity_count = data[at]
-        at += 1
-        if not 0 < entity_count < 128:
-            entity_count, at = read_long_count(data, at - 1)
+        if 0 < entity_count < 128:
+            at += 1
+        else:
+            entity_count, at = read_long_count(data, at)
         entity = []
         for _ in range(entity_count - 1):
             entity_type_length = data[at]
-            at += 1
             if 0 < entity_type_length < 128:
-                end = at + entity_type_length - 1
-                entity_type = data[at:end].decode()
+                end = at + entity_type_length
+                entity_type = data[at + 1 : end].decode()
                 at = end
             else:
-                entity_type, at = read_long_text(data, at - 1)
+                entity_type, at = read_long_text(data, at)
             entity_name_length = data[at]
-            at += 1
             entity_name: str | None
             if 0 < entity_name_length < 128:
-                end = at + entity_name_length - 1
-                entity_name = data[at:end].decode()
+                end = at + entity_name_length
+                entity_name = data[at + 1 : end].decode()
                 at = end
             elif entity_name_length:
-                entity_name, at = read_long_text(data, at - 1)
+                entity_name, at = read_long_text(data, at)
             else:
                 entity_name = None
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                at += 1
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             entity.append(EntityData(entity_type, entity_name, unknown))
-        entry_tag_count = data[at]
-        at += 1
-        entry_unknown = NO_TAGS
-        if entry_tag_count:
-            entry_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            entry_unknown, at = read_unknown_tags(data, at)
+        else:
+            entry_unknown = NO_TAGS
+            at += 1
         entries.append(AlterClientQuotasResponseEntryData(error_code, error_message, entity, entry_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return AlterClientQuotasResponse(throttle_time_ms, entries, unknown_value), at
 
 

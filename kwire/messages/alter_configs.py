@@ -138,61 +138,64 @@ def read_alter_configs_request_v0(data: bytes, at: int) -> tuple[AlterConfigsReq
 def read_alter_configs_request_v2(data: bytes, at: int) -> tuple[AlterConfigsRequest, int]:
     """Read version 2."""
     resources_count = data[at]
-    at += 1
-    if not 0 < resources_count < 128:
-        resources_count, at = read_long_count(data, at - 1)
+    if 0 < resources_count < 128:
+        at += 1
+    else:
+        resources_count, at = read_long_count(data, at)
     resources = []
     for _ in range(resources_count - 1):
         resource_type, resource_name_length = unpack_bB(data, at)
-        at += 2
+        at += 1
         if 0 < resource_name_length < 128:
-            end = at + resource_name_length - 1
-            resource_name = data[at:end].decode()
+            end = at + resource_name_length
+            resource_name = data[at + 1 : end].decode()
             at = end
         else:
-            resource_name, at = read_long_text(data, at - 1)
+            resource_name, at = read_long_text(data, at)
         configs_count = data[at]
-        at += 1
-        if not 0 < configs_count < 128:
-            configs_count, at = read_long_count(data, at - 1)
+        if 0 < configs_count < 128:
+            at += 1
+        else:
+            configs_count, at = read_long_count(data, at)
         configs = []
         for _ in range(configs_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             value_length = data[at]
-            at += 1
             value: str | None
             if 0 < value_length < 128:
-                end = at + value_length - 1
-                value = data[at:end].decode()
+                end = at + value_length
+                value = data[at + 1 : end].decode()
                 at = end
             elif value_length:
-                value, at = read_long_text(data, at - 1)
+                value, at = read_long_text(data, at)
             else:
                 value = None
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                at += 1
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             configs.append(AlterableConfig(name, value, unknown))
-        resource_tag_count = data[at]
-        at += 1
-        resource_unknown = NO_TAGS
-        if resource_tag_count:
-            resource_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            resource_unknown, at = read_unknown_tags(data, at)
+        else:
+            resource_unknown = NO_TAGS
+            at += 1
         resources.append(AlterConfigsResource(resource_type, resource_name, configs, resource_unknown))
-    validate_only, tag_count_value = unpack_BB(data, at)
-    at += 2
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    validate_only, tag_count = unpack_BB(data, at)
+    at += 1
+    if tag_count:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return AlterConfigsRequest(resources, BOOLEANS[validate_only], unknown_value), at
 
 
@@ -325,41 +328,44 @@ def read_alter_configs_response_v0(data: bytes, at: int) -> tuple[AlterConfigsRe
 def read_alter_configs_response_v2(data: bytes, at: int) -> tuple[AlterConfigsResponse, int]:
     """Read version 2."""
     throttle_time_ms, responses_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < responses_count < 128:
-        responses_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < responses_count < 128:
+        at += 1
+    else:
+        responses_count, at = read_long_count(data, at)
     responses = []
     for _ in range(responses_count - 1):
         error_code, error_message_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         error_message: str | None
         if 0 < error_message_length < 128:
-            end = at + error_message_length - 1
-            error_message = data[at:end].decode()
+            end = at + error_message_length
+            error_message = data[at + 1 : end].decode()
             at = end
         elif error_message_length:
-            error_message, at = read_long_text(data, at - 1)
+            error_message, at = read_long_text(data, at)
         else:
             error_message = None
+            at += 1
         resource_type, resource_name_length = unpack_bB(data, at)
-        at += 2
+        at += 1
         if 0 < resource_name_length < 128:
-            end = at + resource_name_length - 1
-            resource_name = data[at:end].decode()
+            end = at + resource_name_length
+            resource_name = data[at + 1 : end].decode()
             at = end
         else:
-            resource_name, at = read_long_text(data, at - 1)
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            resource_name, at = read_long_text(data, at)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         responses.append(AlterConfigsResourceResponse(error_code, error_message, resource_type, resource_name, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return AlterConfigsResponse(throttle_time_ms, responses, unknown_value), at
 
 

@@ -16,9 +16,11 @@ from kwire.primitives import (
     Refused,
     Tags,
     int32s,
+    pack_int32s,
     read_long_count,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
     uvarint,
 )
 
@@ -106,62 +108,74 @@ class AlterPartitionRequest(msgspec.Struct, gc=False):
 def read_alter_partition_request_v2(data: bytes, at: int) -> tuple[AlterPartitionRequest, int]:
     """Read version 2."""
     broker_id, broker_epoch, topics_count = unpack_iqB(data, at)
-    at += 13
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 12
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_id, partitions_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, leader_epoch, new_isr_count = unpack_iiB(data, at)
-            at += 9
+            at += 8
             if 0 < new_isr_count < 33:
-                new_isr = int32s.unpack_compact[new_isr_count](data, at)
-                at += 4 * (new_isr_count - 1)
+                new_isr = unpack_compact_int32s[new_isr_count](data, at + 1)
+                at += 4 * new_isr_count - 3
             else:
-                new_isr, at = int32s.read_compact(data, at - 1)
+                new_isr, at = int32s.read_compact(data, at)
             leader_recovery_state, partition_epoch, tag_count = unpack_biB(data, at)
-            at += 6
-            unknown = NO_TAGS
+            at += 5
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
-            partitions.append(AlterPartitionRequestPartitionData(partition_index, leader_epoch, new_isr, leader_recovery_state=leader_recovery_state, partition_epoch=partition_epoch, unknown_tagged_fields=unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
+            partitions.append(AlterPartitionRequestPartitionData(partition_index, leader_epoch, new_isr, [], leader_recovery_state, partition_epoch, unknown))
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(AlterPartitionRequestTopicData(topic_id, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return AlterPartitionRequest(broker_id, broker_epoch, topics, unknown_value), at
 
 
 def read_alter_partition_request_v3(data: bytes, at: int) -> tuple[AlterPartitionRequest, int]:
     """Read version 3."""
     broker_id, broker_epoch, topics_count = unpack_iqB(data, at)
-    at += 13
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 12
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_id, partitions_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, leader_epoch, new_isr_with_epochs_count = unpack_iiB(data, at)
-            at += 9
-            if not 0 < new_isr_with_epochs_count < 128:
-                new_isr_with_epochs_count, at = read_long_count(data, at - 1)
+            at += 8
+            if 0 < new_isr_with_epochs_count < 128:
+                at += 1
+            else:
+                new_isr_with_epochs_count, at = read_long_count(data, at)
             end = at + 13 * (new_isr_with_epochs_count - 1)
             new_isr_with_epochs_rows = data[at:end]
             if new_isr_with_epochs_rows[12::13].count(0) == new_isr_with_epochs_count - 1:
@@ -171,28 +185,32 @@ def read_alter_partition_request_v3(data: bytes, at: int) -> tuple[AlterPartitio
                 new_isr_with_epochs = []
                 for _ in range(new_isr_with_epochs_count - 1):
                     new_isr_with_epoch_broker_id, new_isr_with_epoch_broker_epoch, tag_count = unpack_iqB(data, at)
-                    at += 13
-                    unknown = NO_TAGS
+                    at += 12
                     if tag_count:
-                        unknown, at = read_unknown_tags(data, at - 1)
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
                     new_isr_with_epochs.append(BrokerState(new_isr_with_epoch_broker_id, new_isr_with_epoch_broker_epoch, unknown))
             leader_recovery_state, partition_epoch, partition_tag_count = unpack_biB(data, at)
-            at += 6
-            partition_unknown = NO_TAGS
+            at += 5
             if partition_tag_count:
-                partition_unknown, at = read_unknown_tags(data, at - 1)
-            partitions.append(AlterPartitionRequestPartitionData(partition_index, leader_epoch, new_isr_with_epochs=new_isr_with_epochs, leader_recovery_state=leader_recovery_state, partition_epoch=partition_epoch, unknown_tagged_fields=partition_unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+                partition_unknown, at = read_unknown_tags(data, at)
+            else:
+                partition_unknown = NO_TAGS
+                at += 1
+            partitions.append(AlterPartitionRequestPartitionData(partition_index, leader_epoch, (), new_isr_with_epochs, leader_recovery_state, partition_epoch, partition_unknown))
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(AlterPartitionRequestTopicData(topic_id, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return AlterPartitionRequest(broker_id, broker_epoch, topics, unknown_value), at
 
 
@@ -227,7 +245,10 @@ def write_alter_partition_request_v2(message: AlterPartitionRequest) -> list[Par
             else:
                 parts.append(pack_ii(partition.partition_index, partition.leader_epoch))
                 parts.append(uvarint(new_isr_count))
-            parts.append(int32s.pack[len(new_isr)](*new_isr) if len(new_isr) < 32 else int32s.write_long(new_isr))
+            if len(new_isr) < 32:
+                parts.append(pack_int32s[len(new_isr)](*new_isr))
+            else:
+                parts.append(int32s.write_long(new_isr))
             if partition.unknown_tagged_fields:
                 parts.append(pack_bi(partition.leader_recovery_state, partition.partition_epoch))
                 parts.append(tag_section((), partition.unknown_tagged_fields, 0))
@@ -338,41 +359,47 @@ class AlterPartitionResponse(msgspec.Struct, gc=False):
 def read_alter_partition_response_v2(data: bytes, at: int) -> tuple[AlterPartitionResponse, int]:
     """Read versions 2 to 3."""
     throttle_time_ms, error_code, topics_count = unpack_ihB(data, at)
-    at += 7
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 6
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_id, partitions_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, partition_error_code, leader_id, leader_epoch, isr_count = unpack_ihiiB(data, at)
-            at += 15
+            at += 14
             if 0 < isr_count < 33:
-                isr = int32s.unpack_compact[isr_count](data, at)
-                at += 4 * (isr_count - 1)
+                isr = unpack_compact_int32s[isr_count](data, at + 1)
+                at += 4 * isr_count - 3
             else:
-                isr, at = int32s.read_compact(data, at - 1)
+                isr, at = int32s.read_compact(data, at)
             leader_recovery_state, partition_epoch, tag_count = unpack_biB(data, at)
-            at += 6
-            unknown = NO_TAGS
+            at += 5
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partitions.append(AlterPartitionResponsePartitionData(partition_index, partition_error_code, leader_id, leader_epoch, isr, leader_recovery_state, partition_epoch, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(AlterPartitionResponseTopicData(topic_id, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return AlterPartitionResponse(throttle_time_ms, error_code, topics, unknown_value), at
 
 
@@ -405,7 +432,10 @@ def write_alter_partition_response_v2(message: AlterPartitionResponse) -> list[P
             else:
                 parts.append(pack_ihii(partition.partition_index, partition.error_code, partition.leader_id, partition.leader_epoch))
                 parts.append(uvarint(isr_count))
-            parts.append(int32s.pack[len(isr)](*isr) if len(isr) < 32 else int32s.write_long(isr))
+            if len(isr) < 32:
+                parts.append(pack_int32s[len(isr)](*isr))
+            else:
+                parts.append(int32s.write_long(isr))
             if partition.unknown_tagged_fields:
                 parts.append(pack_bi(partition.leader_recovery_state, partition.partition_epoch))
                 parts.append(tag_section((), partition.unknown_tagged_fields, 0))

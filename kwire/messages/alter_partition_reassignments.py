@@ -19,10 +19,12 @@ from kwire.primitives import (
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
     uvarint,
 )
 
@@ -82,104 +84,110 @@ class AlterPartitionReassignmentsRequest(msgspec.Struct, gc=False):
 def read_alter_partition_reassignments_request_v0(data: bytes, at: int) -> tuple[AlterPartitionReassignmentsRequest, int]:
     """Read version 0."""
     timeout_ms, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, replicas_count = unpack_iB(data, at)
-            at += 5
+            at += 4
             replicas: tuple[int, ...] | None
             if 0 < replicas_count < 33:
-                replicas = int32s.unpack_compact[replicas_count](data, at)
-                at += 4 * (replicas_count - 1)
+                replicas = unpack_compact_int32s[replicas_count](data, at + 1)
+                at += 4 * replicas_count - 3
             elif replicas_count:
-                replicas, at = int32s.read_compact(data, at - 1)
+                replicas, at = int32s.read_compact(data, at)
             else:
                 replicas = None
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                at += 1
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partitions.append(ReassignablePartition(partition_index, replicas, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(ReassignableTopic(name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return AlterPartitionReassignmentsRequest(timeout_ms, topics=topics, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return AlterPartitionReassignmentsRequest(timeout_ms, True, topics, unknown_value), at
 
 
 def read_alter_partition_reassignments_request_v1(data: bytes, at: int) -> tuple[AlterPartitionReassignmentsRequest, int]:
     """Read version 1."""
     timeout_ms, allow_replication_factor_change, topics_count = unpack_iBB(data, at)
-    at += 6
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 5
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, replicas_count = unpack_iB(data, at)
-            at += 5
+            at += 4
             replicas: tuple[int, ...] | None
             if 0 < replicas_count < 33:
-                replicas = int32s.unpack_compact[replicas_count](data, at)
-                at += 4 * (replicas_count - 1)
+                replicas = unpack_compact_int32s[replicas_count](data, at + 1)
+                at += 4 * replicas_count - 3
             elif replicas_count:
-                replicas, at = int32s.read_compact(data, at - 1)
+                replicas, at = int32s.read_compact(data, at)
             else:
                 replicas = None
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                at += 1
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partitions.append(ReassignablePartition(partition_index, replicas, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(ReassignableTopic(name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return AlterPartitionReassignmentsRequest(timeout_ms, BOOLEANS[allow_replication_factor_change], topics, unknown_value), at
 
 
@@ -212,7 +220,10 @@ def write_alter_partition_reassignments_request_v0(message: AlterPartitionReassi
                 parts.append(pack_i(partition.partition_index))
                 parts.append(uvarint(replicas_count))
             if replicas:
-                parts.append(int32s.pack[len(replicas)](*replicas) if len(replicas) < 32 else int32s.write_long(replicas))
+                if len(replicas) < 32:
+                    parts.append(pack_int32s[len(replicas)](*replicas))
+                else:
+                    parts.append(int32s.write_long(replicas))
             parts.append(tag_section((), partition.unknown_tagged_fields, 0) if partition.unknown_tagged_fields else b"\0")
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
@@ -246,7 +257,10 @@ def write_alter_partition_reassignments_request_v1(message: AlterPartitionReassi
                 parts.append(pack_i(partition.partition_index))
                 parts.append(uvarint(replicas_count))
             if replicas:
-                parts.append(int32s.pack[len(replicas)](*replicas) if len(replicas) < 32 else int32s.write_long(replicas))
+                if len(replicas) < 32:
+                    parts.append(pack_int32s[len(replicas)](*replicas))
+                else:
+                    parts.append(int32s.write_long(replicas))
             parts.append(tag_section((), partition.unknown_tagged_fields, 0) if partition.unknown_tagged_fields else b"\0")
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
@@ -302,128 +316,134 @@ class AlterPartitionReassignmentsResponse(msgspec.Struct, gc=False):
 def read_alter_partition_reassignments_response_v0(data: bytes, at: int) -> tuple[AlterPartitionReassignmentsResponse, int]:
     """Read version 0."""
     throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
+        at += 1
     responses_count = data[at]
-    at += 1
-    if not 0 < responses_count < 128:
-        responses_count, at = read_long_count(data, at - 1)
+    if 0 < responses_count < 128:
+        at += 1
+    else:
+        responses_count, at = read_long_count(data, at)
     responses = []
     for _ in range(responses_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, partition_error_code, partition_error_message_length = unpack_ihB(data, at)
-            at += 7
+            at += 6
             partition_error_message: str | None
             if 0 < partition_error_message_length < 128:
-                end = at + partition_error_message_length - 1
-                partition_error_message = data[at:end].decode()
+                end = at + partition_error_message_length
+                partition_error_message = data[at + 1 : end].decode()
                 at = end
             elif partition_error_message_length:
-                partition_error_message, at = read_long_text(data, at - 1)
+                partition_error_message, at = read_long_text(data, at)
             else:
                 partition_error_message = None
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                at += 1
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partitions.append(ReassignablePartitionResponse(partition_index, partition_error_code, partition_error_message, unknown))
-        response_tag_count = data[at]
-        at += 1
-        response_unknown = NO_TAGS
-        if response_tag_count:
-            response_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            response_unknown, at = read_unknown_tags(data, at)
+        else:
+            response_unknown = NO_TAGS
+            at += 1
         responses.append(ReassignableTopicResponse(name, partitions, response_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return AlterPartitionReassignmentsResponse(throttle_time_ms, error_code=error_code, error_message=error_message, responses=responses, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return AlterPartitionReassignmentsResponse(throttle_time_ms, True, error_code, error_message, responses, unknown_value), at
 
 
 def read_alter_partition_reassignments_response_v1(data: bytes, at: int) -> tuple[AlterPartitionReassignmentsResponse, int]:
     """Read version 1."""
     throttle_time_ms, allow_replication_factor_change, error_code, error_message_length = unpack_iBhB(data, at)
-    at += 8
+    at += 7
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
+        at += 1
     responses_count = data[at]
-    at += 1
-    if not 0 < responses_count < 128:
-        responses_count, at = read_long_count(data, at - 1)
+    if 0 < responses_count < 128:
+        at += 1
+    else:
+        responses_count, at = read_long_count(data, at)
     responses = []
     for _ in range(responses_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, partition_error_code, partition_error_message_length = unpack_ihB(data, at)
-            at += 7
+            at += 6
             partition_error_message: str | None
             if 0 < partition_error_message_length < 128:
-                end = at + partition_error_message_length - 1
-                partition_error_message = data[at:end].decode()
+                end = at + partition_error_message_length
+                partition_error_message = data[at + 1 : end].decode()
                 at = end
             elif partition_error_message_length:
-                partition_error_message, at = read_long_text(data, at - 1)
+                partition_error_message, at = read_long_text(data, at)
             else:
                 partition_error_message = None
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                at += 1
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partitions.append(ReassignablePartitionResponse(partition_index, partition_error_code, partition_error_message, unknown))
-        response_tag_count = data[at]
-        at += 1
-        response_unknown = NO_TAGS
-        if response_tag_count:
-            response_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            response_unknown, at = read_unknown_tags(data, at)
+        else:
+            response_unknown = NO_TAGS
+            at += 1
         responses.append(ReassignableTopicResponse(name, partitions, response_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return AlterPartitionReassignmentsResponse(throttle_time_ms, BOOLEANS[allow_replication_factor_change], error_code, error_message, responses, unknown_value), at
 
 

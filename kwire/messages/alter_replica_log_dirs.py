@@ -18,10 +18,13 @@ from kwire.primitives import (
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
+    unpack_int32s,
     uvarint,
 )
 
@@ -109,7 +112,7 @@ def read_alter_replica_log_dirs_request_v1(data: bytes, at: int) -> tuple[AlterR
             partitions_count, = unpack_i(data, at)
             at += 4
             if 0 <= partitions_count < 32:
-                partitions = int32s.unpack[partitions_count](data, at)
+                partitions = unpack_int32s[partitions_count](data, at)
                 at += 4 * partitions_count
             else:
                 partitions, at = int32s.read_long(data, at, partitions_count)
@@ -121,57 +124,56 @@ def read_alter_replica_log_dirs_request_v1(data: bytes, at: int) -> tuple[AlterR
 def read_alter_replica_log_dirs_request_v2(data: bytes, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:
     """Read version 2."""
     dirs_count = data[at]
-    at += 1
-    if not 0 < dirs_count < 128:
-        dirs_count, at = read_long_count(data, at - 1)
+    if 0 < dirs_count < 128:
+        at += 1
+    else:
+        dirs_count, at = read_long_count(data, at)
     dirs = []
     for _ in range(dirs_count - 1):
         path_length = data[at]
-        at += 1
         if 0 < path_length < 128:
-            end = at + path_length - 1
-            path = data[at:end].decode()
+            end = at + path_length
+            path = data[at + 1 : end].decode()
             at = end
         else:
-            path, at = read_long_text(data, at - 1)
+            path, at = read_long_text(data, at)
         topics_count = data[at]
-        at += 1
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             partitions_count = data[at]
-            at += 1
             if 0 < partitions_count < 33:
-                partitions = int32s.unpack_compact[partitions_count](data, at)
-                at += 4 * (partitions_count - 1)
+                partitions = unpack_compact_int32s[partitions_count](data, at + 1)
+                at += 4 * partitions_count - 3
             else:
-                partitions, at = int32s.read_compact(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                partitions, at = int32s.read_compact(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             topics.append(AlterReplicaLogDirTopic(name, partitions, unknown))
-        dir_tag_count = data[at]
-        at += 1
-        dir_unknown = NO_TAGS
-        if dir_tag_count:
-            dir_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            dir_unknown, at = read_unknown_tags(data, at)
+        else:
+            dir_unknown = NO_TAGS
+            at += 1
         dirs.append(AlterReplicaLogDir(path, topics, dir_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return AlterReplicaLogDirsRequest(dirs, unknown_value), at
 
 
@@ -195,7 +197,10 @@ def write_alter_replica_log_dirs_request_v1(message: AlterReplicaLogDirsRequest)
             partitions = topic.partitions
             partitions_count = len(partitions)
             parts.append(pack_i(partitions_count))
-            parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+            if len(partitions) < 32:
+                parts.append(pack_int32s[len(partitions)](*partitions))
+            else:
+                parts.append(int32s.write_long(partitions))
     return parts
 
 
@@ -221,7 +226,10 @@ def write_alter_replica_log_dirs_request_v2(message: AlterReplicaLogDirsRequest)
             partitions = topic.partitions
             partitions_count = len(partitions) + 1
             parts.append(UVARINTS[partitions_count] if partitions_count < 128 else uvarint(partitions_count))
-            parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+            if len(partitions) < 32:
+                parts.append(pack_int32s[len(partitions)](*partitions))
+            else:
+                parts.append(int32s.write_long(partitions))
             parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
         parts.append(tag_section((), one_dir.unknown_tagged_fields, 0) if one_dir.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
@@ -297,23 +305,25 @@ def read_alter_replica_log_dirs_response_v1(data: bytes, at: int) -> tuple[Alter
 def read_alter_replica_log_dirs_response_v2(data: bytes, at: int) -> tuple[AlterReplicaLogDirsResponse, int]:
     """Read version 2."""
     throttle_time_ms, results_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < results_count < 128:
-        results_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < results_count < 128:
+        at += 1
+    else:
+        results_count, at = read_long_count(data, at)
     results = []
     for _ in range(results_count - 1):
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 7 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[6::7].count(0) == partitions_count - 1:
@@ -323,22 +333,24 @@ def read_alter_replica_log_dirs_response_v2(data: bytes, at: int) -> tuple[Alter
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, error_code, tag_count = unpack_ihB(data, at)
-                at += 7
-                unknown = NO_TAGS
+                at += 6
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(AlterReplicaLogDirPartitionResult(partition_index, error_code, unknown))
-        result_tag_count = data[at]
-        at += 1
-        result_unknown = NO_TAGS
-        if result_tag_count:
-            result_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            result_unknown, at = read_unknown_tags(data, at)
+        else:
+            result_unknown = NO_TAGS
+            at += 1
         results.append(AlterReplicaLogDirTopicResult(topic_name, partitions, result_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return AlterReplicaLogDirsResponse(throttle_time_ms, results, unknown_value), at
 
 

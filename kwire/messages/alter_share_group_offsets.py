@@ -78,31 +78,31 @@ class AlterShareGroupOffsetsRequest(msgspec.Struct, gc=False):
 def read_alter_share_group_offsets_request_v0(data: bytes, at: int) -> tuple[AlterShareGroupOffsetsRequest, int]:
     """Read version 0."""
     group_id_length = data[at]
-    at += 1
     if 0 < group_id_length < 128:
-        end = at + group_id_length - 1
-        group_id = data[at:end].decode()
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
         at = end
     else:
-        group_id, at = read_long_text(data, at - 1)
+        group_id, at = read_long_text(data, at)
     topics_count = data[at]
-    at += 1
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 13 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[12::13].count(0) == partitions_count - 1:
@@ -112,22 +112,24 @@ def read_alter_share_group_offsets_request_v0(data: bytes, at: int) -> tuple[Alt
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, start_offset, tag_count = unpack_iqB(data, at)
-                at += 13
-                unknown = NO_TAGS
+                at += 12
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(AlterShareGroupOffsetsRequestPartition(partition_index, start_offset, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(AlterShareGroupOffsetsRequestTopic(topic_name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return AlterShareGroupOffsetsRequest(group_id, topics, unknown_value), at
 
 
@@ -209,64 +211,68 @@ class AlterShareGroupOffsetsResponse(msgspec.Struct, gc=False):
 def read_alter_share_group_offsets_response_v0(data: bytes, at: int) -> tuple[AlterShareGroupOffsetsResponse, int]:
     """Read version 0."""
     throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
+        at += 1
     responses_count = data[at]
-    at += 1
-    if not 0 < responses_count < 128:
-        responses_count, at = read_long_count(data, at - 1)
+    if 0 < responses_count < 128:
+        at += 1
+    else:
+        responses_count, at = read_long_count(data, at)
     responses = []
     for _ in range(responses_count - 1):
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         topic_id, partitions_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, partition_error_code, partition_error_message_length = unpack_ihB(data, at)
-            at += 7
+            at += 6
             partition_error_message: str | None
             if 0 < partition_error_message_length < 128:
-                end = at + partition_error_message_length - 1
-                partition_error_message = data[at:end].decode()
+                end = at + partition_error_message_length
+                partition_error_message = data[at + 1 : end].decode()
                 at = end
             elif partition_error_message_length:
-                partition_error_message, at = read_long_text(data, at - 1)
+                partition_error_message, at = read_long_text(data, at)
             else:
                 partition_error_message = None
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                at += 1
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partitions.append(AlterShareGroupOffsetsResponsePartition(partition_index, partition_error_code, partition_error_message, unknown))
-        response_tag_count = data[at]
-        at += 1
-        response_unknown = NO_TAGS
-        if response_tag_count:
-            response_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            response_unknown, at = read_unknown_tags(data, at)
+        else:
+            response_unknown = NO_TAGS
+            at += 1
         responses.append(AlterShareGroupOffsetsResponseTopic(topic_name, topic_id, partitions, response_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return AlterShareGroupOffsetsResponse(throttle_time_ms, error_code, error_message, responses, unknown_value), at
 
 

@@ -85,43 +85,47 @@ class AlterUserScramCredentialsRequest(msgspec.Struct, gc=False):
 def read_alter_user_scram_credentials_request_v0(data: bytes, at: int) -> tuple[AlterUserScramCredentialsRequest, int]:
     """Read version 0."""
     deletions_count = data[at]
-    at += 1
-    if not 0 < deletions_count < 128:
-        deletions_count, at = read_long_count(data, at - 1)
+    if 0 < deletions_count < 128:
+        at += 1
+    else:
+        deletions_count, at = read_long_count(data, at)
     deletions = []
     for _ in range(deletions_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         mechanism, tag_count = unpack_bB(data, at)
-        at += 2
-        unknown = NO_TAGS
+        at += 1
         if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         deletions.append(ScramCredentialDeletion(name, mechanism, unknown))
     upsertions_count = data[at]
-    at += 1
-    if not 0 < upsertions_count < 128:
-        upsertions_count, at = read_long_count(data, at - 1)
+    if 0 < upsertions_count < 128:
+        at += 1
+    else:
+        upsertions_count, at = read_long_count(data, at)
     upsertions = []
     for _ in range(upsertions_count - 1):
         upsertion_name_length = data[at]
-        at += 1
         if 0 < upsertion_name_length < 128:
-            end = at + upsertion_name_length - 1
-            upsertion_name = data[at:end].decode()
+            end = at + upsertion_name_length
+            upsertion_name = data[at + 1 : end].decode()
             at = end
         else:
-            upsertion_name, at = read_long_text(data, at - 1)
+            upsertion_name, at = read_long_text(data, at)
         upsertion_mechanism, iterations, salt_length = unpack_biB(data, at)
-        at += 6
+        at += 5
         if salt_length > 127:
-            salt_length, at = read_uvarint(data, at - 1)
+            salt_length, at = read_uvarint(data, at)
+        else:
+            at += 1
         if salt_length:
             end = at + salt_length - 1
             salt = data[at:end]
@@ -129,26 +133,27 @@ def read_alter_user_scram_credentials_request_v0(data: bytes, at: int) -> tuple[
         else:
             raise Refused
         salted_password_length = data[at]
-        at += 1
         if salted_password_length > 127:
-            salted_password_length, at = read_uvarint(data, at - 1)
+            salted_password_length, at = read_uvarint(data, at)
+        else:
+            at += 1
         if salted_password_length:
             end = at + salted_password_length - 1
             salted_password = data[at:end]
             at = end
         else:
             raise Refused
-        upsertion_tag_count = data[at]
-        at += 1
-        upsertion_unknown = NO_TAGS
-        if upsertion_tag_count:
-            upsertion_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            upsertion_unknown, at = read_unknown_tags(data, at)
+        else:
+            upsertion_unknown = NO_TAGS
+            at += 1
         upsertions.append(ScramCredentialUpsertion(upsertion_name, upsertion_mechanism, iterations, salt, salted_password, upsertion_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return AlterUserScramCredentialsRequest(deletions, upsertions, unknown_value), at
 
 
@@ -225,41 +230,43 @@ class AlterUserScramCredentialsResponse(msgspec.Struct, gc=False):
 def read_alter_user_scram_credentials_response_v0(data: bytes, at: int) -> tuple[AlterUserScramCredentialsResponse, int]:
     """Read version 0."""
     throttle_time_ms, results_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < results_count < 128:
-        results_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < results_count < 128:
+        at += 1
+    else:
+        results_count, at = read_long_count(data, at)
     results = []
     for _ in range(results_count - 1):
         user_length = data[at]
-        at += 1
         if 0 < user_length < 128:
-            end = at + user_length - 1
-            user = data[at:end].decode()
+            end = at + user_length
+            user = data[at + 1 : end].decode()
             at = end
         else:
-            user, at = read_long_text(data, at - 1)
+            user, at = read_long_text(data, at)
         error_code, error_message_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         error_message: str | None
         if 0 < error_message_length < 128:
-            end = at + error_message_length - 1
-            error_message = data[at:end].decode()
+            end = at + error_message_length
+            error_message = data[at + 1 : end].decode()
             at = end
         elif error_message_length:
-            error_message, at = read_long_text(data, at - 1)
+            error_message, at = read_long_text(data, at)
         else:
             error_message = None
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            at += 1
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         results.append(AlterUserScramCredentialsResult(user, error_code, error_message, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return AlterUserScramCredentialsResponse(throttle_time_ms, results, unknown_value), at
 
 

@@ -74,26 +74,24 @@ def read_api_versions_request_v0(data: bytes, at: int) -> tuple[ApiVersionsReque
 def read_api_versions_request_v3(data: bytes, at: int) -> tuple[ApiVersionsRequest, int]:
     """Read versions 3 to 4."""
     client_software_name_length = data[at]
-    at += 1
     if 0 < client_software_name_length < 128:
-        end = at + client_software_name_length - 1
-        client_software_name = data[at:end].decode()
+        end = at + client_software_name_length
+        client_software_name = data[at + 1 : end].decode()
         at = end
     else:
-        client_software_name, at = read_long_text(data, at - 1)
+        client_software_name, at = read_long_text(data, at)
     client_software_version_length = data[at]
-    at += 1
     if 0 < client_software_version_length < 128:
-        end = at + client_software_version_length - 1
-        client_software_version = data[at:end].decode()
+        end = at + client_software_version_length
+        client_software_version = data[at + 1 : end].decode()
         at = end
     else:
-        client_software_version, at = read_long_text(data, at - 1)
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        client_software_version, at = read_long_text(data, at)
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return ApiVersionsRequest(client_software_name, client_software_version, unknown), at
 
 
@@ -239,24 +237,26 @@ def _read_api_versions_response_v3_tags(data: bytes, at: int) -> tuple[list[Supp
         end_of_field = at + size
         if tag == 0:
             tagged_supported_features_count = data[at]
-            at += 1
-            if not 0 < tagged_supported_features_count < 128:
-                tagged_supported_features_count, at = read_long_count(data, at - 1)
+            if 0 < tagged_supported_features_count < 128:
+                at += 1
+            else:
+                tagged_supported_features_count, at = read_long_count(data, at)
             tagged_supported_features = []
             for _ in range(tagged_supported_features_count - 1):
                 name_length = data[at]
-                at += 1
                 if 0 < name_length < 128:
-                    end = at + name_length - 1
-                    name = data[at:end].decode()
+                    end = at + name_length
+                    name = data[at + 1 : end].decode()
                     at = end
                 else:
-                    name, at = read_long_text(data, at - 1)
+                    name, at = read_long_text(data, at)
                 min_version, max_version, tag_count = unpack_hhB(data, at)
-                at += 5
-                unknown = NO_TAGS
+                at += 4
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 tagged_supported_features.append(SupportedFeatureKey(name, min_version, max_version, unknown))
             supported_features = tagged_supported_features
         elif tag == 1:
@@ -265,24 +265,26 @@ def _read_api_versions_response_v3_tags(data: bytes, at: int) -> tuple[list[Supp
             finalized_features_epoch = tagged_finalized_features_epoch
         elif tag == 2:
             tagged_finalized_features_count = data[at]
-            at += 1
-            if not 0 < tagged_finalized_features_count < 128:
-                tagged_finalized_features_count, at = read_long_count(data, at - 1)
+            if 0 < tagged_finalized_features_count < 128:
+                at += 1
+            else:
+                tagged_finalized_features_count, at = read_long_count(data, at)
             tagged_finalized_features = []
             for _ in range(tagged_finalized_features_count - 1):
                 tagged_finalized_feature_name_length = data[at]
-                at += 1
                 if 0 < tagged_finalized_feature_name_length < 128:
-                    end = at + tagged_finalized_feature_name_length - 1
-                    tagged_finalized_feature_name = data[at:end].decode()
+                    end = at + tagged_finalized_feature_name_length
+                    tagged_finalized_feature_name = data[at + 1 : end].decode()
                     at = end
                 else:
-                    tagged_finalized_feature_name, at = read_long_text(data, at - 1)
+                    tagged_finalized_feature_name, at = read_long_text(data, at)
                 max_version_level, min_version_level, tagged_finalized_feature_tag_count = unpack_hhB(data, at)
-                at += 5
-                tagged_finalized_feature_unknown = NO_TAGS
+                at += 4
                 if tagged_finalized_feature_tag_count:
-                    tagged_finalized_feature_unknown, at = read_unknown_tags(data, at - 1)
+                    tagged_finalized_feature_unknown, at = read_unknown_tags(data, at)
+                else:
+                    tagged_finalized_feature_unknown = NO_TAGS
+                    at += 1
                 tagged_finalized_features.append(FinalizedFeatureKey(tagged_finalized_feature_name, max_version_level, min_version_level, tagged_finalized_feature_unknown))
             finalized_features = tagged_finalized_features
         elif tag == 3:
@@ -300,9 +302,11 @@ def _read_api_versions_response_v3_tags(data: bytes, at: int) -> tuple[list[Supp
 def read_api_versions_response_v3(data: bytes, at: int) -> tuple[ApiVersionsResponse, int]:
     """Read versions 3 to 4."""
     error_code, api_keys_count = unpack_hB(data, at)
-    at += 3
-    if not 0 < api_keys_count < 128:
-        api_keys_count, at = read_long_count(data, at - 1)
+    at += 2
+    if 0 < api_keys_count < 128:
+        at += 1
+    else:
+        api_keys_count, at = read_long_count(data, at)
     end = at + 7 * (api_keys_count - 1)
     api_keys_rows = data[at:end]
     if api_keys_rows[6::7].count(0) == api_keys_count - 1:
@@ -312,21 +316,24 @@ def read_api_versions_response_v3(data: bytes, at: int) -> tuple[ApiVersionsResp
         api_keys = []
         for _ in range(api_keys_count - 1):
             api_key, min_version, max_version, tag_count = unpack_hhhB(data, at)
-            at += 7
-            unknown = NO_TAGS
+            at += 6
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             api_keys.append(ApiVersion(api_key, min_version, max_version, unknown))
     throttle_time_ms, tag_count_value = unpack_iB(data, at)
-    at += 5
+    at += 4
     if tag_count_value:
-        supported_features, finalized_features_epoch, finalized_features, zk_migration_ready, unknown_value, at = _read_api_versions_response_v3_tags(data, at - 1)
+        supported_features, finalized_features_epoch, finalized_features, zk_migration_ready, unknown_value, at = _read_api_versions_response_v3_tags(data, at)
     else:
         supported_features = []
         finalized_features_epoch = -1
         finalized_features = []
         zk_migration_ready = False
         unknown_value = NO_TAGS
+        at += 1
     return ApiVersionsResponse(error_code, api_keys, throttle_time_ms, supported_features, finalized_features_epoch, finalized_features, zk_migration_ready, unknown_value), at
 
 

@@ -90,21 +90,27 @@ class AssignReplicasToDirsRequest(msgspec.Struct, gc=False):
 def read_assign_replicas_to_dirs_request_v0(data: bytes, at: int) -> tuple[AssignReplicasToDirsRequest, int]:
     """Read version 0."""
     broker_id, broker_epoch, directories_count = unpack_iqB(data, at)
-    at += 13
-    if not 0 < directories_count < 128:
-        directories_count, at = read_long_count(data, at - 1)
+    at += 12
+    if 0 < directories_count < 128:
+        at += 1
+    else:
+        directories_count, at = read_long_count(data, at)
     directories = []
     for _ in range(directories_count - 1):
         directory_id, topics_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             topic_id, partitions_count = unpack_uB(data, at)
-            at += 17
-            if not 0 < partitions_count < 128:
-                partitions_count, at = read_long_count(data, at - 1)
+            at += 16
+            if 0 < partitions_count < 128:
+                at += 1
+            else:
+                partitions_count, at = read_long_count(data, at)
             end = at + 5 * (partitions_count - 1)
             partitions_rows = data[at:end]
             if partitions_rows[4::5].count(0) == partitions_count - 1:
@@ -114,28 +120,30 @@ def read_assign_replicas_to_dirs_request_v0(data: bytes, at: int) -> tuple[Assig
                 partitions = []
                 for _ in range(partitions_count - 1):
                     partition_index, tag_count = unpack_iB(data, at)
-                    at += 5
-                    unknown = NO_TAGS
+                    at += 4
                     if tag_count:
-                        unknown, at = read_unknown_tags(data, at - 1)
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
                     partitions.append(AssignReplicasToDirsRequestPartitionData(partition_index, unknown))
-            topic_tag_count = data[at]
-            at += 1
-            topic_unknown = NO_TAGS
-            if topic_tag_count:
-                topic_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                topic_unknown, at = read_unknown_tags(data, at)
+            else:
+                topic_unknown = NO_TAGS
+                at += 1
             topics.append(AssignReplicasToDirsRequestTopicData(topic_id, partitions, topic_unknown))
-        directory_tag_count = data[at]
-        at += 1
-        directory_unknown = NO_TAGS
-        if directory_tag_count:
-            directory_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            directory_unknown, at = read_unknown_tags(data, at)
+        else:
+            directory_unknown = NO_TAGS
+            at += 1
         directories.append(AssignReplicasToDirsRequestDirectoryData(directory_id, topics, directory_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return AssignReplicasToDirsRequest(broker_id, broker_epoch, directories, unknown_value), at
 
 
@@ -237,21 +245,27 @@ class AssignReplicasToDirsResponse(msgspec.Struct, gc=False):
 def read_assign_replicas_to_dirs_response_v0(data: bytes, at: int) -> tuple[AssignReplicasToDirsResponse, int]:
     """Read version 0."""
     throttle_time_ms, error_code, directories_count = unpack_ihB(data, at)
-    at += 7
-    if not 0 < directories_count < 128:
-        directories_count, at = read_long_count(data, at - 1)
+    at += 6
+    if 0 < directories_count < 128:
+        at += 1
+    else:
+        directories_count, at = read_long_count(data, at)
     directories = []
     for _ in range(directories_count - 1):
         directory_id, topics_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             topic_id, partitions_count = unpack_uB(data, at)
-            at += 17
-            if not 0 < partitions_count < 128:
-                partitions_count, at = read_long_count(data, at - 1)
+            at += 16
+            if 0 < partitions_count < 128:
+                at += 1
+            else:
+                partitions_count, at = read_long_count(data, at)
             end = at + 7 * (partitions_count - 1)
             partitions_rows = data[at:end]
             if partitions_rows[6::7].count(0) == partitions_count - 1:
@@ -261,28 +275,30 @@ def read_assign_replicas_to_dirs_response_v0(data: bytes, at: int) -> tuple[Assi
                 partitions = []
                 for _ in range(partitions_count - 1):
                     partition_index, partition_error_code, tag_count = unpack_ihB(data, at)
-                    at += 7
-                    unknown = NO_TAGS
+                    at += 6
                     if tag_count:
-                        unknown, at = read_unknown_tags(data, at - 1)
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
                     partitions.append(AssignReplicasToDirsResponsePartitionData(partition_index, partition_error_code, unknown))
-            topic_tag_count = data[at]
-            at += 1
-            topic_unknown = NO_TAGS
-            if topic_tag_count:
-                topic_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                topic_unknown, at = read_unknown_tags(data, at)
+            else:
+                topic_unknown = NO_TAGS
+                at += 1
             topics.append(AssignReplicasToDirsResponseTopicData(topic_id, partitions, topic_unknown))
-        directory_tag_count = data[at]
-        at += 1
-        directory_unknown = NO_TAGS
-        if directory_tag_count:
-            directory_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            directory_unknown, at = read_unknown_tags(data, at)
+        else:
+            directory_unknown = NO_TAGS
+            at += 1
         directories.append(AssignReplicasToDirsResponseDirectoryData(directory_id, topics, directory_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return AssignReplicasToDirsResponse(throttle_time_ms, error_code, directories, unknown_value), at
 
 

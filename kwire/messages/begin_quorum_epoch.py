@@ -13,6 +13,7 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    ZERO_UUID,
     Part,
     Refused,
     Tags,
@@ -145,43 +146,45 @@ def read_begin_quorum_epoch_request_v0(data: bytes, at: int) -> tuple[BeginQuoru
             raise Refused
         end = at + 12 * partitions_count
         partitions_rows = data[at:end]
-        partitions = [BeginQuorumEpochRequestPartitionData(partition_index, leader_id=leader_id, leader_epoch=leader_epoch) for partition_index, leader_id, leader_epoch in iterate_iii(partitions_rows)]
+        partitions = [BeginQuorumEpochRequestPartitionData(partition_index, ZERO_UUID, leader_id, leader_epoch) for partition_index, leader_id, leader_epoch in iterate_iii(partitions_rows)]
         at = end
         topics.append(BeginQuorumEpochRequestTopicData(topic_name, partitions))
-    return BeginQuorumEpochRequest(cluster_id, topics=topics), at
+    return BeginQuorumEpochRequest(cluster_id, -1, topics), at
 
 
 def read_begin_quorum_epoch_request_v1(data: bytes, at: int) -> tuple[BeginQuorumEpochRequest, int]:
     """Read version 1."""
     cluster_id_length = data[at]
-    at += 1
     cluster_id: str | None
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     elif cluster_id_length:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     else:
         cluster_id = None
+        at += 1
     voter_id, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 29 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[28::29].count(0) == partitions_count - 1:
@@ -191,50 +194,53 @@ def read_begin_quorum_epoch_request_v1(data: bytes, at: int) -> tuple[BeginQuoru
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, voter_directory_id, leader_id, leader_epoch, tag_count = unpack_iuiiB(data, at)
-                at += 29
-                unknown = NO_TAGS
+                at += 28
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(BeginQuorumEpochRequestPartitionData(partition_index, voter_directory_id, leader_id, leader_epoch, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(BeginQuorumEpochRequestTopicData(topic_name, partitions, topic_unknown))
     leader_endpoints_count = data[at]
-    at += 1
-    if not 0 < leader_endpoints_count < 128:
-        leader_endpoints_count, at = read_long_count(data, at - 1)
+    if 0 < leader_endpoints_count < 128:
+        at += 1
+    else:
+        leader_endpoints_count, at = read_long_count(data, at)
     leader_endpoints = []
     for _ in range(leader_endpoints_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         host_length = data[at]
-        at += 1
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, leader_endpoint_tag_count = unpack_HB(data, at)
-        at += 3
-        leader_endpoint_unknown = NO_TAGS
+        at += 2
         if leader_endpoint_tag_count:
-            leader_endpoint_unknown, at = read_unknown_tags(data, at - 1)
+            leader_endpoint_unknown, at = read_unknown_tags(data, at)
+        else:
+            leader_endpoint_unknown = NO_TAGS
+            at += 1
         leader_endpoints.append(LeaderEndpoint(name, host, port, leader_endpoint_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return BeginQuorumEpochRequest(cluster_id, voter_id, topics, leader_endpoints, unknown_value), at
 
 
@@ -415,24 +421,27 @@ def _read_begin_quorum_epoch_response_v1_tags(data: bytes, at: int) -> tuple[lis
         end_of_field = at + size
         if tag == 0:
             tagged_node_endpoints_count = data[at]
-            at += 1
-            if not 0 < tagged_node_endpoints_count < 128:
-                tagged_node_endpoints_count, at = read_long_count(data, at - 1)
+            if 0 < tagged_node_endpoints_count < 128:
+                at += 1
+            else:
+                tagged_node_endpoints_count, at = read_long_count(data, at)
             tagged_node_endpoints = []
             for _ in range(tagged_node_endpoints_count - 1):
                 node_id, host_length = unpack_iB(data, at)
-                at += 5
+                at += 4
                 if 0 < host_length < 128:
-                    end = at + host_length - 1
-                    host = data[at:end].decode()
+                    end = at + host_length
+                    host = data[at + 1 : end].decode()
                     at = end
                 else:
-                    host, at = read_long_text(data, at - 1)
+                    host, at = read_long_text(data, at)
                 port, tag_count = unpack_HB(data, at)
-                at += 3
-                unknown = NO_TAGS
+                at += 2
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 tagged_node_endpoints.append(NodeEndpoint(node_id, host, port, unknown))
             node_endpoints = tagged_node_endpoints
         else:
@@ -446,23 +455,25 @@ def _read_begin_quorum_epoch_response_v1_tags(data: bytes, at: int) -> tuple[lis
 def read_begin_quorum_epoch_response_v1(data: bytes, at: int) -> tuple[BeginQuorumEpochResponse, int]:
     """Read version 1."""
     error_code, topics_count = unpack_hB(data, at)
-    at += 3
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 2
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 15 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[14::15].count(0) == partitions_count - 1:
@@ -472,24 +483,25 @@ def read_begin_quorum_epoch_response_v1(data: bytes, at: int) -> tuple[BeginQuor
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, partition_error_code, leader_id, leader_epoch, tag_count = unpack_ihiiB(data, at)
-                at += 15
-                unknown = NO_TAGS
+                at += 14
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(BeginQuorumEpochResponsePartitionData(partition_index, partition_error_code, leader_id, leader_epoch, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(BeginQuorumEpochResponseTopicData(topic_name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    if tag_count_value:
-        node_endpoints, unknown_value, at = _read_begin_quorum_epoch_response_v1_tags(data, at - 1)
+    if data[at]:
+        node_endpoints, unknown_value, at = _read_begin_quorum_epoch_response_v1_tags(data, at)
     else:
         node_endpoints = []
         unknown_value = NO_TAGS
+        at += 1
     return BeginQuorumEpochResponse(error_code, topics, node_endpoints, unknown_value), at
 
 

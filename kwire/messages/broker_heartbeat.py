@@ -18,9 +18,11 @@ from kwire.primitives import (
     Refused,
     Tags,
     check_uuids,
+    pack_uuids,
     read_unknown_tags,
     read_uvarint,
     tag_section,
+    unpack_compact_uuids,
     uuids,
     uvarint,
 )
@@ -86,12 +88,13 @@ def _read_broker_heartbeat_request_v0_tags(data: bytes, at: int) -> tuple[Tags, 
 def read_broker_heartbeat_request_v0(data: bytes, at: int) -> tuple[BrokerHeartbeatRequest, int]:
     """Read version 0."""
     broker_id, broker_epoch, current_metadata_offset, want_fence, want_shut_down, tag_count = unpack_iqqBBB(data, at)
-    at += 23
+    at += 22
     if tag_count:
-        unknown, at = _read_broker_heartbeat_request_v0_tags(data, at - 1)
+        unknown, at = _read_broker_heartbeat_request_v0_tags(data, at)
     else:
         unknown = NO_TAGS
-    return BrokerHeartbeatRequest(broker_id, broker_epoch, current_metadata_offset, BOOLEANS[want_fence], BOOLEANS[want_shut_down], unknown_tagged_fields=unknown), at
+        at += 1
+    return BrokerHeartbeatRequest(broker_id, broker_epoch, current_metadata_offset, BOOLEANS[want_fence], BOOLEANS[want_shut_down], (), None, unknown), at
 
 
 def _read_broker_heartbeat_request_v1_tags(data: bytes, at: int) -> tuple[tuple[bytes, ...], Tags, int]:
@@ -109,12 +112,11 @@ def _read_broker_heartbeat_request_v1_tags(data: bytes, at: int) -> tuple[tuple[
         end_of_field = at + size
         if tag == 0:
             tagged_offline_log_dirs_count = data[at]
-            at += 1
             if 0 < tagged_offline_log_dirs_count < 33:
-                tagged_offline_log_dirs = uuids.unpack_compact[tagged_offline_log_dirs_count](data, at)
-                at += 16 * (tagged_offline_log_dirs_count - 1)
+                tagged_offline_log_dirs = unpack_compact_uuids[tagged_offline_log_dirs_count](data, at + 1)
+                at += 16 * tagged_offline_log_dirs_count - 15
             else:
-                tagged_offline_log_dirs, at = uuids.read_compact(data, at - 1)
+                tagged_offline_log_dirs, at = uuids.read_compact(data, at)
             offline_log_dirs = tagged_offline_log_dirs
         elif tag == 1:
             raise Refused
@@ -129,13 +131,14 @@ def _read_broker_heartbeat_request_v1_tags(data: bytes, at: int) -> tuple[tuple[
 def read_broker_heartbeat_request_v1(data: bytes, at: int) -> tuple[BrokerHeartbeatRequest, int]:
     """Read version 1."""
     broker_id, broker_epoch, current_metadata_offset, want_fence, want_shut_down, tag_count = unpack_iqqBBB(data, at)
-    at += 23
+    at += 22
     if tag_count:
-        offline_log_dirs, unknown, at = _read_broker_heartbeat_request_v1_tags(data, at - 1)
+        offline_log_dirs, unknown, at = _read_broker_heartbeat_request_v1_tags(data, at)
     else:
         offline_log_dirs = ()
         unknown = NO_TAGS
-    return BrokerHeartbeatRequest(broker_id, broker_epoch, current_metadata_offset, BOOLEANS[want_fence], BOOLEANS[want_shut_down], offline_log_dirs, unknown_tagged_fields=unknown), at
+        at += 1
+    return BrokerHeartbeatRequest(broker_id, broker_epoch, current_metadata_offset, BOOLEANS[want_fence], BOOLEANS[want_shut_down], offline_log_dirs, None, unknown), at
 
 
 def _read_broker_heartbeat_request_v2_tags(data: bytes, at: int) -> tuple[tuple[bytes, ...], tuple[bytes, ...] | None, Tags, int]:
@@ -154,24 +157,23 @@ def _read_broker_heartbeat_request_v2_tags(data: bytes, at: int) -> tuple[tuple[
         end_of_field = at + size
         if tag == 0:
             tagged_offline_log_dirs_count = data[at]
-            at += 1
             if 0 < tagged_offline_log_dirs_count < 33:
-                tagged_offline_log_dirs = uuids.unpack_compact[tagged_offline_log_dirs_count](data, at)
-                at += 16 * (tagged_offline_log_dirs_count - 1)
+                tagged_offline_log_dirs = unpack_compact_uuids[tagged_offline_log_dirs_count](data, at + 1)
+                at += 16 * tagged_offline_log_dirs_count - 15
             else:
-                tagged_offline_log_dirs, at = uuids.read_compact(data, at - 1)
+                tagged_offline_log_dirs, at = uuids.read_compact(data, at)
             offline_log_dirs = tagged_offline_log_dirs
         elif tag == 1:
             tagged_cordoned_log_dirs_count = data[at]
-            at += 1
             tagged_cordoned_log_dirs: tuple[bytes, ...] | None
             if 0 < tagged_cordoned_log_dirs_count < 33:
-                tagged_cordoned_log_dirs = uuids.unpack_compact[tagged_cordoned_log_dirs_count](data, at)
-                at += 16 * (tagged_cordoned_log_dirs_count - 1)
+                tagged_cordoned_log_dirs = unpack_compact_uuids[tagged_cordoned_log_dirs_count](data, at + 1)
+                at += 16 * tagged_cordoned_log_dirs_count - 15
             elif tagged_cordoned_log_dirs_count:
-                tagged_cordoned_log_dirs, at = uuids.read_compact(data, at - 1)
+                tagged_cordoned_log_dirs, at = uuids.read_compact(data, at)
             else:
                 tagged_cordoned_log_dirs = None
+                at += 1
             cordoned_log_dirs = tagged_cordoned_log_dirs
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -184,13 +186,14 @@ def _read_broker_heartbeat_request_v2_tags(data: bytes, at: int) -> tuple[tuple[
 def read_broker_heartbeat_request_v2(data: bytes, at: int) -> tuple[BrokerHeartbeatRequest, int]:
     """Read version 2."""
     broker_id, broker_epoch, current_metadata_offset, want_fence, want_shut_down, tag_count = unpack_iqqBBB(data, at)
-    at += 23
+    at += 22
     if tag_count:
-        offline_log_dirs, cordoned_log_dirs, unknown, at = _read_broker_heartbeat_request_v2_tags(data, at - 1)
+        offline_log_dirs, cordoned_log_dirs, unknown, at = _read_broker_heartbeat_request_v2_tags(data, at)
     else:
         offline_log_dirs = ()
         cordoned_log_dirs = None
         unknown = NO_TAGS
+        at += 1
     return BrokerHeartbeatRequest(broker_id, broker_epoch, current_metadata_offset, BOOLEANS[want_fence], BOOLEANS[want_shut_down], offline_log_dirs, cordoned_log_dirs, unknown), at
 
 
@@ -224,7 +227,10 @@ def _write_broker_heartbeat_request_v1_tags(broker_heartbeat_request: BrokerHear
         offline_log_dirs_count = len(offline_log_dirs) + 1
         parts.append(UVARINTS[offline_log_dirs_count] if offline_log_dirs_count < 128 else uvarint(offline_log_dirs_count))
         check_uuids(offline_log_dirs)
-        parts.append(uuids.pack[len(offline_log_dirs)](*offline_log_dirs) if len(offline_log_dirs) < 32 else uuids.write_long(offline_log_dirs))
+        if len(offline_log_dirs) < 32:
+            parts.append(pack_uuids[len(offline_log_dirs)](*offline_log_dirs))
+        else:
+            parts.append(uuids.write_long(offline_log_dirs))
         known.append((0, b"".join(parts)))
     return tag_section(known, broker_heartbeat_request.unknown_tagged_fields, 2)
 
@@ -251,7 +257,10 @@ def _write_broker_heartbeat_request_v2_tags(broker_heartbeat_request: BrokerHear
         offline_log_dirs_count = len(offline_log_dirs) + 1
         parts.append(UVARINTS[offline_log_dirs_count] if offline_log_dirs_count < 128 else uvarint(offline_log_dirs_count))
         check_uuids(offline_log_dirs)
-        parts.append(uuids.pack[len(offline_log_dirs)](*offline_log_dirs) if len(offline_log_dirs) < 32 else uuids.write_long(offline_log_dirs))
+        if len(offline_log_dirs) < 32:
+            parts.append(pack_uuids[len(offline_log_dirs)](*offline_log_dirs))
+        else:
+            parts.append(uuids.write_long(offline_log_dirs))
         known.append((0, b"".join(parts)))
     if broker_heartbeat_request.cordoned_log_dirs is not None:
         parts = []
@@ -260,7 +269,10 @@ def _write_broker_heartbeat_request_v2_tags(broker_heartbeat_request: BrokerHear
         parts.append(UVARINTS[cordoned_log_dirs_count] if cordoned_log_dirs_count < 128 else uvarint(cordoned_log_dirs_count))
         if cordoned_log_dirs:
             check_uuids(cordoned_log_dirs)
-            parts.append(uuids.pack[len(cordoned_log_dirs)](*cordoned_log_dirs) if len(cordoned_log_dirs) < 32 else uuids.write_long(cordoned_log_dirs))
+            if len(cordoned_log_dirs) < 32:
+                parts.append(pack_uuids[len(cordoned_log_dirs)](*cordoned_log_dirs))
+            else:
+                parts.append(uuids.write_long(cordoned_log_dirs))
         known.append((1, b"".join(parts)))
     return tag_section(known, broker_heartbeat_request.unknown_tagged_fields, 2)
 
@@ -301,10 +313,12 @@ class BrokerHeartbeatResponse(msgspec.Struct, gc=False):
 def read_broker_heartbeat_response_v0(data: bytes, at: int) -> tuple[BrokerHeartbeatResponse, int]:
     """Read versions 0 to 2."""
     throttle_time_ms, error_code, is_caught_up, is_fenced, should_shut_down, tag_count = unpack_ihBBBB(data, at)
-    at += 10
-    unknown = NO_TAGS
+    at += 9
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return BrokerHeartbeatResponse(throttle_time_ms, error_code, BOOLEANS[is_caught_up], BOOLEANS[is_fenced], BOOLEANS[should_shut_down], unknown), at
 
 

@@ -19,10 +19,12 @@ from kwire.primitives import (
     Tags,
     check_uuids,
     long_text_length,
+    pack_uuids,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_uuids,
     uuids,
     uvarint,
 )
@@ -112,322 +114,342 @@ class BrokerRegistrationRequest(msgspec.Struct, gc=False):
 def read_broker_registration_request_v0(data: bytes, at: int) -> tuple[BrokerRegistrationRequest, int]:
     """Read version 0."""
     broker_id, cluster_id_length = unpack_iB(data, at)
-    at += 5
+    at += 4
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     else:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     incarnation_id, listeners_count = unpack_uB(data, at)
-    at += 17
-    if not 0 < listeners_count < 128:
-        listeners_count, at = read_long_count(data, at - 1)
+    at += 16
+    if 0 < listeners_count < 128:
+        at += 1
+    else:
+        listeners_count, at = read_long_count(data, at)
     listeners = []
     for _ in range(listeners_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         host_length = data[at]
-        at += 1
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, security_protocol, tag_count = unpack_HhB(data, at)
-        at += 5
-        unknown = NO_TAGS
+        at += 4
         if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         listeners.append(Listener(name, host, port, security_protocol, unknown))
     features_count = data[at]
-    at += 1
-    if not 0 < features_count < 128:
-        features_count, at = read_long_count(data, at - 1)
+    if 0 < features_count < 128:
+        at += 1
+    else:
+        features_count, at = read_long_count(data, at)
     features = []
     for _ in range(features_count - 1):
         feature_name_length = data[at]
-        at += 1
         if 0 < feature_name_length < 128:
-            end = at + feature_name_length - 1
-            feature_name = data[at:end].decode()
+            end = at + feature_name_length
+            feature_name = data[at + 1 : end].decode()
             at = end
         else:
-            feature_name, at = read_long_text(data, at - 1)
+            feature_name, at = read_long_text(data, at)
         min_supported_version, max_supported_version, feature_tag_count = unpack_hhB(data, at)
-        at += 5
-        feature_unknown = NO_TAGS
+        at += 4
         if feature_tag_count:
-            feature_unknown, at = read_unknown_tags(data, at - 1)
+            feature_unknown, at = read_unknown_tags(data, at)
+        else:
+            feature_unknown = NO_TAGS
+            at += 1
         features.append(Feature(feature_name, min_supported_version, max_supported_version, feature_unknown))
     rack_length = data[at]
-    at += 1
     rack: str | None
     if 0 < rack_length < 128:
-        end = at + rack_length - 1
-        rack = data[at:end].decode()
+        end = at + rack_length
+        rack = data[at + 1 : end].decode()
         at = end
     elif rack_length:
-        rack, at = read_long_text(data, at - 1)
+        rack, at = read_long_text(data, at)
     else:
         rack = None
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return BrokerRegistrationRequest(broker_id, cluster_id, incarnation_id, listeners, features, rack, unknown_tagged_fields=unknown_value), at
+        at += 1
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return BrokerRegistrationRequest(broker_id, cluster_id, incarnation_id, listeners, features, rack, False, (), -1, unknown_value), at
 
 
 def read_broker_registration_request_v1(data: bytes, at: int) -> tuple[BrokerRegistrationRequest, int]:
     """Read version 1."""
     broker_id, cluster_id_length = unpack_iB(data, at)
-    at += 5
+    at += 4
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     else:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     incarnation_id, listeners_count = unpack_uB(data, at)
-    at += 17
-    if not 0 < listeners_count < 128:
-        listeners_count, at = read_long_count(data, at - 1)
+    at += 16
+    if 0 < listeners_count < 128:
+        at += 1
+    else:
+        listeners_count, at = read_long_count(data, at)
     listeners = []
     for _ in range(listeners_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         host_length = data[at]
-        at += 1
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, security_protocol, tag_count = unpack_HhB(data, at)
-        at += 5
-        unknown = NO_TAGS
+        at += 4
         if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         listeners.append(Listener(name, host, port, security_protocol, unknown))
     features_count = data[at]
-    at += 1
-    if not 0 < features_count < 128:
-        features_count, at = read_long_count(data, at - 1)
+    if 0 < features_count < 128:
+        at += 1
+    else:
+        features_count, at = read_long_count(data, at)
     features = []
     for _ in range(features_count - 1):
         feature_name_length = data[at]
-        at += 1
         if 0 < feature_name_length < 128:
-            end = at + feature_name_length - 1
-            feature_name = data[at:end].decode()
+            end = at + feature_name_length
+            feature_name = data[at + 1 : end].decode()
             at = end
         else:
-            feature_name, at = read_long_text(data, at - 1)
+            feature_name, at = read_long_text(data, at)
         min_supported_version, max_supported_version, feature_tag_count = unpack_hhB(data, at)
-        at += 5
-        feature_unknown = NO_TAGS
+        at += 4
         if feature_tag_count:
-            feature_unknown, at = read_unknown_tags(data, at - 1)
+            feature_unknown, at = read_unknown_tags(data, at)
+        else:
+            feature_unknown = NO_TAGS
+            at += 1
         features.append(Feature(feature_name, min_supported_version, max_supported_version, feature_unknown))
     rack_length = data[at]
-    at += 1
     rack: str | None
     if 0 < rack_length < 128:
-        end = at + rack_length - 1
-        rack = data[at:end].decode()
+        end = at + rack_length
+        rack = data[at + 1 : end].decode()
         at = end
     elif rack_length:
-        rack, at = read_long_text(data, at - 1)
+        rack, at = read_long_text(data, at)
     else:
         rack = None
+        at += 1
     is_migrating_zk_broker, tag_count_value = unpack_BB(data, at)
-    at += 2
-    unknown_value = NO_TAGS
+    at += 1
     if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return BrokerRegistrationRequest(broker_id, cluster_id, incarnation_id, listeners, features, rack, BOOLEANS[is_migrating_zk_broker], unknown_tagged_fields=unknown_value), at
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return BrokerRegistrationRequest(broker_id, cluster_id, incarnation_id, listeners, features, rack, BOOLEANS[is_migrating_zk_broker], (), -1, unknown_value), at
 
 
 def read_broker_registration_request_v2(data: bytes, at: int) -> tuple[BrokerRegistrationRequest, int]:
     """Read version 2."""
     broker_id, cluster_id_length = unpack_iB(data, at)
-    at += 5
+    at += 4
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     else:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     incarnation_id, listeners_count = unpack_uB(data, at)
-    at += 17
-    if not 0 < listeners_count < 128:
-        listeners_count, at = read_long_count(data, at - 1)
+    at += 16
+    if 0 < listeners_count < 128:
+        at += 1
+    else:
+        listeners_count, at = read_long_count(data, at)
     listeners = []
     for _ in range(listeners_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         host_length = data[at]
-        at += 1
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, security_protocol, tag_count = unpack_HhB(data, at)
-        at += 5
-        unknown = NO_TAGS
+        at += 4
         if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         listeners.append(Listener(name, host, port, security_protocol, unknown))
     features_count = data[at]
-    at += 1
-    if not 0 < features_count < 128:
-        features_count, at = read_long_count(data, at - 1)
+    if 0 < features_count < 128:
+        at += 1
+    else:
+        features_count, at = read_long_count(data, at)
     features = []
     for _ in range(features_count - 1):
         feature_name_length = data[at]
-        at += 1
         if 0 < feature_name_length < 128:
-            end = at + feature_name_length - 1
-            feature_name = data[at:end].decode()
+            end = at + feature_name_length
+            feature_name = data[at + 1 : end].decode()
             at = end
         else:
-            feature_name, at = read_long_text(data, at - 1)
+            feature_name, at = read_long_text(data, at)
         min_supported_version, max_supported_version, feature_tag_count = unpack_hhB(data, at)
-        at += 5
-        feature_unknown = NO_TAGS
+        at += 4
         if feature_tag_count:
-            feature_unknown, at = read_unknown_tags(data, at - 1)
+            feature_unknown, at = read_unknown_tags(data, at)
+        else:
+            feature_unknown = NO_TAGS
+            at += 1
         features.append(Feature(feature_name, min_supported_version, max_supported_version, feature_unknown))
     rack_length = data[at]
-    at += 1
     rack: str | None
     if 0 < rack_length < 128:
-        end = at + rack_length - 1
-        rack = data[at:end].decode()
+        end = at + rack_length
+        rack = data[at + 1 : end].decode()
         at = end
     elif rack_length:
-        rack, at = read_long_text(data, at - 1)
+        rack, at = read_long_text(data, at)
     else:
         rack = None
+        at += 1
     is_migrating_zk_broker, log_dirs_count = unpack_BB(data, at)
-    at += 2
-    if 0 < log_dirs_count < 33:
-        log_dirs = uuids.unpack_compact[log_dirs_count](data, at)
-        at += 16 * (log_dirs_count - 1)
-    else:
-        log_dirs, at = uuids.read_compact(data, at - 1)
-    tag_count_value = data[at]
     at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return BrokerRegistrationRequest(broker_id, cluster_id, incarnation_id, listeners, features, rack, BOOLEANS[is_migrating_zk_broker], log_dirs, unknown_tagged_fields=unknown_value), at
+    if 0 < log_dirs_count < 33:
+        log_dirs = unpack_compact_uuids[log_dirs_count](data, at + 1)
+        at += 16 * log_dirs_count - 15
+    else:
+        log_dirs, at = uuids.read_compact(data, at)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return BrokerRegistrationRequest(broker_id, cluster_id, incarnation_id, listeners, features, rack, BOOLEANS[is_migrating_zk_broker], log_dirs, -1, unknown_value), at
 
 
 def read_broker_registration_request_v3(data: bytes, at: int) -> tuple[BrokerRegistrationRequest, int]:
     """Read versions 3 to 4."""
     broker_id, cluster_id_length = unpack_iB(data, at)
-    at += 5
+    at += 4
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     else:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     incarnation_id, listeners_count = unpack_uB(data, at)
-    at += 17
-    if not 0 < listeners_count < 128:
-        listeners_count, at = read_long_count(data, at - 1)
+    at += 16
+    if 0 < listeners_count < 128:
+        at += 1
+    else:
+        listeners_count, at = read_long_count(data, at)
     listeners = []
     for _ in range(listeners_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         host_length = data[at]
-        at += 1
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, security_protocol, tag_count = unpack_HhB(data, at)
-        at += 5
-        unknown = NO_TAGS
+        at += 4
         if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         listeners.append(Listener(name, host, port, security_protocol, unknown))
     features_count = data[at]
-    at += 1
-    if not 0 < features_count < 128:
-        features_count, at = read_long_count(data, at - 1)
+    if 0 < features_count < 128:
+        at += 1
+    else:
+        features_count, at = read_long_count(data, at)
     features = []
     for _ in range(features_count - 1):
         feature_name_length = data[at]
-        at += 1
         if 0 < feature_name_length < 128:
-            end = at + feature_name_length - 1
-            feature_name = data[at:end].decode()
+            end = at + feature_name_length
+            feature_name = data[at + 1 : end].decode()
             at = end
         else:
-            feature_name, at = read_long_text(data, at - 1)
+            feature_name, at = read_long_text(data, at)
         min_supported_version, max_supported_version, feature_tag_count = unpack_hhB(data, at)
-        at += 5
-        feature_unknown = NO_TAGS
+        at += 4
         if feature_tag_count:
-            feature_unknown, at = read_unknown_tags(data, at - 1)
+            feature_unknown, at = read_unknown_tags(data, at)
+        else:
+            feature_unknown = NO_TAGS
+            at += 1
         features.append(Feature(feature_name, min_supported_version, max_supported_version, feature_unknown))
     rack_length = data[at]
-    at += 1
     rack: str | None
     if 0 < rack_length < 128:
-        end = at + rack_length - 1
-        rack = data[at:end].decode()
+        end = at + rack_length
+        rack = data[at + 1 : end].decode()
         at = end
     elif rack_length:
-        rack, at = read_long_text(data, at - 1)
+        rack, at = read_long_text(data, at)
     else:
         rack = None
+        at += 1
     is_migrating_zk_broker, log_dirs_count = unpack_BB(data, at)
-    at += 2
+    at += 1
     if 0 < log_dirs_count < 33:
-        log_dirs = uuids.unpack_compact[log_dirs_count](data, at)
-        at += 16 * (log_dirs_count - 1)
+        log_dirs = unpack_compact_uuids[log_dirs_count](data, at + 1)
+        at += 16 * log_dirs_count - 15
     else:
-        log_dirs, at = uuids.read_compact(data, at - 1)
+        log_dirs, at = uuids.read_compact(data, at)
     previous_broker_epoch, tag_count_value = unpack_qB(data, at)
-    at += 9
-    unknown_value = NO_TAGS
+    at += 8
     if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return BrokerRegistrationRequest(broker_id, cluster_id, incarnation_id, listeners, features, rack, BOOLEANS[is_migrating_zk_broker], log_dirs, previous_broker_epoch, unknown_value), at
 
 
@@ -612,7 +634,10 @@ def write_broker_registration_request_v2(message: BrokerRegistrationRequest) -> 
         parts.append(pack_B(BOOLEAN_BYTES[message.is_migrating_zk_broker]))
         parts.append(uvarint(log_dirs_count))
     check_uuids(log_dirs)
-    parts.append(uuids.pack[len(log_dirs)](*log_dirs) if len(log_dirs) < 32 else uuids.write_long(log_dirs))
+    if len(log_dirs) < 32:
+        parts.append(pack_uuids[len(log_dirs)](*log_dirs))
+    else:
+        parts.append(uuids.write_long(log_dirs))
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
 
@@ -678,7 +703,10 @@ def write_broker_registration_request_v3(message: BrokerRegistrationRequest) -> 
         parts.append(pack_B(BOOLEAN_BYTES[message.is_migrating_zk_broker]))
         parts.append(uvarint(log_dirs_count))
     check_uuids(log_dirs)
-    parts.append(uuids.pack[len(log_dirs)](*log_dirs) if len(log_dirs) < 32 else uuids.write_long(log_dirs))
+    if len(log_dirs) < 32:
+        parts.append(pack_uuids[len(log_dirs)](*log_dirs))
+    else:
+        parts.append(uuids.write_long(log_dirs))
     if message.unknown_tagged_fields:
         parts.append(pack_q(message.previous_broker_epoch))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
@@ -708,10 +736,12 @@ class BrokerRegistrationResponse(msgspec.Struct, gc=False):
 def read_broker_registration_response_v0(data: bytes, at: int) -> tuple[BrokerRegistrationResponse, int]:
     """Read versions 0 to 4."""
     throttle_time_ms, error_code, broker_epoch, tag_count = unpack_ihqB(data, at)
-    at += 15
-    unknown = NO_TAGS
+    at += 14
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return BrokerRegistrationResponse(throttle_time_ms, error_code, broker_epoch, unknown), at
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import Part, Refused, int32s
+from kwire.primitives import Part, Refused, int32s, pack_int32s, unpack_int32s
 
 pack_h = Struct(">h").pack
 pack_i = Struct(">i").pack
@@ -59,7 +59,7 @@ def read_consumer_protocol_assignment_v0(data: bytes, at: int) -> tuple[Consumer
         partitions_count, = unpack_i(data, at)
         at += 4
         if 0 <= partitions_count < 32:
-            partitions = int32s.unpack[partitions_count](data, at)
+            partitions = unpack_int32s[partitions_count](data, at)
             at += 4 * partitions_count
         else:
             partitions, at = int32s.read_long(data, at, partitions_count)
@@ -91,7 +91,10 @@ def write_consumer_protocol_assignment_v0(message: ConsumerProtocolAssignment) -
         partitions = assigned_partition.partitions
         partitions_count = len(partitions)
         parts.append(pack_i(partitions_count))
-        parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+        if len(partitions) < 32:
+            parts.append(pack_int32s[len(partitions)](*partitions))
+        else:
+            parts.append(int32s.write_long(partitions))
     user_data = message.user_data
     user_data_length = -1 if user_data is None else len(user_data)
     parts.append(pack_i(user_data_length))

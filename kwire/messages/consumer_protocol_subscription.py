@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import Part, Refused, int32s
+from kwire.primitives import Part, Refused, int32s, pack_int32s, unpack_int32s
 
 pack_h = Struct(">h").pack
 pack_i = Struct(">i").pack
@@ -130,7 +130,7 @@ def read_consumer_protocol_subscription_v1(data: bytes, at: int) -> tuple[Consum
         partitions_count, = unpack_i(data, at)
         at += 4
         if 0 <= partitions_count < 32:
-            partitions = int32s.unpack[partitions_count](data, at)
+            partitions = unpack_int32s[partitions_count](data, at)
             at += 4 * partitions_count
         else:
             partitions, at = int32s.read_long(data, at, partitions_count)
@@ -184,7 +184,7 @@ def read_consumer_protocol_subscription_v2(data: bytes, at: int) -> tuple[Consum
         partitions_count, = unpack_i(data, at)
         at += 4
         if 0 <= partitions_count < 32:
-            partitions = int32s.unpack[partitions_count](data, at)
+            partitions = unpack_int32s[partitions_count](data, at)
             at += 4 * partitions_count
         else:
             partitions, at = int32s.read_long(data, at, partitions_count)
@@ -240,7 +240,7 @@ def read_consumer_protocol_subscription_v3(data: bytes, at: int) -> tuple[Consum
         partitions_count, = unpack_i(data, at)
         at += 4
         if 0 <= partitions_count < 32:
-            partitions = int32s.unpack[partitions_count](data, at)
+            partitions = unpack_int32s[partitions_count](data, at)
             at += 4 * partitions_count
         else:
             partitions, at = int32s.read_long(data, at, partitions_count)
@@ -302,7 +302,10 @@ def write_consumer_protocol_subscription_v1(message: ConsumerProtocolSubscriptio
         partitions = owned_partition.partitions
         partitions_count = len(partitions)
         parts.append(pack_i(partitions_count))
-        parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+        if len(partitions) < 32:
+            parts.append(pack_int32s[len(partitions)](*partitions))
+        else:
+            parts.append(int32s.write_long(partitions))
     return parts
 
 
@@ -331,7 +334,10 @@ def write_consumer_protocol_subscription_v2(message: ConsumerProtocolSubscriptio
         partitions = owned_partition.partitions
         partitions_count = len(partitions)
         parts.append(pack_i(partitions_count))
-        parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+        if len(partitions) < 32:
+            parts.append(pack_int32s[len(partitions)](*partitions))
+        else:
+            parts.append(int32s.write_long(partitions))
     parts.append(pack_i(message.generation_id))
     return parts
 
@@ -361,7 +367,10 @@ def write_consumer_protocol_subscription_v3(message: ConsumerProtocolSubscriptio
         partitions = owned_partition.partitions
         partitions_count = len(partitions)
         parts.append(pack_i(partitions_count))
-        parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+        if len(partitions) < 32:
+            parts.append(pack_int32s[len(partitions)](*partitions))
+        else:
+            parts.append(int32s.write_long(partitions))
     rack_id = message.rack_id
     rack_id_bytes = b"" if rack_id is None else rack_id.encode()
     rack_id_length = -1 if rack_id is None else len(rack_id_bytes)

@@ -92,58 +92,62 @@ class ControllerRegistrationRequest(msgspec.Struct, gc=False):
 def read_controller_registration_request_v0(data: bytes, at: int) -> tuple[ControllerRegistrationRequest, int]:
     """Read version 0."""
     controller_id, incarnation_id, zk_migration_ready, listeners_count = unpack_iuBB(data, at)
-    at += 22
-    if not 0 < listeners_count < 128:
-        listeners_count, at = read_long_count(data, at - 1)
+    at += 21
+    if 0 < listeners_count < 128:
+        at += 1
+    else:
+        listeners_count, at = read_long_count(data, at)
     listeners = []
     for _ in range(listeners_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         host_length = data[at]
-        at += 1
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, security_protocol, tag_count = unpack_HhB(data, at)
-        at += 5
-        unknown = NO_TAGS
+        at += 4
         if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         listeners.append(Listener(name, host, port, security_protocol, unknown))
     features_count = data[at]
-    at += 1
-    if not 0 < features_count < 128:
-        features_count, at = read_long_count(data, at - 1)
+    if 0 < features_count < 128:
+        at += 1
+    else:
+        features_count, at = read_long_count(data, at)
     features = []
     for _ in range(features_count - 1):
         feature_name_length = data[at]
-        at += 1
         if 0 < feature_name_length < 128:
-            end = at + feature_name_length - 1
-            feature_name = data[at:end].decode()
+            end = at + feature_name_length
+            feature_name = data[at + 1 : end].decode()
             at = end
         else:
-            feature_name, at = read_long_text(data, at - 1)
+            feature_name, at = read_long_text(data, at)
         min_supported_version, max_supported_version, feature_tag_count = unpack_hhB(data, at)
-        at += 5
-        feature_unknown = NO_TAGS
+        at += 4
         if feature_tag_count:
-            feature_unknown, at = read_unknown_tags(data, at - 1)
+            feature_unknown, at = read_unknown_tags(data, at)
+        else:
+            feature_unknown = NO_TAGS
+            at += 1
         features.append(Feature(feature_name, min_supported_version, max_supported_version, feature_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return ControllerRegistrationRequest(controller_id, incarnation_id, BOOLEANS[zk_migration_ready], listeners, features, unknown_value), at
 
 
@@ -212,21 +216,22 @@ class ControllerRegistrationResponse(msgspec.Struct, gc=False):
 def read_controller_registration_response_v0(data: bytes, at: int) -> tuple[ControllerRegistrationResponse, int]:
     """Read version 0."""
     throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        at += 1
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return ControllerRegistrationResponse(throttle_time_ms, error_code, error_message, unknown), at
 
 

@@ -124,46 +124,48 @@ def read_create_acls_request_v1(data: bytes, at: int) -> tuple[CreateAclsRequest
 def read_create_acls_request_v2(data: bytes, at: int) -> tuple[CreateAclsRequest, int]:
     """Read versions 2 to 3."""
     creations_count = data[at]
-    at += 1
-    if not 0 < creations_count < 128:
-        creations_count, at = read_long_count(data, at - 1)
+    if 0 < creations_count < 128:
+        at += 1
+    else:
+        creations_count, at = read_long_count(data, at)
     creations = []
     for _ in range(creations_count - 1):
         resource_type, resource_name_length = unpack_bB(data, at)
-        at += 2
-        if 0 < resource_name_length < 128:
-            end = at + resource_name_length - 1
-            resource_name = data[at:end].decode()
-            at = end
-        else:
-            resource_name, at = read_long_text(data, at - 1)
-        resource_pattern_type, principal_length = unpack_bB(data, at)
-        at += 2
-        if 0 < principal_length < 128:
-            end = at + principal_length - 1
-            principal = data[at:end].decode()
-            at = end
-        else:
-            principal, at = read_long_text(data, at - 1)
-        host_length = data[at]
         at += 1
-        if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+        if 0 < resource_name_length < 128:
+            end = at + resource_name_length
+            resource_name = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            resource_name, at = read_long_text(data, at)
+        resource_pattern_type, principal_length = unpack_bB(data, at)
+        at += 1
+        if 0 < principal_length < 128:
+            end = at + principal_length
+            principal = data[at + 1 : end].decode()
+            at = end
+        else:
+            principal, at = read_long_text(data, at)
+        host_length = data[at]
+        if 0 < host_length < 128:
+            end = at + host_length
+            host = data[at + 1 : end].decode()
+            at = end
+        else:
+            host, at = read_long_text(data, at)
         operation, permission_type, tag_count = unpack_bbB(data, at)
-        at += 3
-        unknown = NO_TAGS
+        at += 2
         if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         creations.append(AclCreation(resource_type, resource_name, resource_pattern_type, principal, host, operation, permission_type, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return CreateAclsRequest(creations, unknown_value), at
 
 
@@ -276,33 +278,36 @@ def read_create_acls_response_v1(data: bytes, at: int) -> tuple[CreateAclsRespon
 def read_create_acls_response_v2(data: bytes, at: int) -> tuple[CreateAclsResponse, int]:
     """Read versions 2 to 3."""
     throttle_time_ms, results_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < results_count < 128:
-        results_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < results_count < 128:
+        at += 1
+    else:
+        results_count, at = read_long_count(data, at)
     results = []
     for _ in range(results_count - 1):
         error_code, error_message_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         error_message: str | None
         if 0 < error_message_length < 128:
-            end = at + error_message_length - 1
-            error_message = data[at:end].decode()
+            end = at + error_message_length
+            error_message = data[at + 1 : end].decode()
             at = end
         elif error_message_length:
-            error_message, at = read_long_text(data, at - 1)
+            error_message, at = read_long_text(data, at)
         else:
             error_message = None
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            at += 1
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         results.append(AclCreationResult(error_code, error_message, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return CreateAclsResponse(throttle_time_ms, results, unknown_value), at
 
 

@@ -103,104 +103,106 @@ def read_create_delegation_token_request_v1(data: bytes, at: int) -> tuple[Creat
         renewers.append(CreatableRenewers(principal_type, principal_name))
     max_lifetime_ms, = unpack_q(data, at)
     at += 8
-    return CreateDelegationTokenRequest(renewers=renewers, max_lifetime_ms=max_lifetime_ms), at
+    return CreateDelegationTokenRequest('', '', renewers, max_lifetime_ms), at
 
 
 def read_create_delegation_token_request_v2(data: bytes, at: int) -> tuple[CreateDelegationTokenRequest, int]:
     """Read version 2."""
     renewers_count = data[at]
-    at += 1
-    if not 0 < renewers_count < 128:
-        renewers_count, at = read_long_count(data, at - 1)
+    if 0 < renewers_count < 128:
+        at += 1
+    else:
+        renewers_count, at = read_long_count(data, at)
     renewers = []
     for _ in range(renewers_count - 1):
         principal_type_length = data[at]
-        at += 1
         if 0 < principal_type_length < 128:
-            end = at + principal_type_length - 1
-            principal_type = data[at:end].decode()
+            end = at + principal_type_length
+            principal_type = data[at + 1 : end].decode()
             at = end
         else:
-            principal_type, at = read_long_text(data, at - 1)
+            principal_type, at = read_long_text(data, at)
         principal_name_length = data[at]
-        at += 1
         if 0 < principal_name_length < 128:
-            end = at + principal_name_length - 1
-            principal_name = data[at:end].decode()
+            end = at + principal_name_length
+            principal_name = data[at + 1 : end].decode()
             at = end
         else:
-            principal_name, at = read_long_text(data, at - 1)
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            principal_name, at = read_long_text(data, at)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         renewers.append(CreatableRenewers(principal_type, principal_name, unknown))
-    max_lifetime_ms, tag_count_value = unpack_qB(data, at)
-    at += 9
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return CreateDelegationTokenRequest(renewers=renewers, max_lifetime_ms=max_lifetime_ms, unknown_tagged_fields=unknown_value), at
+    max_lifetime_ms, tag_count = unpack_qB(data, at)
+    at += 8
+    if tag_count:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return CreateDelegationTokenRequest('', '', renewers, max_lifetime_ms, unknown_value), at
 
 
 def read_create_delegation_token_request_v3(data: bytes, at: int) -> tuple[CreateDelegationTokenRequest, int]:
     """Read version 3."""
     owner_principal_type_length = data[at]
-    at += 1
     owner_principal_type: str | None
     if 0 < owner_principal_type_length < 128:
-        end = at + owner_principal_type_length - 1
-        owner_principal_type = data[at:end].decode()
+        end = at + owner_principal_type_length
+        owner_principal_type = data[at + 1 : end].decode()
         at = end
     elif owner_principal_type_length:
-        owner_principal_type, at = read_long_text(data, at - 1)
+        owner_principal_type, at = read_long_text(data, at)
     else:
         owner_principal_type = None
+        at += 1
     owner_principal_name_length = data[at]
-    at += 1
     owner_principal_name: str | None
     if 0 < owner_principal_name_length < 128:
-        end = at + owner_principal_name_length - 1
-        owner_principal_name = data[at:end].decode()
+        end = at + owner_principal_name_length
+        owner_principal_name = data[at + 1 : end].decode()
         at = end
     elif owner_principal_name_length:
-        owner_principal_name, at = read_long_text(data, at - 1)
+        owner_principal_name, at = read_long_text(data, at)
     else:
         owner_principal_name = None
+        at += 1
     renewers_count = data[at]
-    at += 1
-    if not 0 < renewers_count < 128:
-        renewers_count, at = read_long_count(data, at - 1)
+    if 0 < renewers_count < 128:
+        at += 1
+    else:
+        renewers_count, at = read_long_count(data, at)
     renewers = []
     for _ in range(renewers_count - 1):
         principal_type_length = data[at]
-        at += 1
         if 0 < principal_type_length < 128:
-            end = at + principal_type_length - 1
-            principal_type = data[at:end].decode()
+            end = at + principal_type_length
+            principal_type = data[at + 1 : end].decode()
             at = end
         else:
-            principal_type, at = read_long_text(data, at - 1)
+            principal_type, at = read_long_text(data, at)
         principal_name_length = data[at]
-        at += 1
         if 0 < principal_name_length < 128:
-            end = at + principal_name_length - 1
-            principal_name = data[at:end].decode()
+            end = at + principal_name_length
+            principal_name = data[at + 1 : end].decode()
             at = end
         else:
-            principal_name, at = read_long_text(data, at - 1)
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            principal_name, at = read_long_text(data, at)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         renewers.append(CreatableRenewers(principal_type, principal_name, unknown))
-    max_lifetime_ms, tag_count_value = unpack_qB(data, at)
-    at += 9
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    max_lifetime_ms, tag_count = unpack_qB(data, at)
+    at += 8
+    if tag_count:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return CreateDelegationTokenRequest(owner_principal_type, owner_principal_name, renewers, max_lifetime_ms, unknown_value), at
 
 
@@ -357,39 +359,39 @@ def read_create_delegation_token_response_v1(data: bytes, at: int) -> tuple[Crea
         raise Refused
     throttle_time_ms, = unpack_i(data, at)
     at += 4
-    return CreateDelegationTokenResponse(error_code, principal_type, principal_name, issue_timestamp_ms=issue_timestamp_ms, expiry_timestamp_ms=expiry_timestamp_ms, max_timestamp_ms=max_timestamp_ms, token_id=token_id, hmac=hmac, throttle_time_ms=throttle_time_ms), at
+    return CreateDelegationTokenResponse(error_code, principal_type, principal_name, '', '', issue_timestamp_ms, expiry_timestamp_ms, max_timestamp_ms, token_id, hmac, throttle_time_ms), at
 
 
 def read_create_delegation_token_response_v2(data: bytes, at: int) -> tuple[CreateDelegationTokenResponse, int]:
     """Read version 2."""
     error_code, principal_type_length = unpack_hB(data, at)
-    at += 3
+    at += 2
     if 0 < principal_type_length < 128:
-        end = at + principal_type_length - 1
-        principal_type = data[at:end].decode()
+        end = at + principal_type_length
+        principal_type = data[at + 1 : end].decode()
         at = end
     else:
-        principal_type, at = read_long_text(data, at - 1)
+        principal_type, at = read_long_text(data, at)
     principal_name_length = data[at]
-    at += 1
     if 0 < principal_name_length < 128:
-        end = at + principal_name_length - 1
-        principal_name = data[at:end].decode()
+        end = at + principal_name_length
+        principal_name = data[at + 1 : end].decode()
         at = end
     else:
-        principal_name, at = read_long_text(data, at - 1)
+        principal_name, at = read_long_text(data, at)
     issue_timestamp_ms, expiry_timestamp_ms, max_timestamp_ms, token_id_length = unpack_qqqB(data, at)
-    at += 25
+    at += 24
     if 0 < token_id_length < 128:
-        end = at + token_id_length - 1
-        token_id = data[at:end].decode()
+        end = at + token_id_length
+        token_id = data[at + 1 : end].decode()
         at = end
     else:
-        token_id, at = read_long_text(data, at - 1)
+        token_id, at = read_long_text(data, at)
     hmac_length = data[at]
-    at += 1
     if hmac_length > 127:
-        hmac_length, at = read_uvarint(data, at - 1)
+        hmac_length, at = read_uvarint(data, at)
+    else:
+        at += 1
     if hmac_length:
         end = at + hmac_length - 1
         hmac = data[at:end]
@@ -397,59 +399,59 @@ def read_create_delegation_token_response_v2(data: bytes, at: int) -> tuple[Crea
     else:
         raise Refused
     throttle_time_ms, tag_count = unpack_iB(data, at)
-    at += 5
-    unknown = NO_TAGS
+    at += 4
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
-    return CreateDelegationTokenResponse(error_code, principal_type, principal_name, issue_timestamp_ms=issue_timestamp_ms, expiry_timestamp_ms=expiry_timestamp_ms, max_timestamp_ms=max_timestamp_ms, token_id=token_id, hmac=hmac, throttle_time_ms=throttle_time_ms, unknown_tagged_fields=unknown), at
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
+    return CreateDelegationTokenResponse(error_code, principal_type, principal_name, '', '', issue_timestamp_ms, expiry_timestamp_ms, max_timestamp_ms, token_id, hmac, throttle_time_ms, unknown), at
 
 
 def read_create_delegation_token_response_v3(data: bytes, at: int) -> tuple[CreateDelegationTokenResponse, int]:
     """Read version 3."""
     error_code, principal_type_length = unpack_hB(data, at)
-    at += 3
+    at += 2
     if 0 < principal_type_length < 128:
-        end = at + principal_type_length - 1
-        principal_type = data[at:end].decode()
+        end = at + principal_type_length
+        principal_type = data[at + 1 : end].decode()
         at = end
     else:
-        principal_type, at = read_long_text(data, at - 1)
+        principal_type, at = read_long_text(data, at)
     principal_name_length = data[at]
-    at += 1
     if 0 < principal_name_length < 128:
-        end = at + principal_name_length - 1
-        principal_name = data[at:end].decode()
+        end = at + principal_name_length
+        principal_name = data[at + 1 : end].decode()
         at = end
     else:
-        principal_name, at = read_long_text(data, at - 1)
+        principal_name, at = read_long_text(data, at)
     token_requester_principal_type_length = data[at]
-    at += 1
     if 0 < token_requester_principal_type_length < 128:
-        end = at + token_requester_principal_type_length - 1
-        token_requester_principal_type = data[at:end].decode()
+        end = at + token_requester_principal_type_length
+        token_requester_principal_type = data[at + 1 : end].decode()
         at = end
     else:
-        token_requester_principal_type, at = read_long_text(data, at - 1)
+        token_requester_principal_type, at = read_long_text(data, at)
     token_requester_principal_name_length = data[at]
-    at += 1
     if 0 < token_requester_principal_name_length < 128:
-        end = at + token_requester_principal_name_length - 1
-        token_requester_principal_name = data[at:end].decode()
+        end = at + token_requester_principal_name_length
+        token_requester_principal_name = data[at + 1 : end].decode()
         at = end
     else:
-        token_requester_principal_name, at = read_long_text(data, at - 1)
+        token_requester_principal_name, at = read_long_text(data, at)
     issue_timestamp_ms, expiry_timestamp_ms, max_timestamp_ms, token_id_length = unpack_qqqB(data, at)
-    at += 25
+    at += 24
     if 0 < token_id_length < 128:
-        end = at + token_id_length - 1
-        token_id = data[at:end].decode()
+        end = at + token_id_length
+        token_id = data[at + 1 : end].decode()
         at = end
     else:
-        token_id, at = read_long_text(data, at - 1)
+        token_id, at = read_long_text(data, at)
     hmac_length = data[at]
-    at += 1
     if hmac_length > 127:
-        hmac_length, at = read_uvarint(data, at - 1)
+        hmac_length, at = read_uvarint(data, at)
+    else:
+        at += 1
     if hmac_length:
         end = at + hmac_length - 1
         hmac = data[at:end]
@@ -457,10 +459,12 @@ def read_create_delegation_token_response_v3(data: bytes, at: int) -> tuple[Crea
     else:
         raise Refused
     throttle_time_ms, tag_count = unpack_iB(data, at)
-    at += 5
-    unknown = NO_TAGS
+    at += 4
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return CreateDelegationTokenResponse(error_code, principal_type, principal_name, token_requester_principal_type, token_requester_principal_name, issue_timestamp_ms, expiry_timestamp_ms, max_timestamp_ms, token_id, hmac, throttle_time_ms, unknown), at
 
 

@@ -19,10 +19,13 @@ from kwire.primitives import (
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
+    unpack_int32s,
     uvarint,
 )
 
@@ -111,7 +114,7 @@ def read_create_partitions_request_v0(data: bytes, at: int) -> tuple[CreateParti
                 broker_ids_count, = unpack_i(data, at)
                 at += 4
                 if 0 <= broker_ids_count < 32:
-                    broker_ids = int32s.unpack[broker_ids_count](data, at)
+                    broker_ids = unpack_int32s[broker_ids_count](data, at)
                     at += 4 * broker_ids_count
                 else:
                     broker_ids, at = int32s.read_long(data, at, broker_ids_count)
@@ -125,53 +128,57 @@ def read_create_partitions_request_v0(data: bytes, at: int) -> tuple[CreateParti
 def read_create_partitions_request_v2(data: bytes, at: int) -> tuple[CreatePartitionsRequest, int]:
     """Read versions 2 to 3."""
     topics_count = data[at]
-    at += 1
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         count, assignments_count = unpack_iB(data, at)
-        at += 5
+        at += 4
         assignments: list[CreatePartitionsAssignment] | None
         if assignments_count == 0:
             assignments = None
+            at += 1
         else:
-            if not 0 < assignments_count < 128:
-                assignments_count, at = read_long_count(data, at - 1)
+            if 0 < assignments_count < 128:
+                at += 1
+            else:
+                assignments_count, at = read_long_count(data, at)
             assignments = []
             for _ in range(assignments_count - 1):
                 broker_ids_count = data[at]
-                at += 1
                 if 0 < broker_ids_count < 33:
-                    broker_ids = int32s.unpack_compact[broker_ids_count](data, at)
-                    at += 4 * (broker_ids_count - 1)
+                    broker_ids = unpack_compact_int32s[broker_ids_count](data, at + 1)
+                    at += 4 * broker_ids_count - 3
                 else:
-                    broker_ids, at = int32s.read_compact(data, at - 1)
-                tag_count = data[at]
-                at += 1
-                unknown = NO_TAGS
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    broker_ids, at = int32s.read_compact(data, at)
+                if data[at]:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 assignments.append(CreatePartitionsAssignment(broker_ids, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(CreatePartitionsTopic(name, count, assignments, topic_unknown))
-    timeout_ms, validate_only, tag_count_value = unpack_iBB(data, at)
-    at += 6
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    timeout_ms, validate_only, tag_count = unpack_iBB(data, at)
+    at += 5
+    if tag_count:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return CreatePartitionsRequest(topics, timeout_ms, BOOLEANS[validate_only], unknown_value), at
 
 
@@ -193,7 +200,10 @@ def write_create_partitions_request_v0(message: CreatePartitionsRequest) -> list
                 broker_ids = assignment.broker_ids
                 broker_ids_count = len(broker_ids)
                 parts.append(pack_i(broker_ids_count))
-                parts.append(int32s.pack[len(broker_ids)](*broker_ids) if len(broker_ids) < 32 else int32s.write_long(broker_ids))
+                if len(broker_ids) < 32:
+                    parts.append(pack_int32s[len(broker_ids)](*broker_ids))
+                else:
+                    parts.append(int32s.write_long(broker_ids))
     parts.append(pack_iB(message.timeout_ms, BOOLEAN_BYTES[message.validate_only]))
     return parts
 
@@ -221,7 +231,10 @@ def write_create_partitions_request_v2(message: CreatePartitionsRequest) -> list
                 broker_ids = assignment.broker_ids
                 broker_ids_count = len(broker_ids) + 1
                 parts.append(UVARINTS[broker_ids_count] if broker_ids_count < 128 else uvarint(broker_ids_count))
-                parts.append(int32s.pack[len(broker_ids)](*broker_ids) if len(broker_ids) < 32 else int32s.write_long(broker_ids))
+                if len(broker_ids) < 32:
+                    parts.append(pack_int32s[len(broker_ids)](*broker_ids))
+                else:
+                    parts.append(int32s.write_long(broker_ids))
                 parts.append(tag_section((), assignment.unknown_tagged_fields, 0) if assignment.unknown_tagged_fields else b"\0")
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     if message.unknown_tagged_fields:
@@ -295,41 +308,43 @@ def read_create_partitions_response_v0(data: bytes, at: int) -> tuple[CreatePart
 def read_create_partitions_response_v2(data: bytes, at: int) -> tuple[CreatePartitionsResponse, int]:
     """Read versions 2 to 3."""
     throttle_time_ms, results_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < results_count < 128:
-        results_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < results_count < 128:
+        at += 1
+    else:
+        results_count, at = read_long_count(data, at)
     results = []
     for _ in range(results_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         error_code, error_message_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         error_message: str | None
         if 0 < error_message_length < 128:
-            end = at + error_message_length - 1
-            error_message = data[at:end].decode()
+            end = at + error_message_length
+            error_message = data[at + 1 : end].decode()
             at = end
         elif error_message_length:
-            error_message, at = read_long_text(data, at - 1)
+            error_message, at = read_long_text(data, at)
         else:
             error_message = None
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            at += 1
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         results.append(CreatePartitionsTopicResult(name, error_code, error_message, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return CreatePartitionsResponse(throttle_time_ms, results, unknown_value), at
 
 

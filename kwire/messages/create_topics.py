@@ -14,16 +14,20 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    ZERO_UUID,
     Part,
     Refused,
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     read_uvarint,
     tag_section,
+    unpack_compact_int32s,
+    unpack_int32s,
     uvarint,
 )
 
@@ -136,7 +140,7 @@ def read_create_topics_request_v2(data: bytes, at: int) -> tuple[CreateTopicsReq
             partition_index, broker_ids_count = unpack_ii(data, at)
             at += 8
             if 0 <= broker_ids_count < 32:
-                broker_ids = int32s.unpack[broker_ids_count](data, at)
+                broker_ids = unpack_int32s[broker_ids_count](data, at)
                 at += 4 * broker_ids_count
             else:
                 broker_ids, at = int32s.read_long(data, at, broker_ids_count)
@@ -176,80 +180,84 @@ def read_create_topics_request_v2(data: bytes, at: int) -> tuple[CreateTopicsReq
 def read_create_topics_request_v5(data: bytes, at: int) -> tuple[CreateTopicsRequest, int]:
     """Read versions 5 to 7."""
     topics_count = data[at]
-    at += 1
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         num_partitions, replication_factor, assignments_count = unpack_ihB(data, at)
-        at += 7
-        if not 0 < assignments_count < 128:
-            assignments_count, at = read_long_count(data, at - 1)
+        at += 6
+        if 0 < assignments_count < 128:
+            at += 1
+        else:
+            assignments_count, at = read_long_count(data, at)
         assignments = []
         for _ in range(assignments_count - 1):
             partition_index, broker_ids_count = unpack_iB(data, at)
-            at += 5
+            at += 4
             if 0 < broker_ids_count < 33:
-                broker_ids = int32s.unpack_compact[broker_ids_count](data, at)
-                at += 4 * (broker_ids_count - 1)
+                broker_ids = unpack_compact_int32s[broker_ids_count](data, at + 1)
+                at += 4 * broker_ids_count - 3
             else:
-                broker_ids, at = int32s.read_compact(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                broker_ids, at = int32s.read_compact(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             assignments.append(CreatableReplicaAssignment(partition_index, broker_ids, unknown))
         configs_count = data[at]
-        at += 1
-        if not 0 < configs_count < 128:
-            configs_count, at = read_long_count(data, at - 1)
+        if 0 < configs_count < 128:
+            at += 1
+        else:
+            configs_count, at = read_long_count(data, at)
         configs = []
         for _ in range(configs_count - 1):
             config_name_length = data[at]
-            at += 1
             if 0 < config_name_length < 128:
-                end = at + config_name_length - 1
-                config_name = data[at:end].decode()
+                end = at + config_name_length
+                config_name = data[at + 1 : end].decode()
                 at = end
             else:
-                config_name, at = read_long_text(data, at - 1)
+                config_name, at = read_long_text(data, at)
             value_length = data[at]
-            at += 1
             value: str | None
             if 0 < value_length < 128:
-                end = at + value_length - 1
-                value = data[at:end].decode()
+                end = at + value_length
+                value = data[at + 1 : end].decode()
                 at = end
             elif value_length:
-                value, at = read_long_text(data, at - 1)
+                value, at = read_long_text(data, at)
             else:
                 value = None
-            config_tag_count = data[at]
-            at += 1
-            config_unknown = NO_TAGS
-            if config_tag_count:
-                config_unknown, at = read_unknown_tags(data, at - 1)
+                at += 1
+            if data[at]:
+                config_unknown, at = read_unknown_tags(data, at)
+            else:
+                config_unknown = NO_TAGS
+                at += 1
             configs.append(CreatableTopicConfig(config_name, value, config_unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(CreatableTopic(name, num_partitions, replication_factor, assignments, configs, topic_unknown))
-    timeout_ms, validate_only, tag_count_value = unpack_iBB(data, at)
-    at += 6
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    timeout_ms, validate_only, tag_count = unpack_iBB(data, at)
+    at += 5
+    if tag_count:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return CreateTopicsRequest(topics, timeout_ms, BOOLEANS[validate_only], unknown_value), at
 
 
@@ -270,7 +278,10 @@ def write_create_topics_request_v2(message: CreateTopicsRequest) -> list[Part]:
             broker_ids = assignment.broker_ids
             broker_ids_count = len(broker_ids)
             parts.append(pack_ii(assignment.partition_index, broker_ids_count))
-            parts.append(int32s.pack[len(broker_ids)](*broker_ids) if len(broker_ids) < 32 else int32s.write_long(broker_ids))
+            if len(broker_ids) < 32:
+                parts.append(pack_int32s[len(broker_ids)](*broker_ids))
+            else:
+                parts.append(int32s.write_long(broker_ids))
         configs = topic.configs
         configs_count = len(configs)
         parts.append(pack_i(configs_count))
@@ -313,7 +324,10 @@ def write_create_topics_request_v5(message: CreateTopicsRequest) -> list[Part]:
             else:
                 parts.append(pack_i(assignment.partition_index))
                 parts.append(uvarint(broker_ids_count))
-            parts.append(int32s.pack[len(broker_ids)](*broker_ids) if len(broker_ids) < 32 else int32s.write_long(broker_ids))
+            if len(broker_ids) < 32:
+                parts.append(pack_int32s[len(broker_ids)](*broker_ids))
+            else:
+                parts.append(int32s.write_long(broker_ids))
             parts.append(tag_section((), assignment.unknown_tagged_fields, 0) if assignment.unknown_tagged_fields else b"\0")
         configs = topic.configs
         configs_count = len(configs) + 1
@@ -425,7 +439,7 @@ def read_create_topics_response_v2(data: bytes, at: int) -> tuple[CreateTopicsRe
             error_message = None
         else:
             raise Refused
-        topics.append(CreatableTopicResult(name, error_code=error_code, error_message=error_message))
+        topics.append(CreatableTopicResult(name, ZERO_UUID, error_code, error_message))
     return CreateTopicsResponse(throttle_time_ms, topics), at
 
 
@@ -457,78 +471,83 @@ def _read_create_topics_response_v5_creatable_topic_result_tags(data: bytes, at:
 def read_create_topics_response_v5(data: bytes, at: int) -> tuple[CreateTopicsResponse, int]:
     """Read versions 5 to 6."""
     throttle_time_ms, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         error_code, error_message_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         error_message: str | None
         if 0 < error_message_length < 128:
-            end = at + error_message_length - 1
-            error_message = data[at:end].decode()
+            end = at + error_message_length
+            error_message = data[at + 1 : end].decode()
             at = end
         elif error_message_length:
-            error_message, at = read_long_text(data, at - 1)
+            error_message, at = read_long_text(data, at)
         else:
             error_message = None
+            at += 1
         num_partitions, replication_factor, configs_count = unpack_ihB(data, at)
-        at += 7
+        at += 6
         configs: list[CreatableTopicConfigs] | None
         if configs_count == 0:
             configs = None
+            at += 1
         else:
-            if not 0 < configs_count < 128:
-                configs_count, at = read_long_count(data, at - 1)
+            if 0 < configs_count < 128:
+                at += 1
+            else:
+                configs_count, at = read_long_count(data, at)
             configs = []
             for _ in range(configs_count - 1):
                 config_name_length = data[at]
-                at += 1
                 if 0 < config_name_length < 128:
-                    end = at + config_name_length - 1
-                    config_name = data[at:end].decode()
+                    end = at + config_name_length
+                    config_name = data[at + 1 : end].decode()
                     at = end
                 else:
-                    config_name, at = read_long_text(data, at - 1)
+                    config_name, at = read_long_text(data, at)
                 value_length = data[at]
-                at += 1
                 value: str | None
                 if 0 < value_length < 128:
-                    end = at + value_length - 1
-                    value = data[at:end].decode()
+                    end = at + value_length
+                    value = data[at + 1 : end].decode()
                     at = end
                 elif value_length:
-                    value, at = read_long_text(data, at - 1)
+                    value, at = read_long_text(data, at)
                 else:
                     value = None
+                    at += 1
                 read_only, config_source, is_sensitive, tag_count = unpack_BbBB(data, at)
-                at += 4
-                unknown = NO_TAGS
+                at += 3
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 configs.append(CreatableTopicConfigs(config_name, value, BOOLEANS[read_only], config_source, BOOLEANS[is_sensitive], unknown))
-        topic_tag_count = data[at]
-        at += 1
-        if topic_tag_count:
-            topic_config_error_code, topic_unknown, at = _read_create_topics_response_v5_creatable_topic_result_tags(data, at - 1)
+        if data[at]:
+            topic_config_error_code, topic_unknown, at = _read_create_topics_response_v5_creatable_topic_result_tags(data, at)
         else:
             topic_config_error_code = 0
             topic_unknown = NO_TAGS
-        topics.append(CreatableTopicResult(name, error_code=error_code, error_message=error_message, topic_config_error_code=topic_config_error_code, num_partitions=num_partitions, replication_factor=replication_factor, configs=configs, unknown_tagged_fields=topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+            at += 1
+        topics.append(CreatableTopicResult(name, ZERO_UUID, error_code, error_message, topic_config_error_code, num_partitions, replication_factor, configs, topic_unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return CreateTopicsResponse(throttle_time_ms, topics, unknown_value), at
 
 
@@ -560,78 +579,83 @@ def _read_create_topics_response_v7_creatable_topic_result_tags(data: bytes, at:
 def read_create_topics_response_v7(data: bytes, at: int) -> tuple[CreateTopicsResponse, int]:
     """Read version 7."""
     throttle_time_ms, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         topic_id, error_code, error_message_length = unpack_uhB(data, at)
-        at += 19
+        at += 18
         error_message: str | None
         if 0 < error_message_length < 128:
-            end = at + error_message_length - 1
-            error_message = data[at:end].decode()
+            end = at + error_message_length
+            error_message = data[at + 1 : end].decode()
             at = end
         elif error_message_length:
-            error_message, at = read_long_text(data, at - 1)
+            error_message, at = read_long_text(data, at)
         else:
             error_message = None
+            at += 1
         num_partitions, replication_factor, configs_count = unpack_ihB(data, at)
-        at += 7
+        at += 6
         configs: list[CreatableTopicConfigs] | None
         if configs_count == 0:
             configs = None
+            at += 1
         else:
-            if not 0 < configs_count < 128:
-                configs_count, at = read_long_count(data, at - 1)
+            if 0 < configs_count < 128:
+                at += 1
+            else:
+                configs_count, at = read_long_count(data, at)
             configs = []
             for _ in range(configs_count - 1):
                 config_name_length = data[at]
-                at += 1
                 if 0 < config_name_length < 128:
-                    end = at + config_name_length - 1
-                    config_name = data[at:end].decode()
+                    end = at + config_name_length
+                    config_name = data[at + 1 : end].decode()
                     at = end
                 else:
-                    config_name, at = read_long_text(data, at - 1)
+                    config_name, at = read_long_text(data, at)
                 value_length = data[at]
-                at += 1
                 value: str | None
                 if 0 < value_length < 128:
-                    end = at + value_length - 1
-                    value = data[at:end].decode()
+                    end = at + value_length
+                    value = data[at + 1 : end].decode()
                     at = end
                 elif value_length:
-                    value, at = read_long_text(data, at - 1)
+                    value, at = read_long_text(data, at)
                 else:
                     value = None
+                    at += 1
                 read_only, config_source, is_sensitive, tag_count = unpack_BbBB(data, at)
-                at += 4
-                unknown = NO_TAGS
+                at += 3
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 configs.append(CreatableTopicConfigs(config_name, value, BOOLEANS[read_only], config_source, BOOLEANS[is_sensitive], unknown))
-        topic_tag_count = data[at]
-        at += 1
-        if topic_tag_count:
-            topic_config_error_code, topic_unknown, at = _read_create_topics_response_v7_creatable_topic_result_tags(data, at - 1)
+        if data[at]:
+            topic_config_error_code, topic_unknown, at = _read_create_topics_response_v7_creatable_topic_result_tags(data, at)
         else:
             topic_config_error_code = 0
             topic_unknown = NO_TAGS
+            at += 1
         topics.append(CreatableTopicResult(name, topic_id, error_code, error_message, topic_config_error_code, num_partitions, replication_factor, configs, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return CreateTopicsResponse(throttle_time_ms, topics, unknown_value), at
 
 

@@ -48,26 +48,26 @@ class DefaultPrincipalData(msgspec.Struct, gc=False):
 def read_default_principal_data_v0(data: bytes, at: int) -> tuple[DefaultPrincipalData, int]:
     """Read version 0."""
     type_value_length = data[at]
-    at += 1
     if 0 < type_value_length < 128:
-        end = at + type_value_length - 1
-        type_value = data[at:end].decode()
+        end = at + type_value_length
+        type_value = data[at + 1 : end].decode()
         at = end
     else:
-        type_value, at = read_long_text(data, at - 1)
+        type_value, at = read_long_text(data, at)
     name_length = data[at]
-    at += 1
     if 0 < name_length < 128:
-        end = at + name_length - 1
-        name = data[at:end].decode()
+        end = at + name_length
+        name = data[at + 1 : end].decode()
         at = end
     else:
-        name, at = read_long_text(data, at - 1)
+        name, at = read_long_text(data, at)
     token_authenticated, tag_count = unpack_BB(data, at)
-    at += 2
-    unknown = NO_TAGS
+    at += 1
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return DefaultPrincipalData(type_value, name, BOOLEANS[token_authenticated], unknown), at
 
 

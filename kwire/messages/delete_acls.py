@@ -134,55 +134,60 @@ def read_delete_acls_request_v1(data: bytes, at: int) -> tuple[DeleteAclsRequest
 def read_delete_acls_request_v2(data: bytes, at: int) -> tuple[DeleteAclsRequest, int]:
     """Read versions 2 to 3."""
     filters_count = data[at]
-    at += 1
-    if not 0 < filters_count < 128:
-        filters_count, at = read_long_count(data, at - 1)
+    if 0 < filters_count < 128:
+        at += 1
+    else:
+        filters_count, at = read_long_count(data, at)
     filters = []
     for _ in range(filters_count - 1):
         resource_type_filter, resource_name_filter_length = unpack_bB(data, at)
-        at += 2
+        at += 1
         resource_name_filter: str | None
         if 0 < resource_name_filter_length < 128:
-            end = at + resource_name_filter_length - 1
-            resource_name_filter = data[at:end].decode()
+            end = at + resource_name_filter_length
+            resource_name_filter = data[at + 1 : end].decode()
             at = end
         elif resource_name_filter_length:
-            resource_name_filter, at = read_long_text(data, at - 1)
+            resource_name_filter, at = read_long_text(data, at)
         else:
             resource_name_filter = None
+            at += 1
         pattern_type_filter, principal_filter_length = unpack_bB(data, at)
-        at += 2
+        at += 1
         principal_filter: str | None
         if 0 < principal_filter_length < 128:
-            end = at + principal_filter_length - 1
-            principal_filter = data[at:end].decode()
+            end = at + principal_filter_length
+            principal_filter = data[at + 1 : end].decode()
             at = end
         elif principal_filter_length:
-            principal_filter, at = read_long_text(data, at - 1)
+            principal_filter, at = read_long_text(data, at)
         else:
             principal_filter = None
+            at += 1
         host_filter_length = data[at]
-        at += 1
         host_filter: str | None
         if 0 < host_filter_length < 128:
-            end = at + host_filter_length - 1
-            host_filter = data[at:end].decode()
+            end = at + host_filter_length
+            host_filter = data[at + 1 : end].decode()
             at = end
         elif host_filter_length:
-            host_filter, at = read_long_text(data, at - 1)
+            host_filter, at = read_long_text(data, at)
         else:
             host_filter = None
+            at += 1
         operation, permission_type, tag_count = unpack_bbB(data, at)
-        at += 3
-        unknown = NO_TAGS
+        at += 2
         if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         filters.append(DeleteAclsFilter(resource_type_filter, resource_name_filter, pattern_type_filter, principal_filter, host_filter, operation, permission_type, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DeleteAclsRequest(filters, unknown_value), at
 
 
@@ -377,80 +382,86 @@ def read_delete_acls_response_v1(data: bytes, at: int) -> tuple[DeleteAclsRespon
 def read_delete_acls_response_v2(data: bytes, at: int) -> tuple[DeleteAclsResponse, int]:
     """Read versions 2 to 3."""
     throttle_time_ms, filter_results_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < filter_results_count < 128:
-        filter_results_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < filter_results_count < 128:
+        at += 1
+    else:
+        filter_results_count, at = read_long_count(data, at)
     filter_results = []
     for _ in range(filter_results_count - 1):
         error_code, error_message_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         error_message: str | None
         if 0 < error_message_length < 128:
-            end = at + error_message_length - 1
-            error_message = data[at:end].decode()
+            end = at + error_message_length
+            error_message = data[at + 1 : end].decode()
             at = end
         elif error_message_length:
-            error_message, at = read_long_text(data, at - 1)
+            error_message, at = read_long_text(data, at)
         else:
             error_message = None
+            at += 1
         matching_acls_count = data[at]
-        at += 1
-        if not 0 < matching_acls_count < 128:
-            matching_acls_count, at = read_long_count(data, at - 1)
+        if 0 < matching_acls_count < 128:
+            at += 1
+        else:
+            matching_acls_count, at = read_long_count(data, at)
         matching_acls = []
         for _ in range(matching_acls_count - 1):
             matching_acl_error_code, matching_acl_error_message_length = unpack_hB(data, at)
-            at += 3
+            at += 2
             matching_acl_error_message: str | None
             if 0 < matching_acl_error_message_length < 128:
-                end = at + matching_acl_error_message_length - 1
-                matching_acl_error_message = data[at:end].decode()
+                end = at + matching_acl_error_message_length
+                matching_acl_error_message = data[at + 1 : end].decode()
                 at = end
             elif matching_acl_error_message_length:
-                matching_acl_error_message, at = read_long_text(data, at - 1)
+                matching_acl_error_message, at = read_long_text(data, at)
             else:
                 matching_acl_error_message = None
+                at += 1
             resource_type, resource_name_length = unpack_bB(data, at)
-            at += 2
-            if 0 < resource_name_length < 128:
-                end = at + resource_name_length - 1
-                resource_name = data[at:end].decode()
-                at = end
-            else:
-                resource_name, at = read_long_text(data, at - 1)
-            pattern_type, principal_length = unpack_bB(data, at)
-            at += 2
-            if 0 < principal_length < 128:
-                end = at + principal_length - 1
-                principal = data[at:end].decode()
-                at = end
-            else:
-                principal, at = read_long_text(data, at - 1)
-            host_length = data[at]
             at += 1
-            if 0 < host_length < 128:
-                end = at + host_length - 1
-                host = data[at:end].decode()
+            if 0 < resource_name_length < 128:
+                end = at + resource_name_length
+                resource_name = data[at + 1 : end].decode()
                 at = end
             else:
-                host, at = read_long_text(data, at - 1)
+                resource_name, at = read_long_text(data, at)
+            pattern_type, principal_length = unpack_bB(data, at)
+            at += 1
+            if 0 < principal_length < 128:
+                end = at + principal_length
+                principal = data[at + 1 : end].decode()
+                at = end
+            else:
+                principal, at = read_long_text(data, at)
+            host_length = data[at]
+            if 0 < host_length < 128:
+                end = at + host_length
+                host = data[at + 1 : end].decode()
+                at = end
+            else:
+                host, at = read_long_text(data, at)
             operation, permission_type, tag_count = unpack_bbB(data, at)
-            at += 3
-            unknown = NO_TAGS
+            at += 2
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             matching_acls.append(DeleteAclsMatchingAcl(matching_acl_error_code, matching_acl_error_message, resource_type, resource_name, pattern_type, principal, host, operation, permission_type, unknown))
-        filter_result_tag_count = data[at]
-        at += 1
-        filter_result_unknown = NO_TAGS
-        if filter_result_tag_count:
-            filter_result_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            filter_result_unknown, at = read_unknown_tags(data, at)
+        else:
+            filter_result_unknown = NO_TAGS
+            at += 1
         filter_results.append(DeleteAclsFilterResult(error_code, error_message, matching_acls, filter_result_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DeleteAclsResponse(throttle_time_ms, filter_results, unknown_value), at
 
 

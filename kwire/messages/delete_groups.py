@@ -73,26 +73,26 @@ def read_delete_groups_request_v0(data: bytes, at: int) -> tuple[DeleteGroupsReq
 def read_delete_groups_request_v2(data: bytes, at: int) -> tuple[DeleteGroupsRequest, int]:
     """Read version 2."""
     groups_names_count = data[at]
-    at += 1
-    if not 0 < groups_names_count < 128:
-        groups_names_count, at = read_long_count(data, at - 1)
+    if 0 < groups_names_count < 128:
+        at += 1
+    else:
+        groups_names_count, at = read_long_count(data, at)
     groups_names_list: list[str] = []
     for _ in range(groups_names_count - 1):
         groups_name_length = data[at]
-        at += 1
         if 0 < groups_name_length < 128:
-            end = at + groups_name_length - 1
-            groups_name = data[at:end].decode()
+            end = at + groups_name_length
+            groups_name = data[at + 1 : end].decode()
             at = end
         else:
-            groups_name, at = read_long_text(data, at - 1)
+            groups_name, at = read_long_text(data, at)
         groups_names_list.append(groups_name)
     groups_names = tuple(groups_names_list)
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return DeleteGroupsRequest(groups_names, unknown), at
 
 
@@ -176,30 +176,33 @@ def read_delete_groups_response_v0(data: bytes, at: int) -> tuple[DeleteGroupsRe
 def read_delete_groups_response_v2(data: bytes, at: int) -> tuple[DeleteGroupsResponse, int]:
     """Read version 2."""
     throttle_time_ms, results_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < results_count < 128:
-        results_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < results_count < 128:
+        at += 1
+    else:
+        results_count, at = read_long_count(data, at)
     results = []
     for _ in range(results_count - 1):
         group_id_length = data[at]
-        at += 1
         if 0 < group_id_length < 128:
-            end = at + group_id_length - 1
-            group_id = data[at:end].decode()
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
             at = end
         else:
-            group_id, at = read_long_text(data, at - 1)
+            group_id, at = read_long_text(data, at)
         error_code, tag_count = unpack_hB(data, at)
-        at += 3
-        unknown = NO_TAGS
+        at += 2
         if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         results.append(DeletableGroupResult(group_id, error_code, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DeleteGroupsResponse(throttle_time_ms, results, unknown_value), at
 
 

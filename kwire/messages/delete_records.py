@@ -116,23 +116,24 @@ def read_delete_records_request_v0(data: bytes, at: int) -> tuple[DeleteRecordsR
 def read_delete_records_request_v2(data: bytes, at: int) -> tuple[DeleteRecordsRequest, int]:
     """Read version 2."""
     topics_count = data[at]
-    at += 1
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 13 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[12::13].count(0) == partitions_count - 1:
@@ -142,22 +143,26 @@ def read_delete_records_request_v2(data: bytes, at: int) -> tuple[DeleteRecordsR
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, offset, tag_count = unpack_iqB(data, at)
-                at += 13
-                unknown = NO_TAGS
+                at += 12
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(DeleteRecordsPartition(partition_index, offset, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(DeleteRecordsTopic(name, partitions, topic_unknown))
     timeout_ms, tag_count_value = unpack_iB(data, at)
-    at += 5
-    unknown_value = NO_TAGS
+    at += 4
     if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DeleteRecordsRequest(topics, timeout_ms, unknown_value), at
 
 
@@ -280,23 +285,25 @@ def read_delete_records_response_v0(data: bytes, at: int) -> tuple[DeleteRecords
 def read_delete_records_response_v2(data: bytes, at: int) -> tuple[DeleteRecordsResponse, int]:
     """Read version 2."""
     throttle_time_ms, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 15 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[14::15].count(0) == partitions_count - 1:
@@ -306,22 +313,24 @@ def read_delete_records_response_v2(data: bytes, at: int) -> tuple[DeleteRecords
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, low_watermark, error_code, tag_count = unpack_iqhB(data, at)
-                at += 15
-                unknown = NO_TAGS
+                at += 14
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(DeleteRecordsPartitionResult(partition_index, low_watermark, error_code, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(DeleteRecordsTopicResult(name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DeleteRecordsResponse(throttle_time_ms, topics, unknown_value), at
 
 

@@ -59,38 +59,37 @@ class DeleteShareGroupOffsetsRequest(msgspec.Struct, gc=False):
 def read_delete_share_group_offsets_request_v0(data: bytes, at: int) -> tuple[DeleteShareGroupOffsetsRequest, int]:
     """Read version 0."""
     group_id_length = data[at]
-    at += 1
     if 0 < group_id_length < 128:
-        end = at + group_id_length - 1
-        group_id = data[at:end].decode()
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
         at = end
     else:
-        group_id, at = read_long_text(data, at - 1)
+        group_id, at = read_long_text(data, at)
     topics_count = data[at]
-    at += 1
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            topic_name, at = read_long_text(data, at)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         topics.append(DeleteShareGroupOffsetsRequestTopic(topic_name, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DeleteShareGroupOffsetsRequest(group_id, topics, unknown_value), at
 
 
@@ -152,52 +151,54 @@ class DeleteShareGroupOffsetsResponse(msgspec.Struct, gc=False):
 def read_delete_share_group_offsets_response_v0(data: bytes, at: int) -> tuple[DeleteShareGroupOffsetsResponse, int]:
     """Read version 0."""
     throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
+        at += 1
     responses_count = data[at]
-    at += 1
-    if not 0 < responses_count < 128:
-        responses_count, at = read_long_count(data, at - 1)
+    if 0 < responses_count < 128:
+        at += 1
+    else:
+        responses_count, at = read_long_count(data, at)
     responses = []
     for _ in range(responses_count - 1):
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         topic_id, response_error_code, response_error_message_length = unpack_uhB(data, at)
-        at += 19
+        at += 18
         response_error_message: str | None
         if 0 < response_error_message_length < 128:
-            end = at + response_error_message_length - 1
-            response_error_message = data[at:end].decode()
+            end = at + response_error_message_length
+            response_error_message = data[at + 1 : end].decode()
             at = end
         elif response_error_message_length:
-            response_error_message, at = read_long_text(data, at - 1)
+            response_error_message, at = read_long_text(data, at)
         else:
             response_error_message = None
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            at += 1
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         responses.append(DeleteShareGroupOffsetsResponseTopic(topic_name, topic_id, response_error_code, response_error_message, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DeleteShareGroupOffsetsResponse(throttle_time_ms, error_code, error_message, responses, unknown_value), at
 
 

@@ -12,6 +12,7 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    ZERO_UUID,
     Part,
     Refused,
     Tags,
@@ -92,66 +93,73 @@ def read_delete_topics_request_v1(data: bytes, at: int) -> tuple[DeleteTopicsReq
     topic_names = tuple(topic_names_list)
     timeout_ms, = unpack_i(data, at)
     at += 4
-    return DeleteTopicsRequest(topic_names=topic_names, timeout_ms=timeout_ms), at
+    return DeleteTopicsRequest([], topic_names, timeout_ms), at
 
 
 def read_delete_topics_request_v4(data: bytes, at: int) -> tuple[DeleteTopicsRequest, int]:
     """Read versions 4 to 5."""
     topic_names_count = data[at]
-    at += 1
-    if not 0 < topic_names_count < 128:
-        topic_names_count, at = read_long_count(data, at - 1)
+    if 0 < topic_names_count < 128:
+        at += 1
+    else:
+        topic_names_count, at = read_long_count(data, at)
     topic_names_list: list[str] = []
     for _ in range(topic_names_count - 1):
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         topic_names_list.append(topic_name)
     topic_names = tuple(topic_names_list)
     timeout_ms, tag_count = unpack_iB(data, at)
-    at += 5
-    unknown = NO_TAGS
+    at += 4
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
-    return DeleteTopicsRequest(topic_names=topic_names, timeout_ms=timeout_ms, unknown_tagged_fields=unknown), at
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
+    return DeleteTopicsRequest([], topic_names, timeout_ms, unknown), at
 
 
 def read_delete_topics_request_v6(data: bytes, at: int) -> tuple[DeleteTopicsRequest, int]:
     """Read version 6."""
     topics_count = data[at]
-    at += 1
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         name: str | None
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         elif name_length:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         else:
             name = None
+            at += 1
         topic_id, tag_count = unpack_uB(data, at)
-        at += 17
-        unknown = NO_TAGS
+        at += 16
         if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         topics.append(DeleteTopicState(name, topic_id, unknown))
     timeout_ms, tag_count_value = unpack_iB(data, at)
-    at += 5
-    unknown_value = NO_TAGS
+    at += 4
     if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return DeleteTopicsRequest(topics, timeout_ms=timeout_ms, unknown_tagged_fields=unknown_value), at
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return DeleteTopicsRequest(topics, (), timeout_ms, unknown_value), at
 
 
 def write_delete_topics_request_v1(message: DeleteTopicsRequest) -> list[Part]:
@@ -269,122 +277,130 @@ def read_delete_topics_response_v1(data: bytes, at: int) -> tuple[DeleteTopicsRe
             raise Refused
         error_code, = unpack_h(data, at)
         at += 2
-        responses.append(DeletableTopicResult(name, error_code=error_code))
+        responses.append(DeletableTopicResult(name, ZERO_UUID, error_code))
     return DeleteTopicsResponse(throttle_time_ms, responses), at
 
 
 def read_delete_topics_response_v4(data: bytes, at: int) -> tuple[DeleteTopicsResponse, int]:
     """Read version 4."""
     throttle_time_ms, responses_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < responses_count < 128:
-        responses_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < responses_count < 128:
+        at += 1
+    else:
+        responses_count, at = read_long_count(data, at)
     responses = []
     for _ in range(responses_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         error_code, tag_count = unpack_hB(data, at)
-        at += 3
-        unknown = NO_TAGS
+        at += 2
         if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
-        responses.append(DeletableTopicResult(name, error_code=error_code, unknown_tagged_fields=unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
+        responses.append(DeletableTopicResult(name, ZERO_UUID, error_code, None, unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DeleteTopicsResponse(throttle_time_ms, responses, unknown_value), at
 
 
 def read_delete_topics_response_v5(data: bytes, at: int) -> tuple[DeleteTopicsResponse, int]:
     """Read version 5."""
     throttle_time_ms, responses_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < responses_count < 128:
-        responses_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < responses_count < 128:
+        at += 1
+    else:
+        responses_count, at = read_long_count(data, at)
     responses = []
     for _ in range(responses_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         error_code, error_message_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         error_message: str | None
         if 0 < error_message_length < 128:
-            end = at + error_message_length - 1
-            error_message = data[at:end].decode()
+            end = at + error_message_length
+            error_message = data[at + 1 : end].decode()
             at = end
         elif error_message_length:
-            error_message, at = read_long_text(data, at - 1)
+            error_message, at = read_long_text(data, at)
         else:
             error_message = None
-        tag_count = data[at]
+            at += 1
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
+        responses.append(DeletableTopicResult(name, ZERO_UUID, error_code, error_message, unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
         at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
-        responses.append(DeletableTopicResult(name, error_code=error_code, error_message=error_message, unknown_tagged_fields=unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
     return DeleteTopicsResponse(throttle_time_ms, responses, unknown_value), at
 
 
 def read_delete_topics_response_v6(data: bytes, at: int) -> tuple[DeleteTopicsResponse, int]:
     """Read version 6."""
     throttle_time_ms, responses_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < responses_count < 128:
-        responses_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < responses_count < 128:
+        at += 1
+    else:
+        responses_count, at = read_long_count(data, at)
     responses = []
     for _ in range(responses_count - 1):
         name_length = data[at]
-        at += 1
         name: str | None
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         elif name_length:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         else:
             name = None
+            at += 1
         topic_id, error_code, error_message_length = unpack_uhB(data, at)
-        at += 19
+        at += 18
         error_message: str | None
         if 0 < error_message_length < 128:
-            end = at + error_message_length - 1
-            error_message = data[at:end].decode()
+            end = at + error_message_length
+            error_message = data[at + 1 : end].decode()
             at = end
         elif error_message_length:
-            error_message, at = read_long_text(data, at - 1)
+            error_message, at = read_long_text(data, at)
         else:
             error_message = None
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            at += 1
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         responses.append(DeletableTopicResult(name, topic_id, error_code, error_message, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DeleteTopicsResponse(throttle_time_ms, responses, unknown_value), at
 
 

@@ -117,43 +117,47 @@ def read_describe_acls_request_v1(data: bytes, at: int) -> tuple[DescribeAclsReq
 def read_describe_acls_request_v2(data: bytes, at: int) -> tuple[DescribeAclsRequest, int]:
     """Read versions 2 to 3."""
     resource_type_filter, resource_name_filter_length = unpack_bB(data, at)
-    at += 2
+    at += 1
     resource_name_filter: str | None
     if 0 < resource_name_filter_length < 128:
-        end = at + resource_name_filter_length - 1
-        resource_name_filter = data[at:end].decode()
+        end = at + resource_name_filter_length
+        resource_name_filter = data[at + 1 : end].decode()
         at = end
     elif resource_name_filter_length:
-        resource_name_filter, at = read_long_text(data, at - 1)
+        resource_name_filter, at = read_long_text(data, at)
     else:
         resource_name_filter = None
+        at += 1
     pattern_type_filter, principal_filter_length = unpack_bB(data, at)
-    at += 2
+    at += 1
     principal_filter: str | None
     if 0 < principal_filter_length < 128:
-        end = at + principal_filter_length - 1
-        principal_filter = data[at:end].decode()
+        end = at + principal_filter_length
+        principal_filter = data[at + 1 : end].decode()
         at = end
     elif principal_filter_length:
-        principal_filter, at = read_long_text(data, at - 1)
+        principal_filter, at = read_long_text(data, at)
     else:
         principal_filter = None
+        at += 1
     host_filter_length = data[at]
-    at += 1
     host_filter: str | None
     if 0 < host_filter_length < 128:
-        end = at + host_filter_length - 1
-        host_filter = data[at:end].decode()
+        end = at + host_filter_length
+        host_filter = data[at + 1 : end].decode()
         at = end
     elif host_filter_length:
-        host_filter, at = read_long_text(data, at - 1)
+        host_filter, at = read_long_text(data, at)
     else:
         host_filter = None
+        at += 1
     operation, permission_type, tag_count = unpack_bbB(data, at)
-    at += 3
-    unknown = NO_TAGS
+    at += 2
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return DescribeAclsRequest(resource_type_filter, resource_name_filter, pattern_type_filter, principal_filter, host_filter, operation, permission_type, unknown), at
 
 
@@ -324,69 +328,73 @@ def read_describe_acls_response_v1(data: bytes, at: int) -> tuple[DescribeAclsRe
 def read_describe_acls_response_v2(data: bytes, at: int) -> tuple[DescribeAclsResponse, int]:
     """Read versions 2 to 3."""
     throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
+        at += 1
     resources_count = data[at]
-    at += 1
-    if not 0 < resources_count < 128:
-        resources_count, at = read_long_count(data, at - 1)
+    if 0 < resources_count < 128:
+        at += 1
+    else:
+        resources_count, at = read_long_count(data, at)
     resources = []
     for _ in range(resources_count - 1):
         resource_type, resource_name_length = unpack_bB(data, at)
-        at += 2
+        at += 1
         if 0 < resource_name_length < 128:
-            end = at + resource_name_length - 1
-            resource_name = data[at:end].decode()
+            end = at + resource_name_length
+            resource_name = data[at + 1 : end].decode()
             at = end
         else:
-            resource_name, at = read_long_text(data, at - 1)
+            resource_name, at = read_long_text(data, at)
         pattern_type, acls_count = unpack_bB(data, at)
-        at += 2
-        if not 0 < acls_count < 128:
-            acls_count, at = read_long_count(data, at - 1)
+        at += 1
+        if 0 < acls_count < 128:
+            at += 1
+        else:
+            acls_count, at = read_long_count(data, at)
         acls = []
         for _ in range(acls_count - 1):
             principal_length = data[at]
-            at += 1
             if 0 < principal_length < 128:
-                end = at + principal_length - 1
-                principal = data[at:end].decode()
+                end = at + principal_length
+                principal = data[at + 1 : end].decode()
                 at = end
             else:
-                principal, at = read_long_text(data, at - 1)
+                principal, at = read_long_text(data, at)
             host_length = data[at]
-            at += 1
             if 0 < host_length < 128:
-                end = at + host_length - 1
-                host = data[at:end].decode()
+                end = at + host_length
+                host = data[at + 1 : end].decode()
                 at = end
             else:
-                host, at = read_long_text(data, at - 1)
+                host, at = read_long_text(data, at)
             operation, permission_type, tag_count = unpack_bbB(data, at)
-            at += 3
-            unknown = NO_TAGS
+            at += 2
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             acls.append(AclDescription(principal, host, operation, permission_type, unknown))
-        resource_tag_count = data[at]
-        at += 1
-        resource_unknown = NO_TAGS
-        if resource_tag_count:
-            resource_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            resource_unknown, at = read_unknown_tags(data, at)
+        else:
+            resource_unknown = NO_TAGS
+            at += 1
         resources.append(DescribeAclsResource(resource_type, resource_name, pattern_type, acls, resource_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeAclsResponse(throttle_time_ms, error_code, error_message, resources, unknown_value), at
 
 

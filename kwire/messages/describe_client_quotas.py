@@ -113,41 +113,44 @@ def read_describe_client_quotas_request_v0(data: bytes, at: int) -> tuple[Descri
 def read_describe_client_quotas_request_v1(data: bytes, at: int) -> tuple[DescribeClientQuotasRequest, int]:
     """Read version 1."""
     components_count = data[at]
-    at += 1
-    if not 0 < components_count < 128:
-        components_count, at = read_long_count(data, at - 1)
+    if 0 < components_count < 128:
+        at += 1
+    else:
+        components_count, at = read_long_count(data, at)
     components = []
     for _ in range(components_count - 1):
         entity_type_length = data[at]
-        at += 1
         if 0 < entity_type_length < 128:
-            end = at + entity_type_length - 1
-            entity_type = data[at:end].decode()
+            end = at + entity_type_length
+            entity_type = data[at + 1 : end].decode()
             at = end
         else:
-            entity_type, at = read_long_text(data, at - 1)
+            entity_type, at = read_long_text(data, at)
         match_type, component_match_length = unpack_bB(data, at)
-        at += 2
+        at += 1
         component_match: str | None
         if 0 < component_match_length < 128:
-            end = at + component_match_length - 1
-            component_match = data[at:end].decode()
+            end = at + component_match_length
+            component_match = data[at + 1 : end].decode()
             at = end
         elif component_match_length:
-            component_match, at = read_long_text(data, at - 1)
+            component_match, at = read_long_text(data, at)
         else:
             component_match = None
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            at += 1
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         components.append(ComponentData(entity_type, match_type, component_match, unknown))
-    strict, tag_count_value = unpack_BB(data, at)
-    at += 2
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    strict, tag_count = unpack_BB(data, at)
+    at += 1
+    if tag_count:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeClientQuotasRequest(components, BOOLEANS[strict], unknown_value), at
 
 
@@ -325,88 +328,93 @@ def read_describe_client_quotas_response_v0(data: bytes, at: int) -> tuple[Descr
 def read_describe_client_quotas_response_v1(data: bytes, at: int) -> tuple[DescribeClientQuotasResponse, int]:
     """Read version 1."""
     throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
+        at += 1
     entries_count = data[at]
-    at += 1
     entries: list[EntryData] | None
     if entries_count == 0:
         entries = None
+        at += 1
     else:
-        if not 0 < entries_count < 128:
-            entries_count, at = read_long_count(data, at - 1)
+        if 0 < entries_count < 128:
+            at += 1
+        else:
+            entries_count, at = read_long_count(data, at)
         entries = []
         for _ in range(entries_count - 1):
             entity_count = data[at]
-            at += 1
-            if not 0 < entity_count < 128:
-                entity_count, at = read_long_count(data, at - 1)
+            if 0 < entity_count < 128:
+                at += 1
+            else:
+                entity_count, at = read_long_count(data, at)
             entity = []
             for _ in range(entity_count - 1):
                 entity_type_length = data[at]
-                at += 1
                 if 0 < entity_type_length < 128:
-                    end = at + entity_type_length - 1
-                    entity_type = data[at:end].decode()
+                    end = at + entity_type_length
+                    entity_type = data[at + 1 : end].decode()
                     at = end
                 else:
-                    entity_type, at = read_long_text(data, at - 1)
+                    entity_type, at = read_long_text(data, at)
                 entity_name_length = data[at]
-                at += 1
                 entity_name: str | None
                 if 0 < entity_name_length < 128:
-                    end = at + entity_name_length - 1
-                    entity_name = data[at:end].decode()
+                    end = at + entity_name_length
+                    entity_name = data[at + 1 : end].decode()
                     at = end
                 elif entity_name_length:
-                    entity_name, at = read_long_text(data, at - 1)
+                    entity_name, at = read_long_text(data, at)
                 else:
                     entity_name = None
-                tag_count = data[at]
-                at += 1
-                unknown = NO_TAGS
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    at += 1
+                if data[at]:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 entity.append(EntityData(entity_type, entity_name, unknown))
             values_count = data[at]
-            at += 1
-            if not 0 < values_count < 128:
-                values_count, at = read_long_count(data, at - 1)
+            if 0 < values_count < 128:
+                at += 1
+            else:
+                values_count, at = read_long_count(data, at)
             values = []
             for _ in range(values_count - 1):
                 key_length = data[at]
-                at += 1
                 if 0 < key_length < 128:
-                    end = at + key_length - 1
-                    key = data[at:end].decode()
+                    end = at + key_length
+                    key = data[at + 1 : end].decode()
                     at = end
                 else:
-                    key, at = read_long_text(data, at - 1)
-                value, value_tag_count = unpack_dB(data, at)
-                at += 9
-                value_unknown = NO_TAGS
-                if value_tag_count:
-                    value_unknown, at = read_unknown_tags(data, at - 1)
+                    key, at = read_long_text(data, at)
+                value, tag_count = unpack_dB(data, at)
+                at += 8
+                if tag_count:
+                    value_unknown, at = read_unknown_tags(data, at)
+                else:
+                    value_unknown = NO_TAGS
+                    at += 1
                 values.append(ValueData(key, value, value_unknown))
-            entry_tag_count = data[at]
-            at += 1
-            entry_unknown = NO_TAGS
-            if entry_tag_count:
-                entry_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                entry_unknown, at = read_unknown_tags(data, at)
+            else:
+                entry_unknown = NO_TAGS
+                at += 1
             entries.append(EntryData(entity, values, entry_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeClientQuotasResponse(throttle_time_ms, error_code, error_message, entries, unknown_value), at
 
 

@@ -67,30 +67,36 @@ class DescribeClusterRequest(msgspec.Struct, gc=False):
 def read_describe_cluster_request_v0(data: bytes, at: int) -> tuple[DescribeClusterRequest, int]:
     """Read version 0."""
     include_cluster_authorized_operations, tag_count = unpack_BB(data, at)
-    at += 2
-    unknown = NO_TAGS
+    at += 1
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
-    return DescribeClusterRequest(BOOLEANS[include_cluster_authorized_operations], unknown_tagged_fields=unknown), at
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
+    return DescribeClusterRequest(BOOLEANS[include_cluster_authorized_operations], 1, False, unknown), at
 
 
 def read_describe_cluster_request_v1(data: bytes, at: int) -> tuple[DescribeClusterRequest, int]:
     """Read version 1."""
     include_cluster_authorized_operations, endpoint_type, tag_count = unpack_BbB(data, at)
-    at += 3
-    unknown = NO_TAGS
+    at += 2
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
-    return DescribeClusterRequest(BOOLEANS[include_cluster_authorized_operations], endpoint_type, unknown_tagged_fields=unknown), at
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
+    return DescribeClusterRequest(BOOLEANS[include_cluster_authorized_operations], endpoint_type, False, unknown), at
 
 
 def read_describe_cluster_request_v2(data: bytes, at: int) -> tuple[DescribeClusterRequest, int]:
     """Read version 2."""
     include_cluster_authorized_operations, endpoint_type, include_fenced_brokers, tag_count = unpack_BbBB(data, at)
-    at += 4
-    unknown = NO_TAGS
+    at += 3
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return DescribeClusterRequest(BOOLEANS[include_cluster_authorized_operations], endpoint_type, BOOLEANS[include_fenced_brokers], unknown), at
 
 
@@ -181,180 +187,199 @@ class DescribeClusterResponse(msgspec.Struct, gc=False):
 def read_describe_cluster_response_v0(data: bytes, at: int) -> tuple[DescribeClusterResponse, int]:
     """Read version 0."""
     throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
+        at += 1
     cluster_id_length = data[at]
-    at += 1
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     else:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     controller_id, brokers_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < brokers_count < 128:
-        brokers_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < brokers_count < 128:
+        at += 1
+    else:
+        brokers_count, at = read_long_count(data, at)
     brokers = []
     for _ in range(brokers_count - 1):
         broker_id, host_length = unpack_iB(data, at)
-        at += 5
+        at += 4
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, rack_length = unpack_iB(data, at)
-        at += 5
+        at += 4
         rack: str | None
         if 0 < rack_length < 128:
-            end = at + rack_length - 1
-            rack = data[at:end].decode()
+            end = at + rack_length
+            rack = data[at + 1 : end].decode()
             at = end
         elif rack_length:
-            rack, at = read_long_text(data, at - 1)
+            rack, at = read_long_text(data, at)
         else:
             rack = None
-        tag_count = data[at]
+            at += 1
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
+        brokers.append(DescribeClusterBroker(broker_id, host, port, rack, False, unknown))
+    cluster_authorized_operations, tag_count = unpack_iB(data, at)
+    at += 4
+    if tag_count:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
         at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
-        brokers.append(DescribeClusterBroker(broker_id, host, port, rack, unknown_tagged_fields=unknown))
-    cluster_authorized_operations, tag_count_value = unpack_iB(data, at)
-    at += 5
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return DescribeClusterResponse(throttle_time_ms, error_code, error_message, cluster_id=cluster_id, controller_id=controller_id, brokers=brokers, cluster_authorized_operations=cluster_authorized_operations, unknown_tagged_fields=unknown_value), at
+    return DescribeClusterResponse(throttle_time_ms, error_code, error_message, 1, cluster_id, controller_id, brokers, cluster_authorized_operations, unknown_value), at
 
 
 def read_describe_cluster_response_v1(data: bytes, at: int) -> tuple[DescribeClusterResponse, int]:
     """Read version 1."""
     throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
+        at += 1
     endpoint_type, cluster_id_length = unpack_bB(data, at)
-    at += 2
+    at += 1
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     else:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     controller_id, brokers_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < brokers_count < 128:
-        brokers_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < brokers_count < 128:
+        at += 1
+    else:
+        brokers_count, at = read_long_count(data, at)
     brokers = []
     for _ in range(brokers_count - 1):
         broker_id, host_length = unpack_iB(data, at)
-        at += 5
+        at += 4
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, rack_length = unpack_iB(data, at)
-        at += 5
+        at += 4
         rack: str | None
         if 0 < rack_length < 128:
-            end = at + rack_length - 1
-            rack = data[at:end].decode()
+            end = at + rack_length
+            rack = data[at + 1 : end].decode()
             at = end
         elif rack_length:
-            rack, at = read_long_text(data, at - 1)
+            rack, at = read_long_text(data, at)
         else:
             rack = None
-        tag_count = data[at]
+            at += 1
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
+        brokers.append(DescribeClusterBroker(broker_id, host, port, rack, False, unknown))
+    cluster_authorized_operations, tag_count = unpack_iB(data, at)
+    at += 4
+    if tag_count:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
         at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
-        brokers.append(DescribeClusterBroker(broker_id, host, port, rack, unknown_tagged_fields=unknown))
-    cluster_authorized_operations, tag_count_value = unpack_iB(data, at)
-    at += 5
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
     return DescribeClusterResponse(throttle_time_ms, error_code, error_message, endpoint_type, cluster_id, controller_id, brokers, cluster_authorized_operations, unknown_value), at
 
 
 def read_describe_cluster_response_v2(data: bytes, at: int) -> tuple[DescribeClusterResponse, int]:
     """Read version 2."""
     throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
+        at += 1
     endpoint_type, cluster_id_length = unpack_bB(data, at)
-    at += 2
+    at += 1
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     else:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     controller_id, brokers_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < brokers_count < 128:
-        brokers_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < brokers_count < 128:
+        at += 1
+    else:
+        brokers_count, at = read_long_count(data, at)
     brokers = []
     for _ in range(brokers_count - 1):
         broker_id, host_length = unpack_iB(data, at)
-        at += 5
+        at += 4
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, rack_length = unpack_iB(data, at)
-        at += 5
+        at += 4
         rack: str | None
         if 0 < rack_length < 128:
-            end = at + rack_length - 1
-            rack = data[at:end].decode()
+            end = at + rack_length
+            rack = data[at + 1 : end].decode()
             at = end
         elif rack_length:
-            rack, at = read_long_text(data, at - 1)
+            rack, at = read_long_text(data, at)
         else:
             rack = None
+            at += 1
         is_fenced, tag_count = unpack_BB(data, at)
-        at += 2
-        unknown = NO_TAGS
+        at += 1
         if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         brokers.append(DescribeClusterBroker(broker_id, host, port, rack, BOOLEANS[is_fenced], unknown))
     cluster_authorized_operations, tag_count_value = unpack_iB(data, at)
-    at += 5
-    unknown_value = NO_TAGS
+    at += 4
     if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeClusterResponse(throttle_time_ms, error_code, error_message, endpoint_type, cluster_id, controller_id, brokers, cluster_authorized_operations, unknown_value), at
 
 

@@ -174,50 +174,54 @@ def read_describe_configs_request_v3(data: bytes, at: int) -> tuple[DescribeConf
 def read_describe_configs_request_v4(data: bytes, at: int) -> tuple[DescribeConfigsRequest, int]:
     """Read version 4."""
     resources_count = data[at]
-    at += 1
-    if not 0 < resources_count < 128:
-        resources_count, at = read_long_count(data, at - 1)
+    if 0 < resources_count < 128:
+        at += 1
+    else:
+        resources_count, at = read_long_count(data, at)
     resources = []
     for _ in range(resources_count - 1):
         resource_type, resource_name_length = unpack_bB(data, at)
-        at += 2
+        at += 1
         if 0 < resource_name_length < 128:
-            end = at + resource_name_length - 1
-            resource_name = data[at:end].decode()
+            end = at + resource_name_length
+            resource_name = data[at + 1 : end].decode()
             at = end
         else:
-            resource_name, at = read_long_text(data, at - 1)
+            resource_name, at = read_long_text(data, at)
         configuration_keys_count = data[at]
-        at += 1
         configuration_keys: tuple[str, ...] | None
         if configuration_keys_count == 0:
             configuration_keys = None
+            at += 1
         else:
-            if not 0 < configuration_keys_count < 128:
-                configuration_keys_count, at = read_long_count(data, at - 1)
+            if 0 < configuration_keys_count < 128:
+                at += 1
+            else:
+                configuration_keys_count, at = read_long_count(data, at)
             configuration_keys_list: list[str] = []
             for _ in range(configuration_keys_count - 1):
                 configuration_key_length = data[at]
-                at += 1
                 if 0 < configuration_key_length < 128:
-                    end = at + configuration_key_length - 1
-                    configuration_key = data[at:end].decode()
+                    end = at + configuration_key_length
+                    configuration_key = data[at + 1 : end].decode()
                     at = end
                 else:
-                    configuration_key, at = read_long_text(data, at - 1)
+                    configuration_key, at = read_long_text(data, at)
                 configuration_keys_list.append(configuration_key)
             configuration_keys = tuple(configuration_keys_list)
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         resources.append(DescribeConfigsResource(resource_type, resource_name, configuration_keys, unknown))
-    include_synonyms, include_documentation, tag_count_value = unpack_BBB(data, at)
-    at += 3
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    include_synonyms, include_documentation, tag_count = unpack_BBB(data, at)
+    at += 2
+    if tag_count:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeConfigsRequest(resources, BOOLEANS[include_synonyms], BOOLEANS[include_documentation], unknown_value), at
 
 
@@ -555,114 +559,121 @@ def read_describe_configs_response_v3(data: bytes, at: int) -> tuple[DescribeCon
 def read_describe_configs_response_v4(data: bytes, at: int) -> tuple[DescribeConfigsResponse, int]:
     """Read version 4."""
     throttle_time_ms, results_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < results_count < 128:
-        results_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < results_count < 128:
+        at += 1
+    else:
+        results_count, at = read_long_count(data, at)
     results = []
     for _ in range(results_count - 1):
         error_code, error_message_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         error_message: str | None
         if 0 < error_message_length < 128:
-            end = at + error_message_length - 1
-            error_message = data[at:end].decode()
+            end = at + error_message_length
+            error_message = data[at + 1 : end].decode()
             at = end
         elif error_message_length:
-            error_message, at = read_long_text(data, at - 1)
+            error_message, at = read_long_text(data, at)
         else:
             error_message = None
+            at += 1
         resource_type, resource_name_length = unpack_bB(data, at)
-        at += 2
+        at += 1
         if 0 < resource_name_length < 128:
-            end = at + resource_name_length - 1
-            resource_name = data[at:end].decode()
+            end = at + resource_name_length
+            resource_name = data[at + 1 : end].decode()
             at = end
         else:
-            resource_name, at = read_long_text(data, at - 1)
+            resource_name, at = read_long_text(data, at)
         configs_count = data[at]
-        at += 1
-        if not 0 < configs_count < 128:
-            configs_count, at = read_long_count(data, at - 1)
+        if 0 < configs_count < 128:
+            at += 1
+        else:
+            configs_count, at = read_long_count(data, at)
         configs = []
         for _ in range(configs_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             value_length = data[at]
-            at += 1
             value: str | None
             if 0 < value_length < 128:
-                end = at + value_length - 1
-                value = data[at:end].decode()
+                end = at + value_length
+                value = data[at + 1 : end].decode()
                 at = end
             elif value_length:
-                value, at = read_long_text(data, at - 1)
+                value, at = read_long_text(data, at)
             else:
                 value = None
+                at += 1
             read_only, config_source, is_sensitive, synonyms_count = unpack_BbBB(data, at)
-            at += 4
-            if not 0 < synonyms_count < 128:
-                synonyms_count, at = read_long_count(data, at - 1)
+            at += 3
+            if 0 < synonyms_count < 128:
+                at += 1
+            else:
+                synonyms_count, at = read_long_count(data, at)
             synonyms = []
             for _ in range(synonyms_count - 1):
                 synonym_name_length = data[at]
-                at += 1
                 if 0 < synonym_name_length < 128:
-                    end = at + synonym_name_length - 1
-                    synonym_name = data[at:end].decode()
+                    end = at + synonym_name_length
+                    synonym_name = data[at + 1 : end].decode()
                     at = end
                 else:
-                    synonym_name, at = read_long_text(data, at - 1)
+                    synonym_name, at = read_long_text(data, at)
                 synonym_value_length = data[at]
-                at += 1
                 synonym_value: str | None
                 if 0 < synonym_value_length < 128:
-                    end = at + synonym_value_length - 1
-                    synonym_value = data[at:end].decode()
+                    end = at + synonym_value_length
+                    synonym_value = data[at + 1 : end].decode()
                     at = end
                 elif synonym_value_length:
-                    synonym_value, at = read_long_text(data, at - 1)
+                    synonym_value, at = read_long_text(data, at)
                 else:
                     synonym_value = None
+                    at += 1
                 source, tag_count = unpack_bB(data, at)
-                at += 2
-                unknown = NO_TAGS
+                at += 1
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 synonyms.append(DescribeConfigsSynonym(synonym_name, synonym_value, source, unknown))
             config_type, documentation_length = unpack_bB(data, at)
-            at += 2
+            at += 1
             documentation: str | None
             if 0 < documentation_length < 128:
-                end = at + documentation_length - 1
-                documentation = data[at:end].decode()
+                end = at + documentation_length
+                documentation = data[at + 1 : end].decode()
                 at = end
             elif documentation_length:
-                documentation, at = read_long_text(data, at - 1)
+                documentation, at = read_long_text(data, at)
             else:
                 documentation = None
-            config_tag_count = data[at]
-            at += 1
-            config_unknown = NO_TAGS
-            if config_tag_count:
-                config_unknown, at = read_unknown_tags(data, at - 1)
+                at += 1
+            if data[at]:
+                config_unknown, at = read_unknown_tags(data, at)
+            else:
+                config_unknown = NO_TAGS
+                at += 1
             configs.append(DescribeConfigsResourceResult(name, value, BOOLEANS[read_only], config_source, BOOLEANS[is_sensitive], synonyms, config_type, documentation, config_unknown))
-        result_tag_count = data[at]
-        at += 1
-        result_unknown = NO_TAGS
-        if result_tag_count:
-            result_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            result_unknown, at = read_unknown_tags(data, at)
+        else:
+            result_unknown = NO_TAGS
+            at += 1
         results.append(DescribeConfigsResult(error_code, error_message, resource_type, resource_name, configs, result_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeConfigsResponse(throttle_time_ms, results, unknown_value), at
 
 

@@ -101,42 +101,42 @@ def read_describe_delegation_token_request_v1(data: bytes, at: int) -> tuple[Des
 def read_describe_delegation_token_request_v2(data: bytes, at: int) -> tuple[DescribeDelegationTokenRequest, int]:
     """Read versions 2 to 3."""
     owners_count = data[at]
-    at += 1
     owners: list[DescribeDelegationTokenOwner] | None
     if owners_count == 0:
         owners = None
+        at += 1
     else:
-        if not 0 < owners_count < 128:
-            owners_count, at = read_long_count(data, at - 1)
+        if 0 < owners_count < 128:
+            at += 1
+        else:
+            owners_count, at = read_long_count(data, at)
         owners = []
         for _ in range(owners_count - 1):
             principal_type_length = data[at]
-            at += 1
             if 0 < principal_type_length < 128:
-                end = at + principal_type_length - 1
-                principal_type = data[at:end].decode()
+                end = at + principal_type_length
+                principal_type = data[at + 1 : end].decode()
                 at = end
             else:
-                principal_type, at = read_long_text(data, at - 1)
+                principal_type, at = read_long_text(data, at)
             principal_name_length = data[at]
-            at += 1
             if 0 < principal_name_length < 128:
-                end = at + principal_name_length - 1
-                principal_name = data[at:end].decode()
+                end = at + principal_name_length
+                principal_name = data[at + 1 : end].decode()
                 at = end
             else:
-                principal_name, at = read_long_text(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                principal_name, at = read_long_text(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             owners.append(DescribeDelegationTokenOwner(principal_type, principal_name, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeDelegationTokenRequest(owners, unknown_value), at
 
 
@@ -297,7 +297,7 @@ def read_describe_delegation_token_response_v1(data: bytes, at: int) -> tuple[De
             else:
                 raise Refused
             renewers.append(DescribedDelegationTokenRenewer(renewer_principal_type, renewer_principal_name))
-        tokens.append(DescribedDelegationToken(principal_type, principal_name, issue_timestamp=issue_timestamp, expiry_timestamp=expiry_timestamp, max_timestamp=max_timestamp, token_id=token_id, hmac=hmac, renewers=renewers))
+        tokens.append(DescribedDelegationToken(principal_type, principal_name, '', '', issue_timestamp, expiry_timestamp, max_timestamp, token_id, hmac, renewers))
     throttle_time_ms, = unpack_i(data, at)
     at += 4
     return DescribeDelegationTokenResponse(error_code, tokens, throttle_time_ms), at
@@ -306,39 +306,40 @@ def read_describe_delegation_token_response_v1(data: bytes, at: int) -> tuple[De
 def read_describe_delegation_token_response_v2(data: bytes, at: int) -> tuple[DescribeDelegationTokenResponse, int]:
     """Read version 2."""
     error_code, tokens_count = unpack_hB(data, at)
-    at += 3
-    if not 0 < tokens_count < 128:
-        tokens_count, at = read_long_count(data, at - 1)
+    at += 2
+    if 0 < tokens_count < 128:
+        at += 1
+    else:
+        tokens_count, at = read_long_count(data, at)
     tokens = []
     for _ in range(tokens_count - 1):
         principal_type_length = data[at]
-        at += 1
         if 0 < principal_type_length < 128:
-            end = at + principal_type_length - 1
-            principal_type = data[at:end].decode()
+            end = at + principal_type_length
+            principal_type = data[at + 1 : end].decode()
             at = end
         else:
-            principal_type, at = read_long_text(data, at - 1)
+            principal_type, at = read_long_text(data, at)
         principal_name_length = data[at]
-        at += 1
         if 0 < principal_name_length < 128:
-            end = at + principal_name_length - 1
-            principal_name = data[at:end].decode()
+            end = at + principal_name_length
+            principal_name = data[at + 1 : end].decode()
             at = end
         else:
-            principal_name, at = read_long_text(data, at - 1)
+            principal_name, at = read_long_text(data, at)
         issue_timestamp, expiry_timestamp, max_timestamp, token_id_length = unpack_qqqB(data, at)
-        at += 25
+        at += 24
         if 0 < token_id_length < 128:
-            end = at + token_id_length - 1
-            token_id = data[at:end].decode()
+            end = at + token_id_length
+            token_id = data[at + 1 : end].decode()
             at = end
         else:
-            token_id, at = read_long_text(data, at - 1)
+            token_id, at = read_long_text(data, at)
         hmac_length = data[at]
-        at += 1
         if hmac_length > 127:
-            hmac_length, at = read_uvarint(data, at - 1)
+            hmac_length, at = read_uvarint(data, at)
+        else:
+            at += 1
         if hmac_length:
             end = at + hmac_length - 1
             hmac = data[at:end]
@@ -346,99 +347,99 @@ def read_describe_delegation_token_response_v2(data: bytes, at: int) -> tuple[De
         else:
             raise Refused
         renewers_count = data[at]
-        at += 1
-        if not 0 < renewers_count < 128:
-            renewers_count, at = read_long_count(data, at - 1)
+        if 0 < renewers_count < 128:
+            at += 1
+        else:
+            renewers_count, at = read_long_count(data, at)
         renewers = []
         for _ in range(renewers_count - 1):
             renewer_principal_type_length = data[at]
-            at += 1
             if 0 < renewer_principal_type_length < 128:
-                end = at + renewer_principal_type_length - 1
-                renewer_principal_type = data[at:end].decode()
+                end = at + renewer_principal_type_length
+                renewer_principal_type = data[at + 1 : end].decode()
                 at = end
             else:
-                renewer_principal_type, at = read_long_text(data, at - 1)
+                renewer_principal_type, at = read_long_text(data, at)
             renewer_principal_name_length = data[at]
-            at += 1
             if 0 < renewer_principal_name_length < 128:
-                end = at + renewer_principal_name_length - 1
-                renewer_principal_name = data[at:end].decode()
+                end = at + renewer_principal_name_length
+                renewer_principal_name = data[at + 1 : end].decode()
                 at = end
             else:
-                renewer_principal_name, at = read_long_text(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                renewer_principal_name, at = read_long_text(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             renewers.append(DescribedDelegationTokenRenewer(renewer_principal_type, renewer_principal_name, unknown))
-        token_tag_count = data[at]
+        if data[at]:
+            token_unknown, at = read_unknown_tags(data, at)
+        else:
+            token_unknown = NO_TAGS
+            at += 1
+        tokens.append(DescribedDelegationToken(principal_type, principal_name, '', '', issue_timestamp, expiry_timestamp, max_timestamp, token_id, hmac, renewers, token_unknown))
+    throttle_time_ms, tag_count = unpack_iB(data, at)
+    at += 4
+    if tag_count:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
         at += 1
-        token_unknown = NO_TAGS
-        if token_tag_count:
-            token_unknown, at = read_unknown_tags(data, at - 1)
-        tokens.append(DescribedDelegationToken(principal_type, principal_name, issue_timestamp=issue_timestamp, expiry_timestamp=expiry_timestamp, max_timestamp=max_timestamp, token_id=token_id, hmac=hmac, renewers=renewers, unknown_tagged_fields=token_unknown))
-    throttle_time_ms, tag_count_value = unpack_iB(data, at)
-    at += 5
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
     return DescribeDelegationTokenResponse(error_code, tokens, throttle_time_ms, unknown_value), at
 
 
 def read_describe_delegation_token_response_v3(data: bytes, at: int) -> tuple[DescribeDelegationTokenResponse, int]:
     """Read version 3."""
     error_code, tokens_count = unpack_hB(data, at)
-    at += 3
-    if not 0 < tokens_count < 128:
-        tokens_count, at = read_long_count(data, at - 1)
+    at += 2
+    if 0 < tokens_count < 128:
+        at += 1
+    else:
+        tokens_count, at = read_long_count(data, at)
     tokens = []
     for _ in range(tokens_count - 1):
         principal_type_length = data[at]
-        at += 1
         if 0 < principal_type_length < 128:
-            end = at + principal_type_length - 1
-            principal_type = data[at:end].decode()
+            end = at + principal_type_length
+            principal_type = data[at + 1 : end].decode()
             at = end
         else:
-            principal_type, at = read_long_text(data, at - 1)
+            principal_type, at = read_long_text(data, at)
         principal_name_length = data[at]
-        at += 1
         if 0 < principal_name_length < 128:
-            end = at + principal_name_length - 1
-            principal_name = data[at:end].decode()
+            end = at + principal_name_length
+            principal_name = data[at + 1 : end].decode()
             at = end
         else:
-            principal_name, at = read_long_text(data, at - 1)
+            principal_name, at = read_long_text(data, at)
         token_requester_principal_type_length = data[at]
-        at += 1
         if 0 < token_requester_principal_type_length < 128:
-            end = at + token_requester_principal_type_length - 1
-            token_requester_principal_type = data[at:end].decode()
+            end = at + token_requester_principal_type_length
+            token_requester_principal_type = data[at + 1 : end].decode()
             at = end
         else:
-            token_requester_principal_type, at = read_long_text(data, at - 1)
+            token_requester_principal_type, at = read_long_text(data, at)
         token_requester_principal_name_length = data[at]
-        at += 1
         if 0 < token_requester_principal_name_length < 128:
-            end = at + token_requester_principal_name_length - 1
-            token_requester_principal_name = data[at:end].decode()
+            end = at + token_requester_principal_name_length
+            token_requester_principal_name = data[at + 1 : end].decode()
             at = end
         else:
-            token_requester_principal_name, at = read_long_text(data, at - 1)
+            token_requester_principal_name, at = read_long_text(data, at)
         issue_timestamp, expiry_timestamp, max_timestamp, token_id_length = unpack_qqqB(data, at)
-        at += 25
+        at += 24
         if 0 < token_id_length < 128:
-            end = at + token_id_length - 1
-            token_id = data[at:end].decode()
+            end = at + token_id_length
+            token_id = data[at + 1 : end].decode()
             at = end
         else:
-            token_id, at = read_long_text(data, at - 1)
+            token_id, at = read_long_text(data, at)
         hmac_length = data[at]
-        at += 1
         if hmac_length > 127:
-            hmac_length, at = read_uvarint(data, at - 1)
+            hmac_length, at = read_uvarint(data, at)
+        else:
+            at += 1
         if hmac_length:
             end = at + hmac_length - 1
             hmac = data[at:end]
@@ -446,44 +447,45 @@ def read_describe_delegation_token_response_v3(data: bytes, at: int) -> tuple[De
         else:
             raise Refused
         renewers_count = data[at]
-        at += 1
-        if not 0 < renewers_count < 128:
-            renewers_count, at = read_long_count(data, at - 1)
+        if 0 < renewers_count < 128:
+            at += 1
+        else:
+            renewers_count, at = read_long_count(data, at)
         renewers = []
         for _ in range(renewers_count - 1):
             renewer_principal_type_length = data[at]
-            at += 1
             if 0 < renewer_principal_type_length < 128:
-                end = at + renewer_principal_type_length - 1
-                renewer_principal_type = data[at:end].decode()
+                end = at + renewer_principal_type_length
+                renewer_principal_type = data[at + 1 : end].decode()
                 at = end
             else:
-                renewer_principal_type, at = read_long_text(data, at - 1)
+                renewer_principal_type, at = read_long_text(data, at)
             renewer_principal_name_length = data[at]
-            at += 1
             if 0 < renewer_principal_name_length < 128:
-                end = at + renewer_principal_name_length - 1
-                renewer_principal_name = data[at:end].decode()
+                end = at + renewer_principal_name_length
+                renewer_principal_name = data[at + 1 : end].decode()
                 at = end
             else:
-                renewer_principal_name, at = read_long_text(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                renewer_principal_name, at = read_long_text(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             renewers.append(DescribedDelegationTokenRenewer(renewer_principal_type, renewer_principal_name, unknown))
-        token_tag_count = data[at]
-        at += 1
-        token_unknown = NO_TAGS
-        if token_tag_count:
-            token_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            token_unknown, at = read_unknown_tags(data, at)
+        else:
+            token_unknown = NO_TAGS
+            at += 1
         tokens.append(DescribedDelegationToken(principal_type, principal_name, token_requester_principal_type, token_requester_principal_name, issue_timestamp, expiry_timestamp, max_timestamp, token_id, hmac, renewers, token_unknown))
-    throttle_time_ms, tag_count_value = unpack_iB(data, at)
-    at += 5
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    throttle_time_ms, tag_count = unpack_iB(data, at)
+    at += 4
+    if tag_count:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeDelegationTokenResponse(error_code, tokens, throttle_time_ms, unknown_value), at
 
 

@@ -107,26 +107,28 @@ def read_describe_groups_request_v3(data: bytes, at: int) -> tuple[DescribeGroup
 def read_describe_groups_request_v5(data: bytes, at: int) -> tuple[DescribeGroupsRequest, int]:
     """Read versions 5 to 6."""
     groups_count = data[at]
-    at += 1
-    if not 0 < groups_count < 128:
-        groups_count, at = read_long_count(data, at - 1)
+    if 0 < groups_count < 128:
+        at += 1
+    else:
+        groups_count, at = read_long_count(data, at)
     groups_list: list[str] = []
     for _ in range(groups_count - 1):
         group_length = data[at]
-        at += 1
         if 0 < group_length < 128:
-            end = at + group_length - 1
-            group = data[at:end].decode()
+            end = at + group_length
+            group = data[at + 1 : end].decode()
             at = end
         else:
-            group, at = read_long_text(data, at - 1)
+            group, at = read_long_text(data, at)
         groups_list.append(group)
     groups = tuple(groups_list)
     include_authorized_operations, tag_count = unpack_BB(data, at)
-    at += 2
-    unknown = NO_TAGS
+    at += 1
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return DescribeGroupsRequest(groups, BOOLEANS[include_authorized_operations], unknown), at
 
 
@@ -324,9 +326,9 @@ def read_describe_groups_response_v0(data: bytes, at: int) -> tuple[DescribeGrou
                 at = end
             else:
                 raise Refused
-            members.append(DescribedGroupMember(member_id, client_id=client_id, client_host=client_host, member_metadata=member_metadata, member_assignment=member_assignment))
-        groups.append(DescribedGroup(error_code, group_id=group_id, group_state=group_state, protocol_type=protocol_type, protocol_data=protocol_data, members=members))
-    return DescribeGroupsResponse(groups=groups), at
+            members.append(DescribedGroupMember(member_id, None, client_id, client_host, member_metadata, member_assignment))
+        groups.append(DescribedGroup(error_code, None, group_id, group_state, protocol_type, protocol_data, members))
+    return DescribeGroupsResponse(0, groups), at
 
 
 def read_describe_groups_response_v1(data: bytes, at: int) -> tuple[DescribeGroupsResponse, int]:
@@ -415,8 +417,8 @@ def read_describe_groups_response_v1(data: bytes, at: int) -> tuple[DescribeGrou
                 at = end
             else:
                 raise Refused
-            members.append(DescribedGroupMember(member_id, client_id=client_id, client_host=client_host, member_metadata=member_metadata, member_assignment=member_assignment))
-        groups.append(DescribedGroup(error_code, group_id=group_id, group_state=group_state, protocol_type=protocol_type, protocol_data=protocol_data, members=members))
+            members.append(DescribedGroupMember(member_id, None, client_id, client_host, member_metadata, member_assignment))
+        groups.append(DescribedGroup(error_code, None, group_id, group_state, protocol_type, protocol_data, members))
     return DescribeGroupsResponse(throttle_time_ms, groups), at
 
 
@@ -506,10 +508,10 @@ def read_describe_groups_response_v3(data: bytes, at: int) -> tuple[DescribeGrou
                 at = end
             else:
                 raise Refused
-            members.append(DescribedGroupMember(member_id, client_id=client_id, client_host=client_host, member_metadata=member_metadata, member_assignment=member_assignment))
+            members.append(DescribedGroupMember(member_id, None, client_id, client_host, member_metadata, member_assignment))
         authorized_operations, = unpack_i(data, at)
         at += 4
-        groups.append(DescribedGroup(error_code, group_id=group_id, group_state=group_state, protocol_type=protocol_type, protocol_data=protocol_data, members=members, authorized_operations=authorized_operations))
+        groups.append(DescribedGroup(error_code, None, group_id, group_state, protocol_type, protocol_data, members, authorized_operations))
     return DescribeGroupsResponse(throttle_time_ms, groups), at
 
 
@@ -613,95 +615,93 @@ def read_describe_groups_response_v4(data: bytes, at: int) -> tuple[DescribeGrou
             members.append(DescribedGroupMember(member_id, group_instance_id, client_id, client_host, member_metadata, member_assignment))
         authorized_operations, = unpack_i(data, at)
         at += 4
-        groups.append(DescribedGroup(error_code, group_id=group_id, group_state=group_state, protocol_type=protocol_type, protocol_data=protocol_data, members=members, authorized_operations=authorized_operations))
+        groups.append(DescribedGroup(error_code, None, group_id, group_state, protocol_type, protocol_data, members, authorized_operations))
     return DescribeGroupsResponse(throttle_time_ms, groups), at
 
 
 def read_describe_groups_response_v5(data: bytes, at: int) -> tuple[DescribeGroupsResponse, int]:
     """Read version 5."""
     throttle_time_ms, groups_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < groups_count < 128:
-        groups_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < groups_count < 128:
+        at += 1
+    else:
+        groups_count, at = read_long_count(data, at)
     groups = []
     for _ in range(groups_count - 1):
         error_code, group_id_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         if 0 < group_id_length < 128:
-            end = at + group_id_length - 1
-            group_id = data[at:end].decode()
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
             at = end
         else:
-            group_id, at = read_long_text(data, at - 1)
+            group_id, at = read_long_text(data, at)
         group_state_length = data[at]
-        at += 1
         if 0 < group_state_length < 128:
-            end = at + group_state_length - 1
-            group_state = data[at:end].decode()
+            end = at + group_state_length
+            group_state = data[at + 1 : end].decode()
             at = end
         else:
-            group_state, at = read_long_text(data, at - 1)
+            group_state, at = read_long_text(data, at)
         protocol_type_length = data[at]
-        at += 1
         if 0 < protocol_type_length < 128:
-            end = at + protocol_type_length - 1
-            protocol_type = data[at:end].decode()
+            end = at + protocol_type_length
+            protocol_type = data[at + 1 : end].decode()
             at = end
         else:
-            protocol_type, at = read_long_text(data, at - 1)
+            protocol_type, at = read_long_text(data, at)
         protocol_data_length = data[at]
-        at += 1
         if 0 < protocol_data_length < 128:
-            end = at + protocol_data_length - 1
-            protocol_data = data[at:end].decode()
+            end = at + protocol_data_length
+            protocol_data = data[at + 1 : end].decode()
             at = end
         else:
-            protocol_data, at = read_long_text(data, at - 1)
+            protocol_data, at = read_long_text(data, at)
         members_count = data[at]
-        at += 1
-        if not 0 < members_count < 128:
-            members_count, at = read_long_count(data, at - 1)
+        if 0 < members_count < 128:
+            at += 1
+        else:
+            members_count, at = read_long_count(data, at)
         members = []
         for _ in range(members_count - 1):
             member_id_length = data[at]
-            at += 1
             if 0 < member_id_length < 128:
-                end = at + member_id_length - 1
-                member_id = data[at:end].decode()
+                end = at + member_id_length
+                member_id = data[at + 1 : end].decode()
                 at = end
             else:
-                member_id, at = read_long_text(data, at - 1)
+                member_id, at = read_long_text(data, at)
             group_instance_id_length = data[at]
-            at += 1
             group_instance_id: str | None
             if 0 < group_instance_id_length < 128:
-                end = at + group_instance_id_length - 1
-                group_instance_id = data[at:end].decode()
+                end = at + group_instance_id_length
+                group_instance_id = data[at + 1 : end].decode()
                 at = end
             elif group_instance_id_length:
-                group_instance_id, at = read_long_text(data, at - 1)
+                group_instance_id, at = read_long_text(data, at)
             else:
                 group_instance_id = None
+                at += 1
             client_id_length = data[at]
-            at += 1
             if 0 < client_id_length < 128:
-                end = at + client_id_length - 1
-                client_id = data[at:end].decode()
+                end = at + client_id_length
+                client_id = data[at + 1 : end].decode()
                 at = end
             else:
-                client_id, at = read_long_text(data, at - 1)
+                client_id, at = read_long_text(data, at)
             client_host_length = data[at]
-            at += 1
             if 0 < client_host_length < 128:
-                end = at + client_host_length - 1
-                client_host = data[at:end].decode()
+                end = at + client_host_length
+                client_host = data[at + 1 : end].decode()
                 at = end
             else:
-                client_host, at = read_long_text(data, at - 1)
+                client_host, at = read_long_text(data, at)
             member_metadata_length = data[at]
-            at += 1
             if member_metadata_length > 127:
-                member_metadata_length, at = read_uvarint(data, at - 1)
+                member_metadata_length, at = read_uvarint(data, at)
+            else:
+                at += 1
             if member_metadata_length:
                 end = at + member_metadata_length - 1
                 member_metadata = data[at:end]
@@ -709,131 +709,132 @@ def read_describe_groups_response_v5(data: bytes, at: int) -> tuple[DescribeGrou
             else:
                 raise Refused
             member_assignment_length = data[at]
-            at += 1
             if member_assignment_length > 127:
-                member_assignment_length, at = read_uvarint(data, at - 1)
+                member_assignment_length, at = read_uvarint(data, at)
+            else:
+                at += 1
             if member_assignment_length:
                 end = at + member_assignment_length - 1
                 member_assignment = data[at:end]
                 at = end
             else:
                 raise Refused
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             members.append(DescribedGroupMember(member_id, group_instance_id, client_id, client_host, member_metadata, member_assignment, unknown))
-        authorized_operations, group_tag_count = unpack_iB(data, at)
-        at += 5
-        group_unknown = NO_TAGS
-        if group_tag_count:
-            group_unknown, at = read_unknown_tags(data, at - 1)
-        groups.append(DescribedGroup(error_code, group_id=group_id, group_state=group_state, protocol_type=protocol_type, protocol_data=protocol_data, members=members, authorized_operations=authorized_operations, unknown_tagged_fields=group_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+        authorized_operations, tag_count = unpack_iB(data, at)
+        at += 4
+        if tag_count:
+            group_unknown, at = read_unknown_tags(data, at)
+        else:
+            group_unknown = NO_TAGS
+            at += 1
+        groups.append(DescribedGroup(error_code, None, group_id, group_state, protocol_type, protocol_data, members, authorized_operations, group_unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeGroupsResponse(throttle_time_ms, groups, unknown_value), at
 
 
 def read_describe_groups_response_v6(data: bytes, at: int) -> tuple[DescribeGroupsResponse, int]:
     """Read version 6."""
     throttle_time_ms, groups_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < groups_count < 128:
-        groups_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < groups_count < 128:
+        at += 1
+    else:
+        groups_count, at = read_long_count(data, at)
     groups = []
     for _ in range(groups_count - 1):
         error_code, error_message_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         error_message: str | None
         if 0 < error_message_length < 128:
-            end = at + error_message_length - 1
-            error_message = data[at:end].decode()
+            end = at + error_message_length
+            error_message = data[at + 1 : end].decode()
             at = end
         elif error_message_length:
-            error_message, at = read_long_text(data, at - 1)
+            error_message, at = read_long_text(data, at)
         else:
             error_message = None
+            at += 1
         group_id_length = data[at]
-        at += 1
         if 0 < group_id_length < 128:
-            end = at + group_id_length - 1
-            group_id = data[at:end].decode()
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
             at = end
         else:
-            group_id, at = read_long_text(data, at - 1)
+            group_id, at = read_long_text(data, at)
         group_state_length = data[at]
-        at += 1
         if 0 < group_state_length < 128:
-            end = at + group_state_length - 1
-            group_state = data[at:end].decode()
+            end = at + group_state_length
+            group_state = data[at + 1 : end].decode()
             at = end
         else:
-            group_state, at = read_long_text(data, at - 1)
+            group_state, at = read_long_text(data, at)
         protocol_type_length = data[at]
-        at += 1
         if 0 < protocol_type_length < 128:
-            end = at + protocol_type_length - 1
-            protocol_type = data[at:end].decode()
+            end = at + protocol_type_length
+            protocol_type = data[at + 1 : end].decode()
             at = end
         else:
-            protocol_type, at = read_long_text(data, at - 1)
+            protocol_type, at = read_long_text(data, at)
         protocol_data_length = data[at]
-        at += 1
         if 0 < protocol_data_length < 128:
-            end = at + protocol_data_length - 1
-            protocol_data = data[at:end].decode()
+            end = at + protocol_data_length
+            protocol_data = data[at + 1 : end].decode()
             at = end
         else:
-            protocol_data, at = read_long_text(data, at - 1)
+            protocol_data, at = read_long_text(data, at)
         members_count = data[at]
-        at += 1
-        if not 0 < members_count < 128:
-            members_count, at = read_long_count(data, at - 1)
+        if 0 < members_count < 128:
+            at += 1
+        else:
+            members_count, at = read_long_count(data, at)
         members = []
         for _ in range(members_count - 1):
             member_id_length = data[at]
-            at += 1
             if 0 < member_id_length < 128:
-                end = at + member_id_length - 1
-                member_id = data[at:end].decode()
+                end = at + member_id_length
+                member_id = data[at + 1 : end].decode()
                 at = end
             else:
-                member_id, at = read_long_text(data, at - 1)
+                member_id, at = read_long_text(data, at)
             group_instance_id_length = data[at]
-            at += 1
             group_instance_id: str | None
             if 0 < group_instance_id_length < 128:
-                end = at + group_instance_id_length - 1
-                group_instance_id = data[at:end].decode()
+                end = at + group_instance_id_length
+                group_instance_id = data[at + 1 : end].decode()
                 at = end
             elif group_instance_id_length:
-                group_instance_id, at = read_long_text(data, at - 1)
+                group_instance_id, at = read_long_text(data, at)
             else:
                 group_instance_id = None
+                at += 1
             client_id_length = data[at]
-            at += 1
             if 0 < client_id_length < 128:
-                end = at + client_id_length - 1
-                client_id = data[at:end].decode()
+                end = at + client_id_length
+                client_id = data[at + 1 : end].decode()
                 at = end
             else:
-                client_id, at = read_long_text(data, at - 1)
+                client_id, at = read_long_text(data, at)
             client_host_length = data[at]
-            at += 1
             if 0 < client_host_length < 128:
-                end = at + client_host_length - 1
-                client_host = data[at:end].decode()
+                end = at + client_host_length
+                client_host = data[at + 1 : end].decode()
                 at = end
             else:
-                client_host, at = read_long_text(data, at - 1)
+                client_host, at = read_long_text(data, at)
             member_metadata_length = data[at]
-            at += 1
             if member_metadata_length > 127:
-                member_metadata_length, at = read_uvarint(data, at - 1)
+                member_metadata_length, at = read_uvarint(data, at)
+            else:
+                at += 1
             if member_metadata_length:
                 end = at + member_metadata_length - 1
                 member_metadata = data[at:end]
@@ -841,32 +842,35 @@ def read_describe_groups_response_v6(data: bytes, at: int) -> tuple[DescribeGrou
             else:
                 raise Refused
             member_assignment_length = data[at]
-            at += 1
             if member_assignment_length > 127:
-                member_assignment_length, at = read_uvarint(data, at - 1)
+                member_assignment_length, at = read_uvarint(data, at)
+            else:
+                at += 1
             if member_assignment_length:
                 end = at + member_assignment_length - 1
                 member_assignment = data[at:end]
                 at = end
             else:
                 raise Refused
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             members.append(DescribedGroupMember(member_id, group_instance_id, client_id, client_host, member_metadata, member_assignment, unknown))
-        authorized_operations, group_tag_count = unpack_iB(data, at)
-        at += 5
-        group_unknown = NO_TAGS
-        if group_tag_count:
-            group_unknown, at = read_unknown_tags(data, at - 1)
+        authorized_operations, tag_count = unpack_iB(data, at)
+        at += 4
+        if tag_count:
+            group_unknown, at = read_unknown_tags(data, at)
+        else:
+            group_unknown = NO_TAGS
+            at += 1
         groups.append(DescribedGroup(error_code, error_message, group_id, group_state, protocol_type, protocol_data, members, authorized_operations, group_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeGroupsResponse(throttle_time_ms, groups, unknown_value), at
 
 

@@ -19,10 +19,13 @@ from kwire.primitives import (
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
+    unpack_int32s,
     uvarint,
 )
 
@@ -101,7 +104,7 @@ def read_describe_log_dirs_request_v1(data: bytes, at: int) -> tuple[DescribeLog
             partitions_count, = unpack_i(data, at)
             at += 4
             if 0 <= partitions_count < 32:
-                partitions = int32s.unpack[partitions_count](data, at)
+                partitions = unpack_int32s[partitions_count](data, at)
                 at += 4 * partitions_count
             else:
                 partitions, at = int32s.read_long(data, at, partitions_count)
@@ -112,41 +115,41 @@ def read_describe_log_dirs_request_v1(data: bytes, at: int) -> tuple[DescribeLog
 def read_describe_log_dirs_request_v2(data: bytes, at: int) -> tuple[DescribeLogDirsRequest, int]:
     """Read versions 2 to 5."""
     topics_count = data[at]
-    at += 1
     topics: list[DescribableLogDirTopic] | None
     if topics_count == 0:
         topics = None
+        at += 1
     else:
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             topic_length = data[at]
-            at += 1
             if 0 < topic_length < 128:
-                end = at + topic_length - 1
-                topic = data[at:end].decode()
+                end = at + topic_length
+                topic = data[at + 1 : end].decode()
                 at = end
             else:
-                topic, at = read_long_text(data, at - 1)
+                topic, at = read_long_text(data, at)
             partitions_count = data[at]
-            at += 1
             if 0 < partitions_count < 33:
-                partitions = int32s.unpack_compact[partitions_count](data, at)
-                at += 4 * (partitions_count - 1)
+                partitions = unpack_compact_int32s[partitions_count](data, at + 1)
+                at += 4 * partitions_count - 3
             else:
-                partitions, at = int32s.read_compact(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                partitions, at = int32s.read_compact(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             topics.append(DescribableLogDirTopic(topic, partitions, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeLogDirsRequest(topics, unknown_value), at
 
 
@@ -164,7 +167,10 @@ def write_describe_log_dirs_request_v1(message: DescribeLogDirsRequest) -> list[
             partitions = topic.partitions
             partitions_count = len(partitions)
             parts.append(pack_i(partitions_count))
-            parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+            if len(partitions) < 32:
+                parts.append(pack_int32s[len(partitions)](*partitions))
+            else:
+                parts.append(int32s.write_long(partitions))
     return parts
 
 
@@ -183,7 +189,10 @@ def write_describe_log_dirs_request_v2(message: DescribeLogDirsRequest) -> list[
             partitions = topic.partitions
             partitions_count = len(partitions) + 1
             parts.append(UVARINTS[partitions_count] if partitions_count < 128 else uvarint(partitions_count))
-            parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+            if len(partitions) < 32:
+                parts.append(pack_int32s[len(partitions)](*partitions))
+            else:
+                parts.append(int32s.write_long(partitions))
             parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
@@ -293,254 +302,278 @@ def read_describe_log_dirs_response_v1(data: bytes, at: int) -> tuple[DescribeLo
                 partitions.append(DescribeLogDirsPartition(partition_index, partition_size, offset_lag, BOOLEANS[is_future_key]))
             topics.append(DescribeLogDirsTopic(name, partitions))
         results.append(DescribeLogDirsResult(error_code, log_dir, topics))
-    return DescribeLogDirsResponse(throttle_time_ms, results=results), at
+    return DescribeLogDirsResponse(throttle_time_ms, 0, results), at
 
 
 def read_describe_log_dirs_response_v2(data: bytes, at: int) -> tuple[DescribeLogDirsResponse, int]:
     """Read version 2."""
     throttle_time_ms, results_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < results_count < 128:
-        results_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < results_count < 128:
+        at += 1
+    else:
+        results_count, at = read_long_count(data, at)
     results = []
     for _ in range(results_count - 1):
         error_code, log_dir_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         if 0 < log_dir_length < 128:
-            end = at + log_dir_length - 1
-            log_dir = data[at:end].decode()
+            end = at + log_dir_length
+            log_dir = data[at + 1 : end].decode()
             at = end
         else:
-            log_dir, at = read_long_text(data, at - 1)
+            log_dir, at = read_long_text(data, at)
         topics_count = data[at]
-        at += 1
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             partitions_count = data[at]
-            at += 1
-            if not 0 < partitions_count < 128:
-                partitions_count, at = read_long_count(data, at - 1)
+            if 0 < partitions_count < 128:
+                at += 1
+            else:
+                partitions_count, at = read_long_count(data, at)
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, partition_size, offset_lag, is_future_key, tag_count = unpack_iqqBB(data, at)
-                at += 22
-                unknown = NO_TAGS
+                at += 21
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(DescribeLogDirsPartition(partition_index, partition_size, offset_lag, BOOLEANS[is_future_key], unknown))
-            topic_tag_count = data[at]
-            at += 1
-            topic_unknown = NO_TAGS
-            if topic_tag_count:
-                topic_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                topic_unknown, at = read_unknown_tags(data, at)
+            else:
+                topic_unknown = NO_TAGS
+                at += 1
             topics.append(DescribeLogDirsTopic(name, partitions, topic_unknown))
-        result_tag_count = data[at]
+        if data[at]:
+            result_unknown, at = read_unknown_tags(data, at)
+        else:
+            result_unknown = NO_TAGS
+            at += 1
+        results.append(DescribeLogDirsResult(error_code, log_dir, topics, -1, -1, False, result_unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
         at += 1
-        result_unknown = NO_TAGS
-        if result_tag_count:
-            result_unknown, at = read_unknown_tags(data, at - 1)
-        results.append(DescribeLogDirsResult(error_code, log_dir, topics, unknown_tagged_fields=result_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return DescribeLogDirsResponse(throttle_time_ms, results=results, unknown_tagged_fields=unknown_value), at
+    return DescribeLogDirsResponse(throttle_time_ms, 0, results, unknown_value), at
 
 
 def read_describe_log_dirs_response_v3(data: bytes, at: int) -> tuple[DescribeLogDirsResponse, int]:
     """Read version 3."""
     throttle_time_ms, error_code, results_count = unpack_ihB(data, at)
-    at += 7
-    if not 0 < results_count < 128:
-        results_count, at = read_long_count(data, at - 1)
+    at += 6
+    if 0 < results_count < 128:
+        at += 1
+    else:
+        results_count, at = read_long_count(data, at)
     results = []
     for _ in range(results_count - 1):
         result_error_code, log_dir_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         if 0 < log_dir_length < 128:
-            end = at + log_dir_length - 1
-            log_dir = data[at:end].decode()
+            end = at + log_dir_length
+            log_dir = data[at + 1 : end].decode()
             at = end
         else:
-            log_dir, at = read_long_text(data, at - 1)
+            log_dir, at = read_long_text(data, at)
         topics_count = data[at]
-        at += 1
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             partitions_count = data[at]
-            at += 1
-            if not 0 < partitions_count < 128:
-                partitions_count, at = read_long_count(data, at - 1)
+            if 0 < partitions_count < 128:
+                at += 1
+            else:
+                partitions_count, at = read_long_count(data, at)
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, partition_size, offset_lag, is_future_key, tag_count = unpack_iqqBB(data, at)
-                at += 22
-                unknown = NO_TAGS
+                at += 21
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(DescribeLogDirsPartition(partition_index, partition_size, offset_lag, BOOLEANS[is_future_key], unknown))
-            topic_tag_count = data[at]
-            at += 1
-            topic_unknown = NO_TAGS
-            if topic_tag_count:
-                topic_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                topic_unknown, at = read_unknown_tags(data, at)
+            else:
+                topic_unknown = NO_TAGS
+                at += 1
             topics.append(DescribeLogDirsTopic(name, partitions, topic_unknown))
-        result_tag_count = data[at]
+        if data[at]:
+            result_unknown, at = read_unknown_tags(data, at)
+        else:
+            result_unknown = NO_TAGS
+            at += 1
+        results.append(DescribeLogDirsResult(result_error_code, log_dir, topics, -1, -1, False, result_unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
         at += 1
-        result_unknown = NO_TAGS
-        if result_tag_count:
-            result_unknown, at = read_unknown_tags(data, at - 1)
-        results.append(DescribeLogDirsResult(result_error_code, log_dir, topics, unknown_tagged_fields=result_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
     return DescribeLogDirsResponse(throttle_time_ms, error_code, results, unknown_value), at
 
 
 def read_describe_log_dirs_response_v4(data: bytes, at: int) -> tuple[DescribeLogDirsResponse, int]:
     """Read version 4."""
     throttle_time_ms, error_code, results_count = unpack_ihB(data, at)
-    at += 7
-    if not 0 < results_count < 128:
-        results_count, at = read_long_count(data, at - 1)
+    at += 6
+    if 0 < results_count < 128:
+        at += 1
+    else:
+        results_count, at = read_long_count(data, at)
     results = []
     for _ in range(results_count - 1):
         result_error_code, log_dir_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         if 0 < log_dir_length < 128:
-            end = at + log_dir_length - 1
-            log_dir = data[at:end].decode()
+            end = at + log_dir_length
+            log_dir = data[at + 1 : end].decode()
             at = end
         else:
-            log_dir, at = read_long_text(data, at - 1)
+            log_dir, at = read_long_text(data, at)
         topics_count = data[at]
-        at += 1
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             partitions_count = data[at]
-            at += 1
-            if not 0 < partitions_count < 128:
-                partitions_count, at = read_long_count(data, at - 1)
+            if 0 < partitions_count < 128:
+                at += 1
+            else:
+                partitions_count, at = read_long_count(data, at)
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, partition_size, offset_lag, is_future_key, tag_count = unpack_iqqBB(data, at)
-                at += 22
-                unknown = NO_TAGS
+                at += 21
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(DescribeLogDirsPartition(partition_index, partition_size, offset_lag, BOOLEANS[is_future_key], unknown))
-            topic_tag_count = data[at]
-            at += 1
-            topic_unknown = NO_TAGS
-            if topic_tag_count:
-                topic_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                topic_unknown, at = read_unknown_tags(data, at)
+            else:
+                topic_unknown = NO_TAGS
+                at += 1
             topics.append(DescribeLogDirsTopic(name, partitions, topic_unknown))
         total_bytes, usable_bytes, result_tag_count = unpack_qqB(data, at)
-        at += 17
-        result_unknown = NO_TAGS
+        at += 16
         if result_tag_count:
-            result_unknown, at = read_unknown_tags(data, at - 1)
-        results.append(DescribeLogDirsResult(result_error_code, log_dir, topics, total_bytes, usable_bytes, unknown_tagged_fields=result_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+            result_unknown, at = read_unknown_tags(data, at)
+        else:
+            result_unknown = NO_TAGS
+            at += 1
+        results.append(DescribeLogDirsResult(result_error_code, log_dir, topics, total_bytes, usable_bytes, False, result_unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeLogDirsResponse(throttle_time_ms, error_code, results, unknown_value), at
 
 
 def read_describe_log_dirs_response_v5(data: bytes, at: int) -> tuple[DescribeLogDirsResponse, int]:
     """Read version 5."""
     throttle_time_ms, error_code, results_count = unpack_ihB(data, at)
-    at += 7
-    if not 0 < results_count < 128:
-        results_count, at = read_long_count(data, at - 1)
+    at += 6
+    if 0 < results_count < 128:
+        at += 1
+    else:
+        results_count, at = read_long_count(data, at)
     results = []
     for _ in range(results_count - 1):
         result_error_code, log_dir_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         if 0 < log_dir_length < 128:
-            end = at + log_dir_length - 1
-            log_dir = data[at:end].decode()
+            end = at + log_dir_length
+            log_dir = data[at + 1 : end].decode()
             at = end
         else:
-            log_dir, at = read_long_text(data, at - 1)
+            log_dir, at = read_long_text(data, at)
         topics_count = data[at]
-        at += 1
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             partitions_count = data[at]
-            at += 1
-            if not 0 < partitions_count < 128:
-                partitions_count, at = read_long_count(data, at - 1)
+            if 0 < partitions_count < 128:
+                at += 1
+            else:
+                partitions_count, at = read_long_count(data, at)
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, partition_size, offset_lag, is_future_key, tag_count = unpack_iqqBB(data, at)
-                at += 22
-                unknown = NO_TAGS
+                at += 21
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(DescribeLogDirsPartition(partition_index, partition_size, offset_lag, BOOLEANS[is_future_key], unknown))
-            topic_tag_count = data[at]
-            at += 1
-            topic_unknown = NO_TAGS
-            if topic_tag_count:
-                topic_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                topic_unknown, at = read_unknown_tags(data, at)
+            else:
+                topic_unknown = NO_TAGS
+                at += 1
             topics.append(DescribeLogDirsTopic(name, partitions, topic_unknown))
         total_bytes, usable_bytes, is_cordoned, result_tag_count = unpack_qqBB(data, at)
-        at += 18
-        result_unknown = NO_TAGS
+        at += 17
         if result_tag_count:
-            result_unknown, at = read_unknown_tags(data, at - 1)
+            result_unknown, at = read_unknown_tags(data, at)
+        else:
+            result_unknown = NO_TAGS
+            at += 1
         results.append(DescribeLogDirsResult(result_error_code, log_dir, topics, total_bytes, usable_bytes, BOOLEANS[is_cordoned], result_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeLogDirsResponse(throttle_time_ms, error_code, results, unknown_value), at
 
 

@@ -17,10 +17,12 @@ from kwire.primitives import (
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
     uvarint,
 )
 
@@ -64,37 +66,36 @@ class DescribeProducersRequest(msgspec.Struct, gc=False):
 def read_describe_producers_request_v0(data: bytes, at: int) -> tuple[DescribeProducersRequest, int]:
     """Read version 0."""
     topics_count = data[at]
-    at += 1
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partition_indexes_count = data[at]
-        at += 1
         if 0 < partition_indexes_count < 33:
-            partition_indexes = int32s.unpack_compact[partition_indexes_count](data, at)
-            at += 4 * (partition_indexes_count - 1)
+            partition_indexes = unpack_compact_int32s[partition_indexes_count](data, at + 1)
+            at += 4 * partition_indexes_count - 3
         else:
-            partition_indexes, at = int32s.read_compact(data, at - 1)
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            partition_indexes, at = int32s.read_compact(data, at)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         topics.append(TopicRequest(name, partition_indexes, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeProducersRequest(topics, unknown_value), at
 
 
@@ -112,7 +113,10 @@ def write_describe_producers_request_v0(message: DescribeProducersRequest) -> li
         partition_indexes = topic.partition_indexes
         partition_indexes_count = len(partition_indexes) + 1
         parts.append(UVARINTS[partition_indexes_count] if partition_indexes_count < 128 else uvarint(partition_indexes_count))
-        parts.append(int32s.pack[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 32 else int32s.write_long(partition_indexes))
+        if len(partition_indexes) < 32:
+            parts.append(pack_int32s[len(partition_indexes)](*partition_indexes))
+        else:
+            parts.append(int32s.write_long(partition_indexes))
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
@@ -182,40 +186,44 @@ class DescribeProducersResponse(msgspec.Struct, gc=False):
 def read_describe_producers_response_v0(data: bytes, at: int) -> tuple[DescribeProducersResponse, int]:
     """Read version 0."""
     throttle_time_ms, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, error_code, error_message_length = unpack_ihB(data, at)
-            at += 7
+            at += 6
             error_message: str | None
             if 0 < error_message_length < 128:
-                end = at + error_message_length - 1
-                error_message = data[at:end].decode()
+                end = at + error_message_length
+                error_message = data[at + 1 : end].decode()
                 at = end
             elif error_message_length:
-                error_message, at = read_long_text(data, at - 1)
+                error_message, at = read_long_text(data, at)
             else:
                 error_message = None
+                at += 1
             active_producers_count = data[at]
-            at += 1
-            if not 0 < active_producers_count < 128:
-                active_producers_count, at = read_long_count(data, at - 1)
+            if 0 < active_producers_count < 128:
+                at += 1
+            else:
+                active_producers_count, at = read_long_count(data, at)
             end = at + 37 * (active_producers_count - 1)
             active_producers_rows = data[at:end]
             if active_producers_rows[36::37].count(0) == active_producers_count - 1:
@@ -225,28 +233,30 @@ def read_describe_producers_response_v0(data: bytes, at: int) -> tuple[DescribeP
                 active_producers = []
                 for _ in range(active_producers_count - 1):
                     producer_id, producer_epoch, last_sequence, last_timestamp, coordinator_epoch, current_txn_start_offset, tag_count = unpack_qiiqiqB(data, at)
-                    at += 37
-                    unknown = NO_TAGS
+                    at += 36
                     if tag_count:
-                        unknown, at = read_unknown_tags(data, at - 1)
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
                     active_producers.append(ProducerState(producer_id, producer_epoch, last_sequence, last_timestamp, coordinator_epoch, current_txn_start_offset, unknown))
-            partition_tag_count = data[at]
-            at += 1
-            partition_unknown = NO_TAGS
-            if partition_tag_count:
-                partition_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                partition_unknown, at = read_unknown_tags(data, at)
+            else:
+                partition_unknown = NO_TAGS
+                at += 1
             partitions.append(PartitionResponse(partition_index, error_code, error_message, active_producers, partition_unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(TopicResponse(name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeProducersResponse(throttle_time_ms, topics, unknown_value), at
 
 

@@ -13,6 +13,7 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    ZERO_UUID,
     Part,
     Refused,
     Tags,
@@ -95,23 +96,24 @@ class DescribeQuorumRequest(msgspec.Struct, gc=False):
 def read_describe_quorum_request_v0(data: bytes, at: int) -> tuple[DescribeQuorumRequest, int]:
     """Read versions 0 to 2."""
     topics_count = data[at]
-    at += 1
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 5 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[4::5].count(0) == partitions_count - 1:
@@ -121,22 +123,24 @@ def read_describe_quorum_request_v0(data: bytes, at: int) -> tuple[DescribeQuoru
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, tag_count = unpack_iB(data, at)
-                at += 5
-                unknown = NO_TAGS
+                at += 4
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(DescribeQuorumRequestPartitionData(partition_index, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(DescribeQuorumRequestTopicData(topic_name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeQuorumRequest(topics, unknown_value), at
 
 
@@ -267,207 +271,230 @@ class DescribeQuorumResponse(msgspec.Struct, gc=False):
 def read_describe_quorum_response_v0(data: bytes, at: int) -> tuple[DescribeQuorumResponse, int]:
     """Read version 0."""
     error_code, topics_count = unpack_hB(data, at)
-    at += 3
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 2
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, partition_error_code, leader_id, leader_epoch, high_watermark, current_voters_count = unpack_ihiiqB(data, at)
-            at += 23
-            if not 0 < current_voters_count < 128:
-                current_voters_count, at = read_long_count(data, at - 1)
+            at += 22
+            if 0 < current_voters_count < 128:
+                at += 1
+            else:
+                current_voters_count, at = read_long_count(data, at)
             end = at + 13 * (current_voters_count - 1)
             current_voters_rows = data[at:end]
             if current_voters_rows[12::13].count(0) == current_voters_count - 1:
-                current_voters = [ReplicaState(replica_id, log_end_offset=log_end_offset) for replica_id, log_end_offset in iterate_iqx(current_voters_rows)]
+                current_voters = [ReplicaState(replica_id, ZERO_UUID, log_end_offset) for replica_id, log_end_offset in iterate_iqx(current_voters_rows)]
                 at = end
             else:
                 current_voters = []
                 for _ in range(current_voters_count - 1):
                     replica_id, log_end_offset, tag_count = unpack_iqB(data, at)
-                    at += 13
-                    unknown = NO_TAGS
+                    at += 12
                     if tag_count:
-                        unknown, at = read_unknown_tags(data, at - 1)
-                    current_voters.append(ReplicaState(replica_id, log_end_offset=log_end_offset, unknown_tagged_fields=unknown))
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    current_voters.append(ReplicaState(replica_id, ZERO_UUID, log_end_offset, -1, -1, unknown))
             observers_count = data[at]
-            at += 1
-            if not 0 < observers_count < 128:
-                observers_count, at = read_long_count(data, at - 1)
+            if 0 < observers_count < 128:
+                at += 1
+            else:
+                observers_count, at = read_long_count(data, at)
             end = at + 13 * (observers_count - 1)
             observers_rows = data[at:end]
             if observers_rows[12::13].count(0) == observers_count - 1:
-                observers = [ReplicaState(replica_id, log_end_offset=log_end_offset) for replica_id, log_end_offset in iterate_iqx(observers_rows)]
+                observers = [ReplicaState(replica_id, ZERO_UUID, log_end_offset) for replica_id, log_end_offset in iterate_iqx(observers_rows)]
                 at = end
             else:
                 observers = []
                 for _ in range(observers_count - 1):
                     observer_replica_id, observer_log_end_offset, observer_tag_count = unpack_iqB(data, at)
-                    at += 13
-                    observer_unknown = NO_TAGS
+                    at += 12
                     if observer_tag_count:
-                        observer_unknown, at = read_unknown_tags(data, at - 1)
-                    observers.append(ReplicaState(observer_replica_id, log_end_offset=observer_log_end_offset, unknown_tagged_fields=observer_unknown))
-            partition_tag_count = data[at]
+                        observer_unknown, at = read_unknown_tags(data, at)
+                    else:
+                        observer_unknown = NO_TAGS
+                        at += 1
+                    observers.append(ReplicaState(observer_replica_id, ZERO_UUID, observer_log_end_offset, -1, -1, observer_unknown))
+            if data[at]:
+                partition_unknown, at = read_unknown_tags(data, at)
+            else:
+                partition_unknown = NO_TAGS
+                at += 1
+            partitions.append(DescribeQuorumResponsePartitionData(partition_index, partition_error_code, '', leader_id, leader_epoch, high_watermark, current_voters, observers, partition_unknown))
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
             at += 1
-            partition_unknown = NO_TAGS
-            if partition_tag_count:
-                partition_unknown, at = read_unknown_tags(data, at - 1)
-            partitions.append(DescribeQuorumResponsePartitionData(partition_index, partition_error_code, leader_id=leader_id, leader_epoch=leader_epoch, high_watermark=high_watermark, current_voters=current_voters, observers=observers, unknown_tagged_fields=partition_unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
         topics.append(DescribeQuorumResponseTopicData(topic_name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return DescribeQuorumResponse(error_code, topics=topics, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return DescribeQuorumResponse(error_code, '', topics, [], unknown_value), at
 
 
 def read_describe_quorum_response_v1(data: bytes, at: int) -> tuple[DescribeQuorumResponse, int]:
     """Read version 1."""
     error_code, topics_count = unpack_hB(data, at)
-    at += 3
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 2
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, partition_error_code, leader_id, leader_epoch, high_watermark, current_voters_count = unpack_ihiiqB(data, at)
-            at += 23
-            if not 0 < current_voters_count < 128:
-                current_voters_count, at = read_long_count(data, at - 1)
+            at += 22
+            if 0 < current_voters_count < 128:
+                at += 1
+            else:
+                current_voters_count, at = read_long_count(data, at)
             end = at + 29 * (current_voters_count - 1)
             current_voters_rows = data[at:end]
             if current_voters_rows[28::29].count(0) == current_voters_count - 1:
-                current_voters = [ReplicaState(replica_id, log_end_offset=log_end_offset, last_fetch_timestamp=last_fetch_timestamp, last_caught_up_timestamp=last_caught_up_timestamp) for replica_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp in iterate_iqqqx(current_voters_rows)]
+                current_voters = [ReplicaState(replica_id, ZERO_UUID, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp) for replica_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp in iterate_iqqqx(current_voters_rows)]
                 at = end
             else:
                 current_voters = []
                 for _ in range(current_voters_count - 1):
                     replica_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp, tag_count = unpack_iqqqB(data, at)
-                    at += 29
-                    unknown = NO_TAGS
+                    at += 28
                     if tag_count:
-                        unknown, at = read_unknown_tags(data, at - 1)
-                    current_voters.append(ReplicaState(replica_id, log_end_offset=log_end_offset, last_fetch_timestamp=last_fetch_timestamp, last_caught_up_timestamp=last_caught_up_timestamp, unknown_tagged_fields=unknown))
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    current_voters.append(ReplicaState(replica_id, ZERO_UUID, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp, unknown))
             observers_count = data[at]
-            at += 1
-            if not 0 < observers_count < 128:
-                observers_count, at = read_long_count(data, at - 1)
+            if 0 < observers_count < 128:
+                at += 1
+            else:
+                observers_count, at = read_long_count(data, at)
             end = at + 29 * (observers_count - 1)
             observers_rows = data[at:end]
             if observers_rows[28::29].count(0) == observers_count - 1:
-                observers = [ReplicaState(replica_id, log_end_offset=log_end_offset, last_fetch_timestamp=last_fetch_timestamp, last_caught_up_timestamp=last_caught_up_timestamp) for replica_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp in iterate_iqqqx(observers_rows)]
+                observers = [ReplicaState(replica_id, ZERO_UUID, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp) for replica_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp in iterate_iqqqx(observers_rows)]
                 at = end
             else:
                 observers = []
                 for _ in range(observers_count - 1):
                     observer_replica_id, observer_log_end_offset, observer_last_fetch_timestamp, observer_last_caught_up_timestamp, observer_tag_count = unpack_iqqqB(data, at)
-                    at += 29
-                    observer_unknown = NO_TAGS
+                    at += 28
                     if observer_tag_count:
-                        observer_unknown, at = read_unknown_tags(data, at - 1)
-                    observers.append(ReplicaState(observer_replica_id, log_end_offset=observer_log_end_offset, last_fetch_timestamp=observer_last_fetch_timestamp, last_caught_up_timestamp=observer_last_caught_up_timestamp, unknown_tagged_fields=observer_unknown))
-            partition_tag_count = data[at]
+                        observer_unknown, at = read_unknown_tags(data, at)
+                    else:
+                        observer_unknown = NO_TAGS
+                        at += 1
+                    observers.append(ReplicaState(observer_replica_id, ZERO_UUID, observer_log_end_offset, observer_last_fetch_timestamp, observer_last_caught_up_timestamp, observer_unknown))
+            if data[at]:
+                partition_unknown, at = read_unknown_tags(data, at)
+            else:
+                partition_unknown = NO_TAGS
+                at += 1
+            partitions.append(DescribeQuorumResponsePartitionData(partition_index, partition_error_code, '', leader_id, leader_epoch, high_watermark, current_voters, observers, partition_unknown))
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
             at += 1
-            partition_unknown = NO_TAGS
-            if partition_tag_count:
-                partition_unknown, at = read_unknown_tags(data, at - 1)
-            partitions.append(DescribeQuorumResponsePartitionData(partition_index, partition_error_code, leader_id=leader_id, leader_epoch=leader_epoch, high_watermark=high_watermark, current_voters=current_voters, observers=observers, unknown_tagged_fields=partition_unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
         topics.append(DescribeQuorumResponseTopicData(topic_name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return DescribeQuorumResponse(error_code, topics=topics, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return DescribeQuorumResponse(error_code, '', topics, [], unknown_value), at
 
 
 def read_describe_quorum_response_v2(data: bytes, at: int) -> tuple[DescribeQuorumResponse, int]:
     """Read version 2."""
     error_code, error_message_length = unpack_hB(data, at)
-    at += 3
+    at += 2
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
+        at += 1
     topics_count = data[at]
-    at += 1
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, partition_error_code, partition_error_message_length = unpack_ihB(data, at)
-            at += 7
+            at += 6
             partition_error_message: str | None
             if 0 < partition_error_message_length < 128:
-                end = at + partition_error_message_length - 1
-                partition_error_message = data[at:end].decode()
+                end = at + partition_error_message_length
+                partition_error_message = data[at + 1 : end].decode()
                 at = end
             elif partition_error_message_length:
-                partition_error_message, at = read_long_text(data, at - 1)
+                partition_error_message, at = read_long_text(data, at)
             else:
                 partition_error_message = None
+                at += 1
             leader_id, leader_epoch, high_watermark, current_voters_count = unpack_iiqB(data, at)
-            at += 17
-            if not 0 < current_voters_count < 128:
-                current_voters_count, at = read_long_count(data, at - 1)
+            at += 16
+            if 0 < current_voters_count < 128:
+                at += 1
+            else:
+                current_voters_count, at = read_long_count(data, at)
             end = at + 45 * (current_voters_count - 1)
             current_voters_rows = data[at:end]
             if current_voters_rows[44::45].count(0) == current_voters_count - 1:
@@ -477,15 +504,18 @@ def read_describe_quorum_response_v2(data: bytes, at: int) -> tuple[DescribeQuor
                 current_voters = []
                 for _ in range(current_voters_count - 1):
                     replica_id, replica_directory_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp, tag_count = unpack_iuqqqB(data, at)
-                    at += 45
-                    unknown = NO_TAGS
+                    at += 44
                     if tag_count:
-                        unknown, at = read_unknown_tags(data, at - 1)
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
                     current_voters.append(ReplicaState(replica_id, replica_directory_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp, unknown))
             observers_count = data[at]
-            at += 1
-            if not 0 < observers_count < 128:
-                observers_count, at = read_long_count(data, at - 1)
+            if 0 < observers_count < 128:
+                at += 1
+            else:
+                observers_count, at = read_long_count(data, at)
             end = at + 45 * (observers_count - 1)
             observers_rows = data[at:end]
             if observers_rows[44::45].count(0) == observers_count - 1:
@@ -495,68 +525,73 @@ def read_describe_quorum_response_v2(data: bytes, at: int) -> tuple[DescribeQuor
                 observers = []
                 for _ in range(observers_count - 1):
                     observer_replica_id, observer_replica_directory_id, observer_log_end_offset, observer_last_fetch_timestamp, observer_last_caught_up_timestamp, observer_tag_count = unpack_iuqqqB(data, at)
-                    at += 45
-                    observer_unknown = NO_TAGS
+                    at += 44
                     if observer_tag_count:
-                        observer_unknown, at = read_unknown_tags(data, at - 1)
+                        observer_unknown, at = read_unknown_tags(data, at)
+                    else:
+                        observer_unknown = NO_TAGS
+                        at += 1
                     observers.append(ReplicaState(observer_replica_id, observer_replica_directory_id, observer_log_end_offset, observer_last_fetch_timestamp, observer_last_caught_up_timestamp, observer_unknown))
-            partition_tag_count = data[at]
-            at += 1
-            partition_unknown = NO_TAGS
-            if partition_tag_count:
-                partition_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                partition_unknown, at = read_unknown_tags(data, at)
+            else:
+                partition_unknown = NO_TAGS
+                at += 1
             partitions.append(DescribeQuorumResponsePartitionData(partition_index, partition_error_code, partition_error_message, leader_id, leader_epoch, high_watermark, current_voters, observers, partition_unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(DescribeQuorumResponseTopicData(topic_name, partitions, topic_unknown))
     nodes_count = data[at]
-    at += 1
-    if not 0 < nodes_count < 128:
-        nodes_count, at = read_long_count(data, at - 1)
+    if 0 < nodes_count < 128:
+        at += 1
+    else:
+        nodes_count, at = read_long_count(data, at)
     nodes = []
     for _ in range(nodes_count - 1):
         node_id, listeners_count = unpack_iB(data, at)
-        at += 5
-        if not 0 < listeners_count < 128:
-            listeners_count, at = read_long_count(data, at - 1)
+        at += 4
+        if 0 < listeners_count < 128:
+            at += 1
+        else:
+            listeners_count, at = read_long_count(data, at)
         listeners = []
         for _ in range(listeners_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             host_length = data[at]
-            at += 1
             if 0 < host_length < 128:
-                end = at + host_length - 1
-                host = data[at:end].decode()
+                end = at + host_length
+                host = data[at + 1 : end].decode()
                 at = end
             else:
-                host, at = read_long_text(data, at - 1)
+                host, at = read_long_text(data, at)
             port, listener_tag_count = unpack_HB(data, at)
-            at += 3
-            listener_unknown = NO_TAGS
+            at += 2
             if listener_tag_count:
-                listener_unknown, at = read_unknown_tags(data, at - 1)
+                listener_unknown, at = read_unknown_tags(data, at)
+            else:
+                listener_unknown = NO_TAGS
+                at += 1
             listeners.append(Listener(name, host, port, listener_unknown))
-        node_tag_count = data[at]
-        at += 1
-        node_unknown = NO_TAGS
-        if node_tag_count:
-            node_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            node_unknown, at = read_unknown_tags(data, at)
+        else:
+            node_unknown = NO_TAGS
+            at += 1
         nodes.append(Node(node_id, listeners, node_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeQuorumResponse(error_code, error_message, topics, nodes, unknown_value), at
 
 

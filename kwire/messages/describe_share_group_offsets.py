@@ -17,10 +17,12 @@ from kwire.primitives import (
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
     uvarint,
 )
 
@@ -81,61 +83,61 @@ class DescribeShareGroupOffsetsRequest(msgspec.Struct, gc=False):
 def read_describe_share_group_offsets_request_v0(data: bytes, at: int) -> tuple[DescribeShareGroupOffsetsRequest, int]:
     """Read versions 0 to 1."""
     groups_count = data[at]
-    at += 1
-    if not 0 < groups_count < 128:
-        groups_count, at = read_long_count(data, at - 1)
+    if 0 < groups_count < 128:
+        at += 1
+    else:
+        groups_count, at = read_long_count(data, at)
     groups = []
     for _ in range(groups_count - 1):
         group_id_length = data[at]
-        at += 1
         if 0 < group_id_length < 128:
-            end = at + group_id_length - 1
-            group_id = data[at:end].decode()
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
             at = end
         else:
-            group_id, at = read_long_text(data, at - 1)
+            group_id, at = read_long_text(data, at)
         topics_count = data[at]
-        at += 1
         topics: list[DescribeShareGroupOffsetsRequestTopic] | None
         if topics_count == 0:
             topics = None
+            at += 1
         else:
-            if not 0 < topics_count < 128:
-                topics_count, at = read_long_count(data, at - 1)
+            if 0 < topics_count < 128:
+                at += 1
+            else:
+                topics_count, at = read_long_count(data, at)
             topics = []
             for _ in range(topics_count - 1):
                 topic_name_length = data[at]
-                at += 1
                 if 0 < topic_name_length < 128:
-                    end = at + topic_name_length - 1
-                    topic_name = data[at:end].decode()
+                    end = at + topic_name_length
+                    topic_name = data[at + 1 : end].decode()
                     at = end
                 else:
-                    topic_name, at = read_long_text(data, at - 1)
+                    topic_name, at = read_long_text(data, at)
                 partitions_count = data[at]
-                at += 1
                 if 0 < partitions_count < 33:
-                    partitions = int32s.unpack_compact[partitions_count](data, at)
-                    at += 4 * (partitions_count - 1)
+                    partitions = unpack_compact_int32s[partitions_count](data, at + 1)
+                    at += 4 * partitions_count - 3
                 else:
-                    partitions, at = int32s.read_compact(data, at - 1)
-                tag_count = data[at]
-                at += 1
-                unknown = NO_TAGS
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    partitions, at = int32s.read_compact(data, at)
+                if data[at]:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 topics.append(DescribeShareGroupOffsetsRequestTopic(topic_name, partitions, unknown))
-        group_tag_count = data[at]
-        at += 1
-        group_unknown = NO_TAGS
-        if group_tag_count:
-            group_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            group_unknown, at = read_unknown_tags(data, at)
+        else:
+            group_unknown = NO_TAGS
+            at += 1
         groups.append(DescribeShareGroupOffsetsRequestGroup(group_id, topics, group_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeShareGroupOffsetsRequest(groups, unknown_value), at
 
 
@@ -162,7 +164,10 @@ def write_describe_share_group_offsets_request_v0(message: DescribeShareGroupOff
                 partitions = topic.partitions
                 partitions_count = len(partitions) + 1
                 parts.append(UVARINTS[partitions_count] if partitions_count < 128 else uvarint(partitions_count))
-                parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+                if len(partitions) < 32:
+                    parts.append(pack_int32s[len(partitions)](*partitions))
+                else:
+                    parts.append(int32s.write_long(partitions))
                 parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
         parts.append(tag_section((), group.unknown_tagged_fields, 0) if group.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
@@ -236,168 +241,178 @@ class DescribeShareGroupOffsetsResponse(msgspec.Struct, gc=False):
 def read_describe_share_group_offsets_response_v0(data: bytes, at: int) -> tuple[DescribeShareGroupOffsetsResponse, int]:
     """Read version 0."""
     throttle_time_ms, groups_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < groups_count < 128:
-        groups_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < groups_count < 128:
+        at += 1
+    else:
+        groups_count, at = read_long_count(data, at)
     groups = []
     for _ in range(groups_count - 1):
         group_id_length = data[at]
-        at += 1
         if 0 < group_id_length < 128:
-            end = at + group_id_length - 1
-            group_id = data[at:end].decode()
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
             at = end
         else:
-            group_id, at = read_long_text(data, at - 1)
+            group_id, at = read_long_text(data, at)
         topics_count = data[at]
-        at += 1
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             topic_name_length = data[at]
-            at += 1
             if 0 < topic_name_length < 128:
-                end = at + topic_name_length - 1
-                topic_name = data[at:end].decode()
+                end = at + topic_name_length
+                topic_name = data[at + 1 : end].decode()
                 at = end
             else:
-                topic_name, at = read_long_text(data, at - 1)
+                topic_name, at = read_long_text(data, at)
             topic_id, partitions_count = unpack_uB(data, at)
-            at += 17
-            if not 0 < partitions_count < 128:
-                partitions_count, at = read_long_count(data, at - 1)
+            at += 16
+            if 0 < partitions_count < 128:
+                at += 1
+            else:
+                partitions_count, at = read_long_count(data, at)
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, start_offset, leader_epoch, error_code, error_message_length = unpack_iqihB(data, at)
-                at += 19
+                at += 18
                 error_message: str | None
                 if 0 < error_message_length < 128:
-                    end = at + error_message_length - 1
-                    error_message = data[at:end].decode()
+                    end = at + error_message_length
+                    error_message = data[at + 1 : end].decode()
                     at = end
                 elif error_message_length:
-                    error_message, at = read_long_text(data, at - 1)
+                    error_message, at = read_long_text(data, at)
                 else:
                     error_message = None
-                tag_count = data[at]
+                    at += 1
+                if data[at]:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
+                partitions.append(DescribeShareGroupOffsetsResponsePartition(partition_index, start_offset, leader_epoch, -1, error_code, error_message, unknown))
+            if data[at]:
+                topic_unknown, at = read_unknown_tags(data, at)
+            else:
+                topic_unknown = NO_TAGS
                 at += 1
-                unknown = NO_TAGS
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
-                partitions.append(DescribeShareGroupOffsetsResponsePartition(partition_index, start_offset, leader_epoch, error_code=error_code, error_message=error_message, unknown_tagged_fields=unknown))
-            topic_tag_count = data[at]
-            at += 1
-            topic_unknown = NO_TAGS
-            if topic_tag_count:
-                topic_unknown, at = read_unknown_tags(data, at - 1)
             topics.append(DescribeShareGroupOffsetsResponseTopic(topic_name, topic_id, partitions, topic_unknown))
         group_error_code, group_error_message_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         group_error_message: str | None
         if 0 < group_error_message_length < 128:
-            end = at + group_error_message_length - 1
-            group_error_message = data[at:end].decode()
+            end = at + group_error_message_length
+            group_error_message = data[at + 1 : end].decode()
             at = end
         elif group_error_message_length:
-            group_error_message, at = read_long_text(data, at - 1)
+            group_error_message, at = read_long_text(data, at)
         else:
             group_error_message = None
-        group_tag_count = data[at]
-        at += 1
-        group_unknown = NO_TAGS
-        if group_tag_count:
-            group_unknown, at = read_unknown_tags(data, at - 1)
+            at += 1
+        if data[at]:
+            group_unknown, at = read_unknown_tags(data, at)
+        else:
+            group_unknown = NO_TAGS
+            at += 1
         groups.append(DescribeShareGroupOffsetsResponseGroup(group_id, topics, group_error_code, group_error_message, group_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeShareGroupOffsetsResponse(throttle_time_ms, groups, unknown_value), at
 
 
 def read_describe_share_group_offsets_response_v1(data: bytes, at: int) -> tuple[DescribeShareGroupOffsetsResponse, int]:
     """Read version 1."""
     throttle_time_ms, groups_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < groups_count < 128:
-        groups_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < groups_count < 128:
+        at += 1
+    else:
+        groups_count, at = read_long_count(data, at)
     groups = []
     for _ in range(groups_count - 1):
         group_id_length = data[at]
-        at += 1
         if 0 < group_id_length < 128:
-            end = at + group_id_length - 1
-            group_id = data[at:end].decode()
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
             at = end
         else:
-            group_id, at = read_long_text(data, at - 1)
+            group_id, at = read_long_text(data, at)
         topics_count = data[at]
-        at += 1
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             topic_name_length = data[at]
-            at += 1
             if 0 < topic_name_length < 128:
-                end = at + topic_name_length - 1
-                topic_name = data[at:end].decode()
+                end = at + topic_name_length
+                topic_name = data[at + 1 : end].decode()
                 at = end
             else:
-                topic_name, at = read_long_text(data, at - 1)
+                topic_name, at = read_long_text(data, at)
             topic_id, partitions_count = unpack_uB(data, at)
-            at += 17
-            if not 0 < partitions_count < 128:
-                partitions_count, at = read_long_count(data, at - 1)
+            at += 16
+            if 0 < partitions_count < 128:
+                at += 1
+            else:
+                partitions_count, at = read_long_count(data, at)
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, start_offset, leader_epoch, lag, error_code, error_message_length = unpack_iqiqhB(data, at)
-                at += 27
+                at += 26
                 error_message: str | None
                 if 0 < error_message_length < 128:
-                    end = at + error_message_length - 1
-                    error_message = data[at:end].decode()
+                    end = at + error_message_length
+                    error_message = data[at + 1 : end].decode()
                     at = end
                 elif error_message_length:
-                    error_message, at = read_long_text(data, at - 1)
+                    error_message, at = read_long_text(data, at)
                 else:
                     error_message = None
-                tag_count = data[at]
-                at += 1
-                unknown = NO_TAGS
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    at += 1
+                if data[at]:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(DescribeShareGroupOffsetsResponsePartition(partition_index, start_offset, leader_epoch, lag, error_code, error_message, unknown))
-            topic_tag_count = data[at]
-            at += 1
-            topic_unknown = NO_TAGS
-            if topic_tag_count:
-                topic_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                topic_unknown, at = read_unknown_tags(data, at)
+            else:
+                topic_unknown = NO_TAGS
+                at += 1
             topics.append(DescribeShareGroupOffsetsResponseTopic(topic_name, topic_id, partitions, topic_unknown))
         group_error_code, group_error_message_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         group_error_message: str | None
         if 0 < group_error_message_length < 128:
-            end = at + group_error_message_length - 1
-            group_error_message = data[at:end].decode()
+            end = at + group_error_message_length
+            group_error_message = data[at + 1 : end].decode()
             at = end
         elif group_error_message_length:
-            group_error_message, at = read_long_text(data, at - 1)
+            group_error_message, at = read_long_text(data, at)
         else:
             group_error_message = None
-        group_tag_count = data[at]
-        at += 1
-        group_unknown = NO_TAGS
-        if group_tag_count:
-            group_unknown, at = read_unknown_tags(data, at - 1)
+            at += 1
+        if data[at]:
+            group_unknown, at = read_unknown_tags(data, at)
+        else:
+            group_unknown = NO_TAGS
+            at += 1
         groups.append(DescribeShareGroupOffsetsResponseGroup(group_id, topics, group_error_code, group_error_message, group_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeShareGroupOffsetsResponse(throttle_time_ms, groups, unknown_value), at
 
 

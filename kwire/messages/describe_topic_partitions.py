@@ -19,10 +19,12 @@ from kwire.primitives import (
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
     uvarint,
 )
 
@@ -84,52 +86,53 @@ class DescribeTopicPartitionsRequest(msgspec.Struct, gc=False):
 def read_describe_topic_partitions_request_v0(data: bytes, at: int) -> tuple[DescribeTopicPartitionsRequest, int]:
     """Read version 0."""
     topics_count = data[at]
-    at += 1
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            name, at = read_long_text(data, at)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         topics.append(TopicRequest(name, unknown))
     response_partition_limit, cursor_marker = unpack_iB(data, at)
     at += 5
     cursor: Cursor | None
     if cursor_marker == 1:
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
-        partition_index, cursor_tag_count = unpack_iB(data, at)
-        at += 5
-        cursor_unknown = NO_TAGS
-        if cursor_tag_count:
-            cursor_unknown, at = read_unknown_tags(data, at - 1)
+            topic_name, at = read_long_text(data, at)
+        partition_index, tag_count = unpack_iB(data, at)
+        at += 4
+        if tag_count:
+            cursor_unknown, at = read_unknown_tags(data, at)
+        else:
+            cursor_unknown = NO_TAGS
+            at += 1
         cursor = Cursor(topic_name, partition_index, cursor_unknown)
     elif cursor_marker == 255:
         cursor = None
     else:
         raise Refused
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeTopicPartitionsRequest(topics, response_partition_limit, cursor, unknown_value), at
 
 
@@ -234,108 +237,114 @@ class DescribeTopicPartitionsResponse(msgspec.Struct, gc=False):
 def read_describe_topic_partitions_response_v0(data: bytes, at: int) -> tuple[DescribeTopicPartitionsResponse, int]:
     """Read version 0."""
     throttle_time_ms, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         error_code, name_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         name: str | None
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         elif name_length:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         else:
             name = None
+            at += 1
         topic_id, is_internal, partitions_count = unpack_uBB(data, at)
-        at += 18
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 17
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes_count = unpack_hiiiB(data, at)
-            at += 15
+            at += 14
             if 0 < replica_nodes_count < 33:
-                replica_nodes = int32s.unpack_compact[replica_nodes_count](data, at)
-                at += 4 * (replica_nodes_count - 1)
+                replica_nodes = unpack_compact_int32s[replica_nodes_count](data, at + 1)
+                at += 4 * replica_nodes_count - 3
             else:
-                replica_nodes, at = int32s.read_compact(data, at - 1)
+                replica_nodes, at = int32s.read_compact(data, at)
             isr_nodes_count = data[at]
-            at += 1
             if 0 < isr_nodes_count < 33:
-                isr_nodes = int32s.unpack_compact[isr_nodes_count](data, at)
-                at += 4 * (isr_nodes_count - 1)
+                isr_nodes = unpack_compact_int32s[isr_nodes_count](data, at + 1)
+                at += 4 * isr_nodes_count - 3
             else:
-                isr_nodes, at = int32s.read_compact(data, at - 1)
+                isr_nodes, at = int32s.read_compact(data, at)
             eligible_leader_replicas_count = data[at]
-            at += 1
             eligible_leader_replicas: tuple[int, ...] | None
             if 0 < eligible_leader_replicas_count < 33:
-                eligible_leader_replicas = int32s.unpack_compact[eligible_leader_replicas_count](data, at)
-                at += 4 * (eligible_leader_replicas_count - 1)
+                eligible_leader_replicas = unpack_compact_int32s[eligible_leader_replicas_count](data, at + 1)
+                at += 4 * eligible_leader_replicas_count - 3
             elif eligible_leader_replicas_count:
-                eligible_leader_replicas, at = int32s.read_compact(data, at - 1)
+                eligible_leader_replicas, at = int32s.read_compact(data, at)
             else:
                 eligible_leader_replicas = None
+                at += 1
             last_known_elr_count = data[at]
-            at += 1
             last_known_elr: tuple[int, ...] | None
             if 0 < last_known_elr_count < 33:
-                last_known_elr = int32s.unpack_compact[last_known_elr_count](data, at)
-                at += 4 * (last_known_elr_count - 1)
+                last_known_elr = unpack_compact_int32s[last_known_elr_count](data, at + 1)
+                at += 4 * last_known_elr_count - 3
             elif last_known_elr_count:
-                last_known_elr, at = int32s.read_compact(data, at - 1)
+                last_known_elr, at = int32s.read_compact(data, at)
             else:
                 last_known_elr = None
+                at += 1
             offline_replicas_count = data[at]
-            at += 1
             if 0 < offline_replicas_count < 33:
-                offline_replicas = int32s.unpack_compact[offline_replicas_count](data, at)
-                at += 4 * (offline_replicas_count - 1)
+                offline_replicas = unpack_compact_int32s[offline_replicas_count](data, at + 1)
+                at += 4 * offline_replicas_count - 3
             else:
-                offline_replicas, at = int32s.read_compact(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                offline_replicas, at = int32s.read_compact(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partitions.append(DescribeTopicPartitionsResponsePartition(partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, eligible_leader_replicas, last_known_elr, offline_replicas, unknown))
-        topic_authorized_operations, topic_tag_count = unpack_iB(data, at)
-        at += 5
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        topic_authorized_operations, tag_count = unpack_iB(data, at)
+        at += 4
+        if tag_count:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(DescribeTopicPartitionsResponseTopic(error_code, name, topic_id, BOOLEANS[is_internal], partitions, topic_authorized_operations, topic_unknown))
     next_cursor_marker = data[at]
     at += 1
     next_cursor: Cursor | None
     if next_cursor_marker == 1:
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         next_cursor_partition_index, next_cursor_tag_count = unpack_iB(data, at)
-        at += 5
-        next_cursor_unknown = NO_TAGS
+        at += 4
         if next_cursor_tag_count:
-            next_cursor_unknown, at = read_unknown_tags(data, at - 1)
+            next_cursor_unknown, at = read_unknown_tags(data, at)
+        else:
+            next_cursor_unknown = NO_TAGS
+            at += 1
         next_cursor = Cursor(topic_name, next_cursor_partition_index, next_cursor_unknown)
     elif next_cursor_marker == 255:
         next_cursor = None
     else:
         raise Refused
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeTopicPartitionsResponse(throttle_time_ms, topics, next_cursor, unknown_value), at
 
 
@@ -377,25 +386,40 @@ def write_describe_topic_partitions_response_v0(message: DescribeTopicPartitions
             else:
                 parts.append(pack_hiii(partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch))
                 parts.append(uvarint(replica_nodes_count))
-            parts.append(int32s.pack[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 32 else int32s.write_long(replica_nodes))
+            if len(replica_nodes) < 32:
+                parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
+            else:
+                parts.append(int32s.write_long(replica_nodes))
             isr_nodes = partition.isr_nodes
             isr_nodes_count = len(isr_nodes) + 1
             parts.append(UVARINTS[isr_nodes_count] if isr_nodes_count < 128 else uvarint(isr_nodes_count))
-            parts.append(int32s.pack[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 32 else int32s.write_long(isr_nodes))
+            if len(isr_nodes) < 32:
+                parts.append(pack_int32s[len(isr_nodes)](*isr_nodes))
+            else:
+                parts.append(int32s.write_long(isr_nodes))
             eligible_leader_replicas = partition.eligible_leader_replicas
             eligible_leader_replicas_count = 0 if eligible_leader_replicas is None else len(eligible_leader_replicas) + 1
             parts.append(UVARINTS[eligible_leader_replicas_count] if eligible_leader_replicas_count < 128 else uvarint(eligible_leader_replicas_count))
             if eligible_leader_replicas:
-                parts.append(int32s.pack[len(eligible_leader_replicas)](*eligible_leader_replicas) if len(eligible_leader_replicas) < 32 else int32s.write_long(eligible_leader_replicas))
+                if len(eligible_leader_replicas) < 32:
+                    parts.append(pack_int32s[len(eligible_leader_replicas)](*eligible_leader_replicas))
+                else:
+                    parts.append(int32s.write_long(eligible_leader_replicas))
             last_known_elr = partition.last_known_elr
             last_known_elr_count = 0 if last_known_elr is None else len(last_known_elr) + 1
             parts.append(UVARINTS[last_known_elr_count] if last_known_elr_count < 128 else uvarint(last_known_elr_count))
             if last_known_elr:
-                parts.append(int32s.pack[len(last_known_elr)](*last_known_elr) if len(last_known_elr) < 32 else int32s.write_long(last_known_elr))
+                if len(last_known_elr) < 32:
+                    parts.append(pack_int32s[len(last_known_elr)](*last_known_elr))
+                else:
+                    parts.append(int32s.write_long(last_known_elr))
             offline_replicas = partition.offline_replicas
             offline_replicas_count = len(offline_replicas) + 1
             parts.append(UVARINTS[offline_replicas_count] if offline_replicas_count < 128 else uvarint(offline_replicas_count))
-            parts.append(int32s.pack[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 32 else int32s.write_long(offline_replicas))
+            if len(offline_replicas) < 32:
+                parts.append(pack_int32s[len(offline_replicas)](*offline_replicas))
+            else:
+                parts.append(int32s.write_long(offline_replicas))
             parts.append(tag_section((), partition.unknown_tagged_fields, 0) if partition.unknown_tagged_fields else b"\0")
         if topic.unknown_tagged_fields:
             parts.append(pack_i(topic.topic_authorized_operations))

@@ -16,10 +16,12 @@ from kwire.primitives import (
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
     uvarint,
 )
 
@@ -51,26 +53,26 @@ class DescribeTransactionsRequest(msgspec.Struct, gc=False):
 def read_describe_transactions_request_v0(data: bytes, at: int) -> tuple[DescribeTransactionsRequest, int]:
     """Read version 0."""
     transactional_ids_count = data[at]
-    at += 1
-    if not 0 < transactional_ids_count < 128:
-        transactional_ids_count, at = read_long_count(data, at - 1)
+    if 0 < transactional_ids_count < 128:
+        at += 1
+    else:
+        transactional_ids_count, at = read_long_count(data, at)
     transactional_ids_list: list[str] = []
     for _ in range(transactional_ids_count - 1):
         transactional_id_length = data[at]
-        at += 1
         if 0 < transactional_id_length < 128:
-            end = at + transactional_id_length - 1
-            transactional_id = data[at:end].decode()
+            end = at + transactional_id_length
+            transactional_id = data[at + 1 : end].decode()
             at = end
         else:
-            transactional_id, at = read_long_text(data, at - 1)
+            transactional_id, at = read_long_text(data, at)
         transactional_ids_list.append(transactional_id)
     transactional_ids = tuple(transactional_ids_list)
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return DescribeTransactionsRequest(transactional_ids, unknown), at
 
 
@@ -142,65 +144,66 @@ class DescribeTransactionsResponse(msgspec.Struct, gc=False):
 def read_describe_transactions_response_v0(data: bytes, at: int) -> tuple[DescribeTransactionsResponse, int]:
     """Read version 0."""
     throttle_time_ms, transaction_states_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < transaction_states_count < 128:
-        transaction_states_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < transaction_states_count < 128:
+        at += 1
+    else:
+        transaction_states_count, at = read_long_count(data, at)
     transaction_states = []
     for _ in range(transaction_states_count - 1):
         error_code, transactional_id_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         if 0 < transactional_id_length < 128:
-            end = at + transactional_id_length - 1
-            transactional_id = data[at:end].decode()
+            end = at + transactional_id_length
+            transactional_id = data[at + 1 : end].decode()
             at = end
         else:
-            transactional_id, at = read_long_text(data, at - 1)
+            transactional_id, at = read_long_text(data, at)
         transaction_state_length = data[at]
-        at += 1
         if 0 < transaction_state_length < 128:
-            end = at + transaction_state_length - 1
-            transaction_state = data[at:end].decode()
+            end = at + transaction_state_length
+            transaction_state = data[at + 1 : end].decode()
             at = end
         else:
-            transaction_state, at = read_long_text(data, at - 1)
+            transaction_state, at = read_long_text(data, at)
         transaction_timeout_ms, transaction_start_time_ms, producer_id, producer_epoch, topics_count = unpack_iqqhB(data, at)
-        at += 23
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        at += 22
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             topic_length = data[at]
-            at += 1
             if 0 < topic_length < 128:
-                end = at + topic_length - 1
-                topic = data[at:end].decode()
+                end = at + topic_length
+                topic = data[at + 1 : end].decode()
                 at = end
             else:
-                topic, at = read_long_text(data, at - 1)
+                topic, at = read_long_text(data, at)
             partitions_count = data[at]
-            at += 1
             if 0 < partitions_count < 33:
-                partitions = int32s.unpack_compact[partitions_count](data, at)
-                at += 4 * (partitions_count - 1)
+                partitions = unpack_compact_int32s[partitions_count](data, at + 1)
+                at += 4 * partitions_count - 3
             else:
-                partitions, at = int32s.read_compact(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                partitions, at = int32s.read_compact(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             topics.append(TopicData(topic, partitions, unknown))
-        transaction_state_tag_count = data[at]
-        at += 1
-        transaction_state_unknown = NO_TAGS
-        if transaction_state_tag_count:
-            transaction_state_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            transaction_state_unknown, at = read_unknown_tags(data, at)
+        else:
+            transaction_state_unknown = NO_TAGS
+            at += 1
         transaction_states.append(TransactionState(error_code, transactional_id, transaction_state, transaction_timeout_ms, transaction_start_time_ms, producer_id, producer_epoch, topics, transaction_state_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeTransactionsResponse(throttle_time_ms, transaction_states, unknown_value), at
 
 
@@ -242,7 +245,10 @@ def write_describe_transactions_response_v0(message: DescribeTransactionsRespons
             partitions = topic.partitions
             partitions_count = len(partitions) + 1
             parts.append(UVARINTS[partitions_count] if partitions_count < 128 else uvarint(partitions_count))
-            parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+            if len(partitions) < 32:
+                parts.append(pack_int32s[len(partitions)](*partitions))
+            else:
+                parts.append(int32s.write_long(partitions))
             parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
         parts.append(tag_section((), transaction_state.unknown_tagged_fields, 0) if transaction_state.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")

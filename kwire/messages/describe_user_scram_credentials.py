@@ -61,34 +61,35 @@ class DescribeUserScramCredentialsRequest(msgspec.Struct, gc=False):
 def read_describe_user_scram_credentials_request_v0(data: bytes, at: int) -> tuple[DescribeUserScramCredentialsRequest, int]:
     """Read version 0."""
     users_count = data[at]
-    at += 1
     users: list[UserName] | None
     if users_count == 0:
         users = None
+        at += 1
     else:
-        if not 0 < users_count < 128:
-            users_count, at = read_long_count(data, at - 1)
+        if 0 < users_count < 128:
+            at += 1
+        else:
+            users_count, at = read_long_count(data, at)
         users = []
         for _ in range(users_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                name, at = read_long_text(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             users.append(UserName(name, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeUserScramCredentialsRequest(users, unknown_value), at
 
 
@@ -158,45 +159,48 @@ class DescribeUserScramCredentialsResponse(msgspec.Struct, gc=False):
 def read_describe_user_scram_credentials_response_v0(data: bytes, at: int) -> tuple[DescribeUserScramCredentialsResponse, int]:
     """Read version 0."""
     throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
+        at += 1
     results_count = data[at]
-    at += 1
-    if not 0 < results_count < 128:
-        results_count, at = read_long_count(data, at - 1)
+    if 0 < results_count < 128:
+        at += 1
+    else:
+        results_count, at = read_long_count(data, at)
     results = []
     for _ in range(results_count - 1):
         user_length = data[at]
-        at += 1
         if 0 < user_length < 128:
-            end = at + user_length - 1
-            user = data[at:end].decode()
+            end = at + user_length
+            user = data[at + 1 : end].decode()
             at = end
         else:
-            user, at = read_long_text(data, at - 1)
+            user, at = read_long_text(data, at)
         result_error_code, result_error_message_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         result_error_message: str | None
         if 0 < result_error_message_length < 128:
-            end = at + result_error_message_length - 1
-            result_error_message = data[at:end].decode()
+            end = at + result_error_message_length
+            result_error_message = data[at + 1 : end].decode()
             at = end
         elif result_error_message_length:
-            result_error_message, at = read_long_text(data, at - 1)
+            result_error_message, at = read_long_text(data, at)
         else:
             result_error_message = None
+            at += 1
         credential_infos_count = data[at]
-        at += 1
-        if not 0 < credential_infos_count < 128:
-            credential_infos_count, at = read_long_count(data, at - 1)
+        if 0 < credential_infos_count < 128:
+            at += 1
+        else:
+            credential_infos_count, at = read_long_count(data, at)
         end = at + 6 * (credential_infos_count - 1)
         credential_infos_rows = data[at:end]
         if credential_infos_rows[5::6].count(0) == credential_infos_count - 1:
@@ -206,22 +210,24 @@ def read_describe_user_scram_credentials_response_v0(data: bytes, at: int) -> tu
             credential_infos = []
             for _ in range(credential_infos_count - 1):
                 mechanism, iterations, tag_count = unpack_biB(data, at)
-                at += 6
-                unknown = NO_TAGS
+                at += 5
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 credential_infos.append(CredentialInfo(mechanism, iterations, unknown))
-        result_tag_count = data[at]
-        at += 1
-        result_unknown = NO_TAGS
-        if result_tag_count:
-            result_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            result_unknown, at = read_unknown_tags(data, at)
+        else:
+            result_unknown = NO_TAGS
+            at += 1
         results.append(DescribeUserScramCredentialsResult(user, result_error_code, result_error_message, credential_infos, result_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return DescribeUserScramCredentialsResponse(throttle_time_ms, error_code, error_message, results, unknown_value), at
 
 

@@ -17,10 +17,13 @@ from kwire.primitives import (
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
+    unpack_int32s,
     uvarint,
 )
 
@@ -99,14 +102,14 @@ def read_elect_leaders_request_v0(data: bytes, at: int) -> tuple[ElectLeadersReq
             partitions_count, = unpack_i(data, at)
             at += 4
             if 0 <= partitions_count < 32:
-                partitions = int32s.unpack[partitions_count](data, at)
+                partitions = unpack_int32s[partitions_count](data, at)
                 at += 4 * partitions_count
             else:
                 partitions, at = int32s.read_long(data, at, partitions_count)
             topic_partitions.append(TopicPartitions(topic, partitions))
     timeout_ms, = unpack_i(data, at)
     at += 4
-    return ElectLeadersRequest(topic_partitions=topic_partitions, timeout_ms=timeout_ms), at
+    return ElectLeadersRequest(0, topic_partitions, timeout_ms), at
 
 
 def read_elect_leaders_request_v1(data: bytes, at: int) -> tuple[ElectLeadersRequest, int]:
@@ -132,7 +135,7 @@ def read_elect_leaders_request_v1(data: bytes, at: int) -> tuple[ElectLeadersReq
             partitions_count, = unpack_i(data, at)
             at += 4
             if 0 <= partitions_count < 32:
-                partitions = int32s.unpack[partitions_count](data, at)
+                partitions = unpack_int32s[partitions_count](data, at)
                 at += 4 * partitions_count
             else:
                 partitions, at = int32s.read_long(data, at, partitions_count)
@@ -145,41 +148,44 @@ def read_elect_leaders_request_v1(data: bytes, at: int) -> tuple[ElectLeadersReq
 def read_elect_leaders_request_v2(data: bytes, at: int) -> tuple[ElectLeadersRequest, int]:
     """Read version 2."""
     election_type, topic_partitions_count = unpack_bB(data, at)
-    at += 2
+    at += 1
     topic_partitions: list[TopicPartitions] | None
     if topic_partitions_count == 0:
         topic_partitions = None
+        at += 1
     else:
-        if not 0 < topic_partitions_count < 128:
-            topic_partitions_count, at = read_long_count(data, at - 1)
+        if 0 < topic_partitions_count < 128:
+            at += 1
+        else:
+            topic_partitions_count, at = read_long_count(data, at)
         topic_partitions = []
         for _ in range(topic_partitions_count - 1):
             topic_length = data[at]
-            at += 1
             if 0 < topic_length < 128:
-                end = at + topic_length - 1
-                topic = data[at:end].decode()
+                end = at + topic_length
+                topic = data[at + 1 : end].decode()
                 at = end
             else:
-                topic, at = read_long_text(data, at - 1)
+                topic, at = read_long_text(data, at)
             partitions_count = data[at]
-            at += 1
             if 0 < partitions_count < 33:
-                partitions = int32s.unpack_compact[partitions_count](data, at)
-                at += 4 * (partitions_count - 1)
+                partitions = unpack_compact_int32s[partitions_count](data, at + 1)
+                at += 4 * partitions_count - 3
             else:
-                partitions, at = int32s.read_compact(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                partitions, at = int32s.read_compact(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             topic_partitions.append(TopicPartitions(topic, partitions, unknown))
-    timeout_ms, tag_count_value = unpack_iB(data, at)
-    at += 5
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    timeout_ms, tag_count = unpack_iB(data, at)
+    at += 4
+    if tag_count:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return ElectLeadersRequest(election_type, topic_partitions, timeout_ms, unknown_value), at
 
 
@@ -199,7 +205,10 @@ def write_elect_leaders_request_v0(message: ElectLeadersRequest) -> list[Part]:
             partitions = topic_partition.partitions
             partitions_count = len(partitions)
             parts.append(pack_i(partitions_count))
-            parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+            if len(partitions) < 32:
+                parts.append(pack_int32s[len(partitions)](*partitions))
+            else:
+                parts.append(int32s.write_long(partitions))
     parts.append(pack_i(message.timeout_ms))
     return parts
 
@@ -218,7 +227,10 @@ def write_elect_leaders_request_v1(message: ElectLeadersRequest) -> list[Part]:
             partitions = topic_partition.partitions
             partitions_count = len(partitions)
             parts.append(pack_i(partitions_count))
-            parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+            if len(partitions) < 32:
+                parts.append(pack_int32s[len(partitions)](*partitions))
+            else:
+                parts.append(int32s.write_long(partitions))
     parts.append(pack_i(message.timeout_ms))
     return parts
 
@@ -242,7 +254,10 @@ def write_elect_leaders_request_v2(message: ElectLeadersRequest) -> list[Part]:
             partitions = topic_partition.partitions
             partitions_count = len(partitions) + 1
             parts.append(UVARINTS[partitions_count] if partitions_count < 128 else uvarint(partitions_count))
-            parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+            if len(partitions) < 32:
+                parts.append(pack_int32s[len(partitions)](*partitions))
+            else:
+                parts.append(int32s.write_long(partitions))
             parts.append(tag_section((), topic_partition.unknown_tagged_fields, 0) if topic_partition.unknown_tagged_fields else b"\0")
     if message.unknown_tagged_fields:
         parts.append(pack_i(message.timeout_ms))
@@ -329,7 +344,7 @@ def read_elect_leaders_response_v0(data: bytes, at: int) -> tuple[ElectLeadersRe
                 raise Refused
             partition_result.append(PartitionResult(partition_id, error_code, error_message))
         replica_election_results.append(ReplicaElectionResult(topic, partition_result))
-    return ElectLeadersResponse(throttle_time_ms, replica_election_results=replica_election_results), at
+    return ElectLeadersResponse(throttle_time_ms, 0, replica_election_results), at
 
 
 def read_elect_leaders_response_v1(data: bytes, at: int) -> tuple[ElectLeadersResponse, int]:
@@ -373,53 +388,56 @@ def read_elect_leaders_response_v1(data: bytes, at: int) -> tuple[ElectLeadersRe
 def read_elect_leaders_response_v2(data: bytes, at: int) -> tuple[ElectLeadersResponse, int]:
     """Read version 2."""
     throttle_time_ms, error_code, replica_election_results_count = unpack_ihB(data, at)
-    at += 7
-    if not 0 < replica_election_results_count < 128:
-        replica_election_results_count, at = read_long_count(data, at - 1)
+    at += 6
+    if 0 < replica_election_results_count < 128:
+        at += 1
+    else:
+        replica_election_results_count, at = read_long_count(data, at)
     replica_election_results = []
     for _ in range(replica_election_results_count - 1):
         topic_length = data[at]
-        at += 1
         if 0 < topic_length < 128:
-            end = at + topic_length - 1
-            topic = data[at:end].decode()
+            end = at + topic_length
+            topic = data[at + 1 : end].decode()
             at = end
         else:
-            topic, at = read_long_text(data, at - 1)
+            topic, at = read_long_text(data, at)
         partition_result_count = data[at]
-        at += 1
-        if not 0 < partition_result_count < 128:
-            partition_result_count, at = read_long_count(data, at - 1)
+        if 0 < partition_result_count < 128:
+            at += 1
+        else:
+            partition_result_count, at = read_long_count(data, at)
         partition_result = []
         for _ in range(partition_result_count - 1):
             partition_id, partition_result_error_code, error_message_length = unpack_ihB(data, at)
-            at += 7
+            at += 6
             error_message: str | None
             if 0 < error_message_length < 128:
-                end = at + error_message_length - 1
-                error_message = data[at:end].decode()
+                end = at + error_message_length
+                error_message = data[at + 1 : end].decode()
                 at = end
             elif error_message_length:
-                error_message, at = read_long_text(data, at - 1)
+                error_message, at = read_long_text(data, at)
             else:
                 error_message = None
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                at += 1
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partition_result.append(PartitionResult(partition_id, partition_result_error_code, error_message, unknown))
-        replica_election_result_tag_count = data[at]
-        at += 1
-        replica_election_result_unknown = NO_TAGS
-        if replica_election_result_tag_count:
-            replica_election_result_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            replica_election_result_unknown, at = read_unknown_tags(data, at)
+        else:
+            replica_election_result_unknown = NO_TAGS
+            at += 1
         replica_election_results.append(ReplicaElectionResult(topic, partition_result, replica_election_result_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return ElectLeadersResponse(throttle_time_ms, error_code, replica_election_results, unknown_value), at
 
 

@@ -18,11 +18,13 @@ from kwire.primitives import (
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     read_uvarint,
     tag_section,
+    unpack_int32s,
     uvarint,
 )
 
@@ -164,7 +166,7 @@ def read_end_quorum_epoch_request_v0(data: bytes, at: int) -> tuple[EndQuorumEpo
             partition_index, leader_id, leader_epoch, preferred_successors_count = unpack_iiii(data, at)
             at += 16
             if 0 <= preferred_successors_count < 32:
-                preferred_successors = int32s.unpack[preferred_successors_count](data, at)
+                preferred_successors = unpack_int32s[preferred_successors_count](data, at)
                 at += 4 * preferred_successors_count
             else:
                 preferred_successors, at = int32s.read_long(data, at, preferred_successors_count)
@@ -176,40 +178,43 @@ def read_end_quorum_epoch_request_v0(data: bytes, at: int) -> tuple[EndQuorumEpo
 def read_end_quorum_epoch_request_v1(data: bytes, at: int) -> tuple[EndQuorumEpochRequest, int]:
     """Read version 1."""
     cluster_id_length = data[at]
-    at += 1
     cluster_id: str | None
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     elif cluster_id_length:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     else:
         cluster_id = None
+        at += 1
     topics_count = data[at]
-    at += 1
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, leader_id, leader_epoch, preferred_candidates_count = unpack_iiiB(data, at)
-            at += 13
-            if not 0 < preferred_candidates_count < 128:
-                preferred_candidates_count, at = read_long_count(data, at - 1)
+            at += 12
+            if 0 < preferred_candidates_count < 128:
+                at += 1
+            else:
+                preferred_candidates_count, at = read_long_count(data, at)
             end = at + 21 * (preferred_candidates_count - 1)
             preferred_candidates_rows = data[at:end]
             if preferred_candidates_rows[20::21].count(0) == preferred_candidates_count - 1:
@@ -219,56 +224,59 @@ def read_end_quorum_epoch_request_v1(data: bytes, at: int) -> tuple[EndQuorumEpo
                 preferred_candidates = []
                 for _ in range(preferred_candidates_count - 1):
                     candidate_id, candidate_directory_id, tag_count = unpack_iuB(data, at)
-                    at += 21
-                    unknown = NO_TAGS
+                    at += 20
                     if tag_count:
-                        unknown, at = read_unknown_tags(data, at - 1)
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
                     preferred_candidates.append(ReplicaInfo(candidate_id, candidate_directory_id, unknown))
-            partition_tag_count = data[at]
+            if data[at]:
+                partition_unknown, at = read_unknown_tags(data, at)
+            else:
+                partition_unknown = NO_TAGS
+                at += 1
+            partitions.append(EndQuorumEpochRequestPartitionData(partition_index, leader_id, leader_epoch, (), preferred_candidates, partition_unknown))
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
             at += 1
-            partition_unknown = NO_TAGS
-            if partition_tag_count:
-                partition_unknown, at = read_unknown_tags(data, at - 1)
-            partitions.append(EndQuorumEpochRequestPartitionData(partition_index, leader_id, leader_epoch, preferred_candidates=preferred_candidates, unknown_tagged_fields=partition_unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
         topics.append(EndQuorumEpochRequestTopicData(topic_name, partitions, topic_unknown))
     leader_endpoints_count = data[at]
-    at += 1
-    if not 0 < leader_endpoints_count < 128:
-        leader_endpoints_count, at = read_long_count(data, at - 1)
+    if 0 < leader_endpoints_count < 128:
+        at += 1
+    else:
+        leader_endpoints_count, at = read_long_count(data, at)
     leader_endpoints = []
     for _ in range(leader_endpoints_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         host_length = data[at]
-        at += 1
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, leader_endpoint_tag_count = unpack_HB(data, at)
-        at += 3
-        leader_endpoint_unknown = NO_TAGS
+        at += 2
         if leader_endpoint_tag_count:
-            leader_endpoint_unknown, at = read_unknown_tags(data, at - 1)
+            leader_endpoint_unknown, at = read_unknown_tags(data, at)
+        else:
+            leader_endpoint_unknown = NO_TAGS
+            at += 1
         leader_endpoints.append(LeaderEndpoint(name, host, port, leader_endpoint_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return EndQuorumEpochRequest(cluster_id, topics, leader_endpoints, unknown_value), at
 
 
@@ -294,7 +302,10 @@ def write_end_quorum_epoch_request_v0(message: EndQuorumEpochRequest) -> list[Pa
             preferred_successors = partition.preferred_successors
             preferred_successors_count = len(preferred_successors)
             parts.append(pack_iiii(partition.partition_index, partition.leader_id, partition.leader_epoch, preferred_successors_count))
-            parts.append(int32s.pack[len(preferred_successors)](*preferred_successors) if len(preferred_successors) < 32 else int32s.write_long(preferred_successors))
+            if len(preferred_successors) < 32:
+                parts.append(pack_int32s[len(preferred_successors)](*preferred_successors))
+            else:
+                parts.append(int32s.write_long(preferred_successors))
     return parts
 
 
@@ -457,24 +468,27 @@ def _read_end_quorum_epoch_response_v1_tags(data: bytes, at: int) -> tuple[list[
         end_of_field = at + size
         if tag == 0:
             tagged_node_endpoints_count = data[at]
-            at += 1
-            if not 0 < tagged_node_endpoints_count < 128:
-                tagged_node_endpoints_count, at = read_long_count(data, at - 1)
+            if 0 < tagged_node_endpoints_count < 128:
+                at += 1
+            else:
+                tagged_node_endpoints_count, at = read_long_count(data, at)
             tagged_node_endpoints = []
             for _ in range(tagged_node_endpoints_count - 1):
                 node_id, host_length = unpack_iB(data, at)
-                at += 5
+                at += 4
                 if 0 < host_length < 128:
-                    end = at + host_length - 1
-                    host = data[at:end].decode()
+                    end = at + host_length
+                    host = data[at + 1 : end].decode()
                     at = end
                 else:
-                    host, at = read_long_text(data, at - 1)
+                    host, at = read_long_text(data, at)
                 port, tag_count = unpack_HB(data, at)
-                at += 3
-                unknown = NO_TAGS
+                at += 2
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 tagged_node_endpoints.append(NodeEndpoint(node_id, host, port, unknown))
             node_endpoints = tagged_node_endpoints
         else:
@@ -488,23 +502,25 @@ def _read_end_quorum_epoch_response_v1_tags(data: bytes, at: int) -> tuple[list[
 def read_end_quorum_epoch_response_v1(data: bytes, at: int) -> tuple[EndQuorumEpochResponse, int]:
     """Read version 1."""
     error_code, topics_count = unpack_hB(data, at)
-    at += 3
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 2
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 15 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[14::15].count(0) == partitions_count - 1:
@@ -514,24 +530,25 @@ def read_end_quorum_epoch_response_v1(data: bytes, at: int) -> tuple[EndQuorumEp
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, partition_error_code, leader_id, leader_epoch, tag_count = unpack_ihiiB(data, at)
-                at += 15
-                unknown = NO_TAGS
+                at += 14
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(EndQuorumEpochResponsePartitionData(partition_index, partition_error_code, leader_id, leader_epoch, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(EndQuorumEpochResponseTopicData(topic_name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    if tag_count_value:
-        node_endpoints, unknown_value, at = _read_end_quorum_epoch_response_v1_tags(data, at - 1)
+    if data[at]:
+        node_endpoints, unknown_value, at = _read_end_quorum_epoch_response_v1_tags(data, at)
     else:
         node_endpoints = []
         unknown_value = NO_TAGS
+        at += 1
     return EndQuorumEpochResponse(error_code, topics, node_endpoints, unknown_value), at
 
 

@@ -76,18 +76,19 @@ def read_end_txn_request_v0(data: bytes, at: int) -> tuple[EndTxnRequest, int]:
 def read_end_txn_request_v3(data: bytes, at: int) -> tuple[EndTxnRequest, int]:
     """Read versions 3 to 5."""
     transactional_id_length = data[at]
-    at += 1
     if 0 < transactional_id_length < 128:
-        end = at + transactional_id_length - 1
-        transactional_id = data[at:end].decode()
+        end = at + transactional_id_length
+        transactional_id = data[at + 1 : end].decode()
         at = end
     else:
-        transactional_id, at = read_long_text(data, at - 1)
+        transactional_id, at = read_long_text(data, at)
     producer_id, producer_epoch, committed, tag_count = unpack_qhBB(data, at)
-    at += 12
-    unknown = NO_TAGS
+    at += 11
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return EndTxnRequest(transactional_id, producer_id, producer_epoch, BOOLEANS[committed], unknown), at
 
 
@@ -148,20 +149,24 @@ def read_end_txn_response_v0(data: bytes, at: int) -> tuple[EndTxnResponse, int]
 def read_end_txn_response_v3(data: bytes, at: int) -> tuple[EndTxnResponse, int]:
     """Read versions 3 to 4."""
     throttle_time_ms, error_code, tag_count = unpack_ihB(data, at)
-    at += 7
-    unknown = NO_TAGS
+    at += 6
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
-    return EndTxnResponse(throttle_time_ms, error_code, unknown_tagged_fields=unknown), at
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
+    return EndTxnResponse(throttle_time_ms, error_code, -1, -1, unknown), at
 
 
 def read_end_txn_response_v5(data: bytes, at: int) -> tuple[EndTxnResponse, int]:
     """Read version 5."""
     throttle_time_ms, error_code, producer_id, producer_epoch, tag_count = unpack_ihqhB(data, at)
-    at += 17
-    unknown = NO_TAGS
+    at += 16
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return EndTxnResponse(throttle_time_ms, error_code, producer_id, producer_epoch, unknown), at
 
 

@@ -47,9 +47,10 @@ class EnvelopeRequest(msgspec.Struct, gc=False):
 def read_envelope_request_v0(data: bytes, at: int) -> tuple[EnvelopeRequest, int]:
     """Read version 0."""
     request_data_length = data[at]
-    at += 1
     if request_data_length > 127:
-        request_data_length, at = read_uvarint(data, at - 1)
+        request_data_length, at = read_uvarint(data, at)
+    else:
+        at += 1
     if request_data_length:
         end = at + request_data_length - 1
         request_data = data[at:end]
@@ -57,10 +58,11 @@ def read_envelope_request_v0(data: bytes, at: int) -> tuple[EnvelopeRequest, int
     else:
         raise Refused
     request_principal_length = data[at]
-    at += 1
     request_principal: bytes | None
     if request_principal_length > 127:
-        request_principal_length, at = read_uvarint(data, at - 1)
+        request_principal_length, at = read_uvarint(data, at)
+    else:
+        at += 1
     if request_principal_length:
         end = at + request_principal_length - 1
         request_principal = data[at:end]
@@ -68,20 +70,21 @@ def read_envelope_request_v0(data: bytes, at: int) -> tuple[EnvelopeRequest, int
     else:
         request_principal = None
     client_host_address_length = data[at]
-    at += 1
     if client_host_address_length > 127:
-        client_host_address_length, at = read_uvarint(data, at - 1)
+        client_host_address_length, at = read_uvarint(data, at)
+    else:
+        at += 1
     if client_host_address_length:
         end = at + client_host_address_length - 1
         client_host_address = data[at:end]
         at = end
     else:
         raise Refused
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return EnvelopeRequest(request_data, request_principal, client_host_address, unknown), at
 
 
@@ -124,10 +127,11 @@ class EnvelopeResponse(msgspec.Struct, gc=False):
 def read_envelope_response_v0(data: bytes, at: int) -> tuple[EnvelopeResponse, int]:
     """Read version 0."""
     response_data_length = data[at]
-    at += 1
     response_data: bytes | None
     if response_data_length > 127:
-        response_data_length, at = read_uvarint(data, at - 1)
+        response_data_length, at = read_uvarint(data, at)
+    else:
+        at += 1
     if response_data_length:
         end = at + response_data_length - 1
         response_data = data[at:end]
@@ -135,10 +139,12 @@ def read_envelope_response_v0(data: bytes, at: int) -> tuple[EnvelopeResponse, i
     else:
         response_data = None
     error_code, tag_count = unpack_hB(data, at)
-    at += 3
-    unknown = NO_TAGS
+    at += 2
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return EnvelopeResponse(response_data, error_code, unknown), at
 
 

@@ -13,16 +13,20 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    ZERO_UUID,
     Part,
     Refused,
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     read_uvarint,
     tag_section,
+    unpack_compact_int32s,
+    unpack_int32s,
     uvarint,
 )
 
@@ -212,10 +216,10 @@ def read_fetch_request_v4(data: bytes, at: int) -> tuple[FetchRequest, int]:
             raise Refused
         end = at + 16 * partitions_count
         partitions_rows = data[at:end]
-        partitions = [FetchPartition(partition, fetch_offset=fetch_offset, partition_max_bytes=partition_max_bytes) for partition, fetch_offset, partition_max_bytes in iterate_iqi(partitions_rows)]
+        partitions = [FetchPartition(partition, -1, fetch_offset, -1, -1, partition_max_bytes) for partition, fetch_offset, partition_max_bytes in iterate_iqi(partitions_rows)]
         at = end
-        topics.append(FetchTopic(topic, partitions=partitions))
-    return FetchRequest(replica_id=replica_id, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, isolation_level=isolation_level, topics=topics), at
+        topics.append(FetchTopic(topic, ZERO_UUID, partitions))
+    return FetchRequest(None, replica_id, ReplicaState(), max_wait_ms, min_bytes, max_bytes, isolation_level, 0, -1, topics), at
 
 
 def read_fetch_request_v5(data: bytes, at: int) -> tuple[FetchRequest, int]:
@@ -240,10 +244,10 @@ def read_fetch_request_v5(data: bytes, at: int) -> tuple[FetchRequest, int]:
             raise Refused
         end = at + 24 * partitions_count
         partitions_rows = data[at:end]
-        partitions = [FetchPartition(partition, fetch_offset=fetch_offset, log_start_offset=log_start_offset, partition_max_bytes=partition_max_bytes) for partition, fetch_offset, log_start_offset, partition_max_bytes in iterate_iqqi(partitions_rows)]
+        partitions = [FetchPartition(partition, -1, fetch_offset, -1, log_start_offset, partition_max_bytes) for partition, fetch_offset, log_start_offset, partition_max_bytes in iterate_iqqi(partitions_rows)]
         at = end
-        topics.append(FetchTopic(topic, partitions=partitions))
-    return FetchRequest(replica_id=replica_id, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, isolation_level=isolation_level, topics=topics), at
+        topics.append(FetchTopic(topic, ZERO_UUID, partitions))
+    return FetchRequest(None, replica_id, ReplicaState(), max_wait_ms, min_bytes, max_bytes, isolation_level, 0, -1, topics), at
 
 
 def read_fetch_request_v7(data: bytes, at: int) -> tuple[FetchRequest, int]:
@@ -268,9 +272,9 @@ def read_fetch_request_v7(data: bytes, at: int) -> tuple[FetchRequest, int]:
             raise Refused
         end = at + 24 * partitions_count
         partitions_rows = data[at:end]
-        partitions = [FetchPartition(partition, fetch_offset=fetch_offset, log_start_offset=log_start_offset, partition_max_bytes=partition_max_bytes) for partition, fetch_offset, log_start_offset, partition_max_bytes in iterate_iqqi(partitions_rows)]
+        partitions = [FetchPartition(partition, -1, fetch_offset, -1, log_start_offset, partition_max_bytes) for partition, fetch_offset, log_start_offset, partition_max_bytes in iterate_iqqi(partitions_rows)]
         at = end
-        topics.append(FetchTopic(topic, partitions=partitions))
+        topics.append(FetchTopic(topic, ZERO_UUID, partitions))
     forgotten_topics_data_count, = unpack_i(data, at)
     at += 4
     if not 0 <= forgotten_topics_data_count <= len(data) - at:
@@ -288,12 +292,12 @@ def read_fetch_request_v7(data: bytes, at: int) -> tuple[FetchRequest, int]:
         forgotten_topics_data_partitions_count, = unpack_i(data, at)
         at += 4
         if 0 <= forgotten_topics_data_partitions_count < 32:
-            forgotten_topics_data_partitions = int32s.unpack[forgotten_topics_data_partitions_count](data, at)
+            forgotten_topics_data_partitions = unpack_int32s[forgotten_topics_data_partitions_count](data, at)
             at += 4 * forgotten_topics_data_partitions_count
         else:
             forgotten_topics_data_partitions, at = int32s.read_long(data, at, forgotten_topics_data_partitions_count)
-        forgotten_topics_data.append(ForgottenTopic(forgotten_topics_data_topic, partitions=forgotten_topics_data_partitions))
-    return FetchRequest(replica_id=replica_id, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, isolation_level=isolation_level, session_id=session_id, session_epoch=session_epoch, topics=topics, forgotten_topics_data=forgotten_topics_data), at
+        forgotten_topics_data.append(ForgottenTopic(forgotten_topics_data_topic, ZERO_UUID, forgotten_topics_data_partitions))
+    return FetchRequest(None, replica_id, ReplicaState(), max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data), at
 
 
 def read_fetch_request_v9(data: bytes, at: int) -> tuple[FetchRequest, int]:
@@ -318,9 +322,9 @@ def read_fetch_request_v9(data: bytes, at: int) -> tuple[FetchRequest, int]:
             raise Refused
         end = at + 28 * partitions_count
         partitions_rows = data[at:end]
-        partitions = [FetchPartition(partition, current_leader_epoch, fetch_offset, log_start_offset=log_start_offset, partition_max_bytes=partition_max_bytes) for partition, current_leader_epoch, fetch_offset, log_start_offset, partition_max_bytes in iterate_iiqqi(partitions_rows)]
+        partitions = [FetchPartition(partition, current_leader_epoch, fetch_offset, -1, log_start_offset, partition_max_bytes) for partition, current_leader_epoch, fetch_offset, log_start_offset, partition_max_bytes in iterate_iiqqi(partitions_rows)]
         at = end
-        topics.append(FetchTopic(topic, partitions=partitions))
+        topics.append(FetchTopic(topic, ZERO_UUID, partitions))
     forgotten_topics_data_count, = unpack_i(data, at)
     at += 4
     if not 0 <= forgotten_topics_data_count <= len(data) - at:
@@ -338,12 +342,12 @@ def read_fetch_request_v9(data: bytes, at: int) -> tuple[FetchRequest, int]:
         forgotten_topics_data_partitions_count, = unpack_i(data, at)
         at += 4
         if 0 <= forgotten_topics_data_partitions_count < 32:
-            forgotten_topics_data_partitions = int32s.unpack[forgotten_topics_data_partitions_count](data, at)
+            forgotten_topics_data_partitions = unpack_int32s[forgotten_topics_data_partitions_count](data, at)
             at += 4 * forgotten_topics_data_partitions_count
         else:
             forgotten_topics_data_partitions, at = int32s.read_long(data, at, forgotten_topics_data_partitions_count)
-        forgotten_topics_data.append(ForgottenTopic(forgotten_topics_data_topic, partitions=forgotten_topics_data_partitions))
-    return FetchRequest(replica_id=replica_id, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, isolation_level=isolation_level, session_id=session_id, session_epoch=session_epoch, topics=topics, forgotten_topics_data=forgotten_topics_data), at
+        forgotten_topics_data.append(ForgottenTopic(forgotten_topics_data_topic, ZERO_UUID, forgotten_topics_data_partitions))
+    return FetchRequest(None, replica_id, ReplicaState(), max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data), at
 
 
 def read_fetch_request_v11(data: bytes, at: int) -> tuple[FetchRequest, int]:
@@ -368,9 +372,9 @@ def read_fetch_request_v11(data: bytes, at: int) -> tuple[FetchRequest, int]:
             raise Refused
         end = at + 28 * partitions_count
         partitions_rows = data[at:end]
-        partitions = [FetchPartition(partition, current_leader_epoch, fetch_offset, log_start_offset=log_start_offset, partition_max_bytes=partition_max_bytes) for partition, current_leader_epoch, fetch_offset, log_start_offset, partition_max_bytes in iterate_iiqqi(partitions_rows)]
+        partitions = [FetchPartition(partition, current_leader_epoch, fetch_offset, -1, log_start_offset, partition_max_bytes) for partition, current_leader_epoch, fetch_offset, log_start_offset, partition_max_bytes in iterate_iiqqi(partitions_rows)]
         at = end
-        topics.append(FetchTopic(topic, partitions=partitions))
+        topics.append(FetchTopic(topic, ZERO_UUID, partitions))
     forgotten_topics_data_count, = unpack_i(data, at)
     at += 4
     if not 0 <= forgotten_topics_data_count <= len(data) - at:
@@ -388,11 +392,11 @@ def read_fetch_request_v11(data: bytes, at: int) -> tuple[FetchRequest, int]:
         forgotten_topics_data_partitions_count, = unpack_i(data, at)
         at += 4
         if 0 <= forgotten_topics_data_partitions_count < 32:
-            forgotten_topics_data_partitions = int32s.unpack[forgotten_topics_data_partitions_count](data, at)
+            forgotten_topics_data_partitions = unpack_int32s[forgotten_topics_data_partitions_count](data, at)
             at += 4 * forgotten_topics_data_partitions_count
         else:
             forgotten_topics_data_partitions, at = int32s.read_long(data, at, forgotten_topics_data_partitions_count)
-        forgotten_topics_data.append(ForgottenTopic(forgotten_topics_data_topic, partitions=forgotten_topics_data_partitions))
+        forgotten_topics_data.append(ForgottenTopic(forgotten_topics_data_topic, ZERO_UUID, forgotten_topics_data_partitions))
     rack_id_length, = unpack_h(data, at)
     at += 2
     if rack_id_length >= 0:
@@ -401,7 +405,7 @@ def read_fetch_request_v11(data: bytes, at: int) -> tuple[FetchRequest, int]:
         at = end
     else:
         raise Refused
-    return FetchRequest(replica_id=replica_id, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, isolation_level=isolation_level, session_id=session_id, session_epoch=session_epoch, topics=topics, forgotten_topics_data=forgotten_topics_data, rack_id=rack_id), at
+    return FetchRequest(None, replica_id, ReplicaState(), max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id), at
 
 
 def _read_fetch_request_v12_fetch_partition_tags(data: bytes, at: int) -> tuple[Tags, int]:
@@ -443,16 +447,16 @@ def _read_fetch_request_v12_tags(data: bytes, at: int) -> tuple[str | None, Tags
         end_of_field = at + size
         if tag == 0:
             tagged_cluster_id_length = data[at]
-            at += 1
             tagged_cluster_id: str | None
             if 0 < tagged_cluster_id_length < 128:
-                end = at + tagged_cluster_id_length - 1
-                tagged_cluster_id = data[at:end].decode()
+                end = at + tagged_cluster_id_length
+                tagged_cluster_id = data[at + 1 : end].decode()
                 at = end
             elif tagged_cluster_id_length:
-                tagged_cluster_id, at = read_long_text(data, at - 1)
+                tagged_cluster_id, at = read_long_text(data, at)
             else:
                 tagged_cluster_id = None
+                at += 1
             cluster_id = tagged_cluster_id
         elif tag == 1:
             raise Refused
@@ -467,23 +471,25 @@ def _read_fetch_request_v12_tags(data: bytes, at: int) -> tuple[str | None, Tags
 def read_fetch_request_v12(data: bytes, at: int) -> tuple[FetchRequest, int]:
     """Read version 12."""
     replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics_count = unpack_iiiibiiB(data, at)
-    at += 26
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 25
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_length = data[at]
-        at += 1
         if 0 < topic_length < 128:
-            end = at + topic_length - 1
-            topic = data[at:end].decode()
+            end = at + topic_length
+            topic = data[at + 1 : end].decode()
             at = end
         else:
-            topic, at = read_long_text(data, at - 1)
+            topic, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 33 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[32::33].count(0) == partitions_count - 1:
@@ -493,61 +499,59 @@ def read_fetch_request_v12(data: bytes, at: int) -> tuple[FetchRequest, int]:
             partitions = []
             for _ in range(partitions_count - 1):
                 partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tag_count = unpack_iiqiqiB(data, at)
-                at += 33
+                at += 32
                 if tag_count:
-                    unknown, at = _read_fetch_request_v12_fetch_partition_tags(data, at - 1)
+                    unknown, at = _read_fetch_request_v12_fetch_partition_tags(data, at)
                 else:
                     unknown = NO_TAGS
-                partitions.append(FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, unknown_tagged_fields=unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
-        topics.append(FetchTopic(topic, partitions=partitions, unknown_tagged_fields=topic_unknown))
+                    at += 1
+                partitions.append(FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, ZERO_UUID, 9223372036854775807, unknown))
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
+        topics.append(FetchTopic(topic, ZERO_UUID, partitions, topic_unknown))
     forgotten_topics_data_count = data[at]
-    at += 1
-    if not 0 < forgotten_topics_data_count < 128:
-        forgotten_topics_data_count, at = read_long_count(data, at - 1)
+    if 0 < forgotten_topics_data_count < 128:
+        at += 1
+    else:
+        forgotten_topics_data_count, at = read_long_count(data, at)
     forgotten_topics_data = []
     for _ in range(forgotten_topics_data_count - 1):
         forgotten_topics_data_topic_length = data[at]
-        at += 1
         if 0 < forgotten_topics_data_topic_length < 128:
-            end = at + forgotten_topics_data_topic_length - 1
-            forgotten_topics_data_topic = data[at:end].decode()
+            end = at + forgotten_topics_data_topic_length
+            forgotten_topics_data_topic = data[at + 1 : end].decode()
             at = end
         else:
-            forgotten_topics_data_topic, at = read_long_text(data, at - 1)
+            forgotten_topics_data_topic, at = read_long_text(data, at)
         forgotten_topics_data_partitions_count = data[at]
-        at += 1
         if 0 < forgotten_topics_data_partitions_count < 33:
-            forgotten_topics_data_partitions = int32s.unpack_compact[forgotten_topics_data_partitions_count](data, at)
-            at += 4 * (forgotten_topics_data_partitions_count - 1)
+            forgotten_topics_data_partitions = unpack_compact_int32s[forgotten_topics_data_partitions_count](data, at + 1)
+            at += 4 * forgotten_topics_data_partitions_count - 3
         else:
-            forgotten_topics_data_partitions, at = int32s.read_compact(data, at - 1)
-        forgotten_topics_data_tag_count = data[at]
-        at += 1
-        forgotten_topics_data_unknown = NO_TAGS
-        if forgotten_topics_data_tag_count:
-            forgotten_topics_data_unknown, at = read_unknown_tags(data, at - 1)
-        forgotten_topics_data.append(ForgottenTopic(forgotten_topics_data_topic, partitions=forgotten_topics_data_partitions, unknown_tagged_fields=forgotten_topics_data_unknown))
+            forgotten_topics_data_partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            forgotten_topics_data_unknown, at = read_unknown_tags(data, at)
+        else:
+            forgotten_topics_data_unknown = NO_TAGS
+            at += 1
+        forgotten_topics_data.append(ForgottenTopic(forgotten_topics_data_topic, ZERO_UUID, forgotten_topics_data_partitions, forgotten_topics_data_unknown))
     rack_id_length = data[at]
-    at += 1
     if 0 < rack_id_length < 128:
-        end = at + rack_id_length - 1
-        rack_id = data[at:end].decode()
+        end = at + rack_id_length
+        rack_id = data[at + 1 : end].decode()
         at = end
     else:
-        rack_id, at = read_long_text(data, at - 1)
-    tag_count_value = data[at]
-    at += 1
-    if tag_count_value:
-        cluster_id, unknown_value, at = _read_fetch_request_v12_tags(data, at - 1)
+        rack_id, at = read_long_text(data, at)
+    if data[at]:
+        cluster_id, unknown_value, at = _read_fetch_request_v12_tags(data, at)
     else:
         cluster_id = None
         unknown_value = NO_TAGS
-    return FetchRequest(cluster_id, replica_id, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, isolation_level=isolation_level, session_id=session_id, session_epoch=session_epoch, topics=topics, forgotten_topics_data=forgotten_topics_data, rack_id=rack_id, unknown_tagged_fields=unknown_value), at
+        at += 1
+    return FetchRequest(cluster_id, replica_id, ReplicaState(), max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id, unknown_value), at
 
 
 def _read_fetch_request_v13_fetch_partition_tags(data: bytes, at: int) -> tuple[Tags, int]:
@@ -589,16 +593,16 @@ def _read_fetch_request_v13_tags(data: bytes, at: int) -> tuple[str | None, Tags
         end_of_field = at + size
         if tag == 0:
             tagged_cluster_id_length = data[at]
-            at += 1
             tagged_cluster_id: str | None
             if 0 < tagged_cluster_id_length < 128:
-                end = at + tagged_cluster_id_length - 1
-                tagged_cluster_id = data[at:end].decode()
+                end = at + tagged_cluster_id_length
+                tagged_cluster_id = data[at + 1 : end].decode()
                 at = end
             elif tagged_cluster_id_length:
-                tagged_cluster_id, at = read_long_text(data, at - 1)
+                tagged_cluster_id, at = read_long_text(data, at)
             else:
                 tagged_cluster_id = None
+                at += 1
             cluster_id = tagged_cluster_id
         elif tag == 1:
             raise Refused
@@ -613,15 +617,19 @@ def _read_fetch_request_v13_tags(data: bytes, at: int) -> tuple[str | None, Tags
 def read_fetch_request_v13(data: bytes, at: int) -> tuple[FetchRequest, int]:
     """Read versions 13 to 14."""
     replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics_count = unpack_iiiibiiB(data, at)
-    at += 26
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 25
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_id, partitions_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 33 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[32::33].count(0) == partitions_count - 1:
@@ -631,53 +639,53 @@ def read_fetch_request_v13(data: bytes, at: int) -> tuple[FetchRequest, int]:
             partitions = []
             for _ in range(partitions_count - 1):
                 partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tag_count = unpack_iiqiqiB(data, at)
-                at += 33
+                at += 32
                 if tag_count:
-                    unknown, at = _read_fetch_request_v13_fetch_partition_tags(data, at - 1)
+                    unknown, at = _read_fetch_request_v13_fetch_partition_tags(data, at)
                 else:
                     unknown = NO_TAGS
-                partitions.append(FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, unknown_tagged_fields=unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
-        topics.append(FetchTopic(topic_id=topic_id, partitions=partitions, unknown_tagged_fields=topic_unknown))
+                    at += 1
+                partitions.append(FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, ZERO_UUID, 9223372036854775807, unknown))
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
+        topics.append(FetchTopic('', topic_id, partitions, topic_unknown))
     forgotten_topics_data_count = data[at]
-    at += 1
-    if not 0 < forgotten_topics_data_count < 128:
-        forgotten_topics_data_count, at = read_long_count(data, at - 1)
+    if 0 < forgotten_topics_data_count < 128:
+        at += 1
+    else:
+        forgotten_topics_data_count, at = read_long_count(data, at)
     forgotten_topics_data = []
     for _ in range(forgotten_topics_data_count - 1):
         forgotten_topics_data_topic_id, forgotten_topics_data_partitions_count = unpack_uB(data, at)
-        at += 17
+        at += 16
         if 0 < forgotten_topics_data_partitions_count < 33:
-            forgotten_topics_data_partitions = int32s.unpack_compact[forgotten_topics_data_partitions_count](data, at)
-            at += 4 * (forgotten_topics_data_partitions_count - 1)
+            forgotten_topics_data_partitions = unpack_compact_int32s[forgotten_topics_data_partitions_count](data, at + 1)
+            at += 4 * forgotten_topics_data_partitions_count - 3
         else:
-            forgotten_topics_data_partitions, at = int32s.read_compact(data, at - 1)
-        forgotten_topics_data_tag_count = data[at]
-        at += 1
-        forgotten_topics_data_unknown = NO_TAGS
-        if forgotten_topics_data_tag_count:
-            forgotten_topics_data_unknown, at = read_unknown_tags(data, at - 1)
-        forgotten_topics_data.append(ForgottenTopic(topic_id=forgotten_topics_data_topic_id, partitions=forgotten_topics_data_partitions, unknown_tagged_fields=forgotten_topics_data_unknown))
+            forgotten_topics_data_partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            forgotten_topics_data_unknown, at = read_unknown_tags(data, at)
+        else:
+            forgotten_topics_data_unknown = NO_TAGS
+            at += 1
+        forgotten_topics_data.append(ForgottenTopic('', forgotten_topics_data_topic_id, forgotten_topics_data_partitions, forgotten_topics_data_unknown))
     rack_id_length = data[at]
-    at += 1
     if 0 < rack_id_length < 128:
-        end = at + rack_id_length - 1
-        rack_id = data[at:end].decode()
+        end = at + rack_id_length
+        rack_id = data[at + 1 : end].decode()
         at = end
     else:
-        rack_id, at = read_long_text(data, at - 1)
-    tag_count_value = data[at]
-    at += 1
-    if tag_count_value:
-        cluster_id, unknown_value, at = _read_fetch_request_v13_tags(data, at - 1)
+        rack_id, at = read_long_text(data, at)
+    if data[at]:
+        cluster_id, unknown_value, at = _read_fetch_request_v13_tags(data, at)
     else:
         cluster_id = None
         unknown_value = NO_TAGS
-    return FetchRequest(cluster_id, replica_id, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, isolation_level=isolation_level, session_id=session_id, session_epoch=session_epoch, topics=topics, forgotten_topics_data=forgotten_topics_data, rack_id=rack_id, unknown_tagged_fields=unknown_value), at
+        at += 1
+    return FetchRequest(cluster_id, replica_id, ReplicaState(), max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id, unknown_value), at
 
 
 def _read_fetch_request_v15_fetch_partition_tags(data: bytes, at: int) -> tuple[Tags, int]:
@@ -720,23 +728,25 @@ def _read_fetch_request_v15_tags(data: bytes, at: int) -> tuple[str | None, Repl
         end_of_field = at + size
         if tag == 0:
             tagged_cluster_id_length = data[at]
-            at += 1
             tagged_cluster_id: str | None
             if 0 < tagged_cluster_id_length < 128:
-                end = at + tagged_cluster_id_length - 1
-                tagged_cluster_id = data[at:end].decode()
+                end = at + tagged_cluster_id_length
+                tagged_cluster_id = data[at + 1 : end].decode()
                 at = end
             elif tagged_cluster_id_length:
-                tagged_cluster_id, at = read_long_text(data, at - 1)
+                tagged_cluster_id, at = read_long_text(data, at)
             else:
                 tagged_cluster_id = None
+                at += 1
             cluster_id = tagged_cluster_id
         elif tag == 1:
             replica_id, replica_epoch, tag_count = unpack_iqB(data, at)
-            at += 13
-            unknown = NO_TAGS
+            at += 12
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             replica_state = ReplicaState(replica_id, replica_epoch, unknown)
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -749,15 +759,19 @@ def _read_fetch_request_v15_tags(data: bytes, at: int) -> tuple[str | None, Repl
 def read_fetch_request_v15(data: bytes, at: int) -> tuple[FetchRequest, int]:
     """Read versions 15 to 16."""
     max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics_count = unpack_iiibiiB(data, at)
-    at += 22
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 21
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_id, partitions_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 33 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[32::33].count(0) == partitions_count - 1:
@@ -767,54 +781,54 @@ def read_fetch_request_v15(data: bytes, at: int) -> tuple[FetchRequest, int]:
             partitions = []
             for _ in range(partitions_count - 1):
                 partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tag_count = unpack_iiqiqiB(data, at)
-                at += 33
+                at += 32
                 if tag_count:
-                    unknown, at = _read_fetch_request_v15_fetch_partition_tags(data, at - 1)
+                    unknown, at = _read_fetch_request_v15_fetch_partition_tags(data, at)
                 else:
                     unknown = NO_TAGS
-                partitions.append(FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, unknown_tagged_fields=unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
-        topics.append(FetchTopic(topic_id=topic_id, partitions=partitions, unknown_tagged_fields=topic_unknown))
+                    at += 1
+                partitions.append(FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, ZERO_UUID, 9223372036854775807, unknown))
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
+        topics.append(FetchTopic('', topic_id, partitions, topic_unknown))
     forgotten_topics_data_count = data[at]
-    at += 1
-    if not 0 < forgotten_topics_data_count < 128:
-        forgotten_topics_data_count, at = read_long_count(data, at - 1)
+    if 0 < forgotten_topics_data_count < 128:
+        at += 1
+    else:
+        forgotten_topics_data_count, at = read_long_count(data, at)
     forgotten_topics_data = []
     for _ in range(forgotten_topics_data_count - 1):
         forgotten_topics_data_topic_id, forgotten_topics_data_partitions_count = unpack_uB(data, at)
-        at += 17
+        at += 16
         if 0 < forgotten_topics_data_partitions_count < 33:
-            forgotten_topics_data_partitions = int32s.unpack_compact[forgotten_topics_data_partitions_count](data, at)
-            at += 4 * (forgotten_topics_data_partitions_count - 1)
+            forgotten_topics_data_partitions = unpack_compact_int32s[forgotten_topics_data_partitions_count](data, at + 1)
+            at += 4 * forgotten_topics_data_partitions_count - 3
         else:
-            forgotten_topics_data_partitions, at = int32s.read_compact(data, at - 1)
-        forgotten_topics_data_tag_count = data[at]
-        at += 1
-        forgotten_topics_data_unknown = NO_TAGS
-        if forgotten_topics_data_tag_count:
-            forgotten_topics_data_unknown, at = read_unknown_tags(data, at - 1)
-        forgotten_topics_data.append(ForgottenTopic(topic_id=forgotten_topics_data_topic_id, partitions=forgotten_topics_data_partitions, unknown_tagged_fields=forgotten_topics_data_unknown))
+            forgotten_topics_data_partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            forgotten_topics_data_unknown, at = read_unknown_tags(data, at)
+        else:
+            forgotten_topics_data_unknown = NO_TAGS
+            at += 1
+        forgotten_topics_data.append(ForgottenTopic('', forgotten_topics_data_topic_id, forgotten_topics_data_partitions, forgotten_topics_data_unknown))
     rack_id_length = data[at]
-    at += 1
     if 0 < rack_id_length < 128:
-        end = at + rack_id_length - 1
-        rack_id = data[at:end].decode()
+        end = at + rack_id_length
+        rack_id = data[at + 1 : end].decode()
         at = end
     else:
-        rack_id, at = read_long_text(data, at - 1)
-    tag_count_value = data[at]
-    at += 1
-    if tag_count_value:
-        cluster_id, replica_state, unknown_value, at = _read_fetch_request_v15_tags(data, at - 1)
+        rack_id, at = read_long_text(data, at)
+    if data[at]:
+        cluster_id, replica_state, unknown_value, at = _read_fetch_request_v15_tags(data, at)
     else:
         cluster_id = None
         replica_state = ReplicaState()
         unknown_value = NO_TAGS
-    return FetchRequest(cluster_id, replica_state=replica_state, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, isolation_level=isolation_level, session_id=session_id, session_epoch=session_epoch, topics=topics, forgotten_topics_data=forgotten_topics_data, rack_id=rack_id, unknown_tagged_fields=unknown_value), at
+        at += 1
+    return FetchRequest(cluster_id, -1, replica_state, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id, unknown_value), at
 
 
 def _read_fetch_request_v17_fetch_partition_tags(data: bytes, at: int) -> tuple[bytes, Tags, int]:
@@ -860,23 +874,25 @@ def _read_fetch_request_v17_tags(data: bytes, at: int) -> tuple[str | None, Repl
         end_of_field = at + size
         if tag == 0:
             tagged_cluster_id_length = data[at]
-            at += 1
             tagged_cluster_id: str | None
             if 0 < tagged_cluster_id_length < 128:
-                end = at + tagged_cluster_id_length - 1
-                tagged_cluster_id = data[at:end].decode()
+                end = at + tagged_cluster_id_length
+                tagged_cluster_id = data[at + 1 : end].decode()
                 at = end
             elif tagged_cluster_id_length:
-                tagged_cluster_id, at = read_long_text(data, at - 1)
+                tagged_cluster_id, at = read_long_text(data, at)
             else:
                 tagged_cluster_id = None
+                at += 1
             cluster_id = tagged_cluster_id
         elif tag == 1:
             replica_id, replica_epoch, tag_count = unpack_iqB(data, at)
-            at += 13
-            unknown = NO_TAGS
+            at += 12
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             replica_state = ReplicaState(replica_id, replica_epoch, unknown)
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -889,15 +905,19 @@ def _read_fetch_request_v17_tags(data: bytes, at: int) -> tuple[str | None, Repl
 def read_fetch_request_v17(data: bytes, at: int) -> tuple[FetchRequest, int]:
     """Read version 17."""
     max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics_count = unpack_iiibiiB(data, at)
-    at += 22
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 21
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_id, partitions_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 33 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[32::33].count(0) == partitions_count - 1:
@@ -907,55 +927,55 @@ def read_fetch_request_v17(data: bytes, at: int) -> tuple[FetchRequest, int]:
             partitions = []
             for _ in range(partitions_count - 1):
                 partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tag_count = unpack_iiqiqiB(data, at)
-                at += 33
+                at += 32
                 if tag_count:
-                    replica_directory_id, unknown, at = _read_fetch_request_v17_fetch_partition_tags(data, at - 1)
+                    replica_directory_id, unknown, at = _read_fetch_request_v17_fetch_partition_tags(data, at)
                 else:
                     replica_directory_id = bytes(16)
                     unknown = NO_TAGS
-                partitions.append(FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, replica_directory_id, unknown_tagged_fields=unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
-        topics.append(FetchTopic(topic_id=topic_id, partitions=partitions, unknown_tagged_fields=topic_unknown))
+                    at += 1
+                partitions.append(FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, replica_directory_id, 9223372036854775807, unknown))
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
+        topics.append(FetchTopic('', topic_id, partitions, topic_unknown))
     forgotten_topics_data_count = data[at]
-    at += 1
-    if not 0 < forgotten_topics_data_count < 128:
-        forgotten_topics_data_count, at = read_long_count(data, at - 1)
+    if 0 < forgotten_topics_data_count < 128:
+        at += 1
+    else:
+        forgotten_topics_data_count, at = read_long_count(data, at)
     forgotten_topics_data = []
     for _ in range(forgotten_topics_data_count - 1):
         forgotten_topics_data_topic_id, forgotten_topics_data_partitions_count = unpack_uB(data, at)
-        at += 17
+        at += 16
         if 0 < forgotten_topics_data_partitions_count < 33:
-            forgotten_topics_data_partitions = int32s.unpack_compact[forgotten_topics_data_partitions_count](data, at)
-            at += 4 * (forgotten_topics_data_partitions_count - 1)
+            forgotten_topics_data_partitions = unpack_compact_int32s[forgotten_topics_data_partitions_count](data, at + 1)
+            at += 4 * forgotten_topics_data_partitions_count - 3
         else:
-            forgotten_topics_data_partitions, at = int32s.read_compact(data, at - 1)
-        forgotten_topics_data_tag_count = data[at]
-        at += 1
-        forgotten_topics_data_unknown = NO_TAGS
-        if forgotten_topics_data_tag_count:
-            forgotten_topics_data_unknown, at = read_unknown_tags(data, at - 1)
-        forgotten_topics_data.append(ForgottenTopic(topic_id=forgotten_topics_data_topic_id, partitions=forgotten_topics_data_partitions, unknown_tagged_fields=forgotten_topics_data_unknown))
+            forgotten_topics_data_partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            forgotten_topics_data_unknown, at = read_unknown_tags(data, at)
+        else:
+            forgotten_topics_data_unknown = NO_TAGS
+            at += 1
+        forgotten_topics_data.append(ForgottenTopic('', forgotten_topics_data_topic_id, forgotten_topics_data_partitions, forgotten_topics_data_unknown))
     rack_id_length = data[at]
-    at += 1
     if 0 < rack_id_length < 128:
-        end = at + rack_id_length - 1
-        rack_id = data[at:end].decode()
+        end = at + rack_id_length
+        rack_id = data[at + 1 : end].decode()
         at = end
     else:
-        rack_id, at = read_long_text(data, at - 1)
-    tag_count_value = data[at]
-    at += 1
-    if tag_count_value:
-        cluster_id, replica_state, unknown_value, at = _read_fetch_request_v17_tags(data, at - 1)
+        rack_id, at = read_long_text(data, at)
+    if data[at]:
+        cluster_id, replica_state, unknown_value, at = _read_fetch_request_v17_tags(data, at)
     else:
         cluster_id = None
         replica_state = ReplicaState()
         unknown_value = NO_TAGS
-    return FetchRequest(cluster_id, replica_state=replica_state, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, isolation_level=isolation_level, session_id=session_id, session_epoch=session_epoch, topics=topics, forgotten_topics_data=forgotten_topics_data, rack_id=rack_id, unknown_tagged_fields=unknown_value), at
+        at += 1
+    return FetchRequest(cluster_id, -1, replica_state, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id, unknown_value), at
 
 
 def _read_fetch_request_v18_fetch_partition_tags(data: bytes, at: int) -> tuple[bytes, int, Tags, int]:
@@ -1004,23 +1024,25 @@ def _read_fetch_request_v18_tags(data: bytes, at: int) -> tuple[str | None, Repl
         end_of_field = at + size
         if tag == 0:
             tagged_cluster_id_length = data[at]
-            at += 1
             tagged_cluster_id: str | None
             if 0 < tagged_cluster_id_length < 128:
-                end = at + tagged_cluster_id_length - 1
-                tagged_cluster_id = data[at:end].decode()
+                end = at + tagged_cluster_id_length
+                tagged_cluster_id = data[at + 1 : end].decode()
                 at = end
             elif tagged_cluster_id_length:
-                tagged_cluster_id, at = read_long_text(data, at - 1)
+                tagged_cluster_id, at = read_long_text(data, at)
             else:
                 tagged_cluster_id = None
+                at += 1
             cluster_id = tagged_cluster_id
         elif tag == 1:
             replica_id, replica_epoch, tag_count = unpack_iqB(data, at)
-            at += 13
-            unknown = NO_TAGS
+            at += 12
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             replica_state = ReplicaState(replica_id, replica_epoch, unknown)
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -1033,15 +1055,19 @@ def _read_fetch_request_v18_tags(data: bytes, at: int) -> tuple[str | None, Repl
 def read_fetch_request_v18(data: bytes, at: int) -> tuple[FetchRequest, int]:
     """Read version 18."""
     max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics_count = unpack_iiibiiB(data, at)
-    at += 22
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 21
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_id, partitions_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 33 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[32::33].count(0) == partitions_count - 1:
@@ -1051,56 +1077,56 @@ def read_fetch_request_v18(data: bytes, at: int) -> tuple[FetchRequest, int]:
             partitions = []
             for _ in range(partitions_count - 1):
                 partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tag_count = unpack_iiqiqiB(data, at)
-                at += 33
+                at += 32
                 if tag_count:
-                    replica_directory_id, high_watermark, unknown, at = _read_fetch_request_v18_fetch_partition_tags(data, at - 1)
+                    replica_directory_id, high_watermark, unknown, at = _read_fetch_request_v18_fetch_partition_tags(data, at)
                 else:
                     replica_directory_id = bytes(16)
                     high_watermark = 9223372036854775807
                     unknown = NO_TAGS
+                    at += 1
                 partitions.append(FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, replica_directory_id, high_watermark, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
-        topics.append(FetchTopic(topic_id=topic_id, partitions=partitions, unknown_tagged_fields=topic_unknown))
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
+        topics.append(FetchTopic('', topic_id, partitions, topic_unknown))
     forgotten_topics_data_count = data[at]
-    at += 1
-    if not 0 < forgotten_topics_data_count < 128:
-        forgotten_topics_data_count, at = read_long_count(data, at - 1)
+    if 0 < forgotten_topics_data_count < 128:
+        at += 1
+    else:
+        forgotten_topics_data_count, at = read_long_count(data, at)
     forgotten_topics_data = []
     for _ in range(forgotten_topics_data_count - 1):
         forgotten_topics_data_topic_id, forgotten_topics_data_partitions_count = unpack_uB(data, at)
-        at += 17
+        at += 16
         if 0 < forgotten_topics_data_partitions_count < 33:
-            forgotten_topics_data_partitions = int32s.unpack_compact[forgotten_topics_data_partitions_count](data, at)
-            at += 4 * (forgotten_topics_data_partitions_count - 1)
+            forgotten_topics_data_partitions = unpack_compact_int32s[forgotten_topics_data_partitions_count](data, at + 1)
+            at += 4 * forgotten_topics_data_partitions_count - 3
         else:
-            forgotten_topics_data_partitions, at = int32s.read_compact(data, at - 1)
-        forgotten_topics_data_tag_count = data[at]
-        at += 1
-        forgotten_topics_data_unknown = NO_TAGS
-        if forgotten_topics_data_tag_count:
-            forgotten_topics_data_unknown, at = read_unknown_tags(data, at - 1)
-        forgotten_topics_data.append(ForgottenTopic(topic_id=forgotten_topics_data_topic_id, partitions=forgotten_topics_data_partitions, unknown_tagged_fields=forgotten_topics_data_unknown))
+            forgotten_topics_data_partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            forgotten_topics_data_unknown, at = read_unknown_tags(data, at)
+        else:
+            forgotten_topics_data_unknown = NO_TAGS
+            at += 1
+        forgotten_topics_data.append(ForgottenTopic('', forgotten_topics_data_topic_id, forgotten_topics_data_partitions, forgotten_topics_data_unknown))
     rack_id_length = data[at]
-    at += 1
     if 0 < rack_id_length < 128:
-        end = at + rack_id_length - 1
-        rack_id = data[at:end].decode()
+        end = at + rack_id_length
+        rack_id = data[at + 1 : end].decode()
         at = end
     else:
-        rack_id, at = read_long_text(data, at - 1)
-    tag_count_value = data[at]
-    at += 1
-    if tag_count_value:
-        cluster_id, replica_state, unknown_value, at = _read_fetch_request_v18_tags(data, at - 1)
+        rack_id, at = read_long_text(data, at)
+    if data[at]:
+        cluster_id, replica_state, unknown_value, at = _read_fetch_request_v18_tags(data, at)
     else:
         cluster_id = None
         replica_state = ReplicaState()
         unknown_value = NO_TAGS
-    return FetchRequest(cluster_id, replica_state=replica_state, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, isolation_level=isolation_level, session_id=session_id, session_epoch=session_epoch, topics=topics, forgotten_topics_data=forgotten_topics_data, rack_id=rack_id, unknown_tagged_fields=unknown_value), at
+        at += 1
+    return FetchRequest(cluster_id, -1, replica_state, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id, unknown_value), at
 
 
 _DEFAULT_ReplicaState = ReplicaState()
@@ -1183,7 +1209,10 @@ def write_fetch_request_v7(message: FetchRequest) -> list[Part]:
         one_forgotten_topics_data_partitions = one_forgotten_topics_data.partitions
         one_forgotten_topics_data_partitions_count = len(one_forgotten_topics_data_partitions)
         parts.append(pack_i(one_forgotten_topics_data_partitions_count))
-        parts.append(int32s.pack[len(one_forgotten_topics_data_partitions)](*one_forgotten_topics_data_partitions) if len(one_forgotten_topics_data_partitions) < 32 else int32s.write_long(one_forgotten_topics_data_partitions))
+        if len(one_forgotten_topics_data_partitions) < 32:
+            parts.append(pack_int32s[len(one_forgotten_topics_data_partitions)](*one_forgotten_topics_data_partitions))
+        else:
+            parts.append(int32s.write_long(one_forgotten_topics_data_partitions))
     return parts
 
 
@@ -1216,7 +1245,10 @@ def write_fetch_request_v9(message: FetchRequest) -> list[Part]:
         one_forgotten_topics_data_partitions = one_forgotten_topics_data.partitions
         one_forgotten_topics_data_partitions_count = len(one_forgotten_topics_data_partitions)
         parts.append(pack_i(one_forgotten_topics_data_partitions_count))
-        parts.append(int32s.pack[len(one_forgotten_topics_data_partitions)](*one_forgotten_topics_data_partitions) if len(one_forgotten_topics_data_partitions) < 32 else int32s.write_long(one_forgotten_topics_data_partitions))
+        if len(one_forgotten_topics_data_partitions) < 32:
+            parts.append(pack_int32s[len(one_forgotten_topics_data_partitions)](*one_forgotten_topics_data_partitions))
+        else:
+            parts.append(int32s.write_long(one_forgotten_topics_data_partitions))
     return parts
 
 
@@ -1249,7 +1281,10 @@ def write_fetch_request_v11(message: FetchRequest) -> list[Part]:
         one_forgotten_topics_data_partitions = one_forgotten_topics_data.partitions
         one_forgotten_topics_data_partitions_count = len(one_forgotten_topics_data_partitions)
         parts.append(pack_i(one_forgotten_topics_data_partitions_count))
-        parts.append(int32s.pack[len(one_forgotten_topics_data_partitions)](*one_forgotten_topics_data_partitions) if len(one_forgotten_topics_data_partitions) < 32 else int32s.write_long(one_forgotten_topics_data_partitions))
+        if len(one_forgotten_topics_data_partitions) < 32:
+            parts.append(pack_int32s[len(one_forgotten_topics_data_partitions)](*one_forgotten_topics_data_partitions))
+        else:
+            parts.append(int32s.write_long(one_forgotten_topics_data_partitions))
     rack_id = message.rack_id.encode()
     parts.append(pack_h(len(rack_id)))
     parts.append(rack_id)
@@ -1314,7 +1349,10 @@ def write_fetch_request_v12(message: FetchRequest) -> list[Part]:
         one_forgotten_topics_data_partitions = one_forgotten_topics_data.partitions
         one_forgotten_topics_data_partitions_count = len(one_forgotten_topics_data_partitions) + 1
         parts.append(UVARINTS[one_forgotten_topics_data_partitions_count] if one_forgotten_topics_data_partitions_count < 128 else uvarint(one_forgotten_topics_data_partitions_count))
-        parts.append(int32s.pack[len(one_forgotten_topics_data_partitions)](*one_forgotten_topics_data_partitions) if len(one_forgotten_topics_data_partitions) < 32 else int32s.write_long(one_forgotten_topics_data_partitions))
+        if len(one_forgotten_topics_data_partitions) < 32:
+            parts.append(pack_int32s[len(one_forgotten_topics_data_partitions)](*one_forgotten_topics_data_partitions))
+        else:
+            parts.append(int32s.write_long(one_forgotten_topics_data_partitions))
         parts.append(tag_section((), one_forgotten_topics_data.unknown_tagged_fields, 0) if one_forgotten_topics_data.unknown_tagged_fields else b"\0")
     rack_id = message.rack_id.encode()
     rack_id_length = len(rack_id) + 1
@@ -1388,7 +1426,10 @@ def write_fetch_request_v13(message: FetchRequest) -> list[Part]:
         else:
             parts.append(pack_u(one_forgotten_topics_data_topic_id))
             parts.append(uvarint(one_forgotten_topics_data_partitions_count))
-        parts.append(int32s.pack[len(one_forgotten_topics_data_partitions)](*one_forgotten_topics_data_partitions) if len(one_forgotten_topics_data_partitions) < 32 else int32s.write_long(one_forgotten_topics_data_partitions))
+        if len(one_forgotten_topics_data_partitions) < 32:
+            parts.append(pack_int32s[len(one_forgotten_topics_data_partitions)](*one_forgotten_topics_data_partitions))
+        else:
+            parts.append(int32s.write_long(one_forgotten_topics_data_partitions))
         parts.append(tag_section((), one_forgotten_topics_data.unknown_tagged_fields, 0) if one_forgotten_topics_data.unknown_tagged_fields else b"\0")
     rack_id = message.rack_id.encode()
     rack_id_length = len(rack_id) + 1
@@ -1471,7 +1512,10 @@ def write_fetch_request_v15(message: FetchRequest) -> list[Part]:
         else:
             parts.append(pack_u(one_forgotten_topics_data_topic_id))
             parts.append(uvarint(one_forgotten_topics_data_partitions_count))
-        parts.append(int32s.pack[len(one_forgotten_topics_data_partitions)](*one_forgotten_topics_data_partitions) if len(one_forgotten_topics_data_partitions) < 32 else int32s.write_long(one_forgotten_topics_data_partitions))
+        if len(one_forgotten_topics_data_partitions) < 32:
+            parts.append(pack_int32s[len(one_forgotten_topics_data_partitions)](*one_forgotten_topics_data_partitions))
+        else:
+            parts.append(int32s.write_long(one_forgotten_topics_data_partitions))
         parts.append(tag_section((), one_forgotten_topics_data.unknown_tagged_fields, 0) if one_forgotten_topics_data.unknown_tagged_fields else b"\0")
     rack_id = message.rack_id.encode()
     rack_id_length = len(rack_id) + 1
@@ -1561,7 +1605,10 @@ def write_fetch_request_v17(message: FetchRequest) -> list[Part]:
         else:
             parts.append(pack_u(one_forgotten_topics_data_topic_id))
             parts.append(uvarint(one_forgotten_topics_data_partitions_count))
-        parts.append(int32s.pack[len(one_forgotten_topics_data_partitions)](*one_forgotten_topics_data_partitions) if len(one_forgotten_topics_data_partitions) < 32 else int32s.write_long(one_forgotten_topics_data_partitions))
+        if len(one_forgotten_topics_data_partitions) < 32:
+            parts.append(pack_int32s[len(one_forgotten_topics_data_partitions)](*one_forgotten_topics_data_partitions))
+        else:
+            parts.append(int32s.write_long(one_forgotten_topics_data_partitions))
         parts.append(tag_section((), one_forgotten_topics_data.unknown_tagged_fields, 0) if one_forgotten_topics_data.unknown_tagged_fields else b"\0")
     rack_id = message.rack_id.encode()
     rack_id_length = len(rack_id) + 1
@@ -1655,7 +1702,10 @@ def write_fetch_request_v18(message: FetchRequest) -> list[Part]:
         else:
             parts.append(pack_u(one_forgotten_topics_data_topic_id))
             parts.append(uvarint(one_forgotten_topics_data_partitions_count))
-        parts.append(int32s.pack[len(one_forgotten_topics_data_partitions)](*one_forgotten_topics_data_partitions) if len(one_forgotten_topics_data_partitions) < 32 else int32s.write_long(one_forgotten_topics_data_partitions))
+        if len(one_forgotten_topics_data_partitions) < 32:
+            parts.append(pack_int32s[len(one_forgotten_topics_data_partitions)](*one_forgotten_topics_data_partitions))
+        else:
+            parts.append(int32s.write_long(one_forgotten_topics_data_partitions))
         parts.append(tag_section((), one_forgotten_topics_data.unknown_tagged_fields, 0) if one_forgotten_topics_data.unknown_tagged_fields else b"\0")
     rack_id = message.rack_id.encode()
     rack_id_length = len(rack_id) + 1
@@ -1840,9 +1890,9 @@ def read_fetch_response_v4(data: bytes, at: int) -> tuple[FetchResponse, int]:
                 records = None
             else:
                 raise Refused
-            partitions.append(PartitionData(partition_index, error_code, high_watermark, last_stable_offset, aborted_transactions=aborted_transactions, records=records))
-        responses.append(FetchableTopicResponse(topic, partitions=partitions))
-    return FetchResponse(throttle_time_ms, responses=responses), at
+            partitions.append(PartitionData(partition_index, error_code, high_watermark, last_stable_offset, -1, EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId(), aborted_transactions, -1, records))
+        responses.append(FetchableTopicResponse(topic, ZERO_UUID, partitions))
+    return FetchResponse(throttle_time_ms, 0, 0, responses), at
 
 
 def read_fetch_response_v5(data: bytes, at: int) -> tuple[FetchResponse, int]:
@@ -1891,9 +1941,9 @@ def read_fetch_response_v5(data: bytes, at: int) -> tuple[FetchResponse, int]:
                 records = None
             else:
                 raise Refused
-            partitions.append(PartitionData(partition_index, error_code, high_watermark, last_stable_offset, log_start_offset, aborted_transactions=aborted_transactions, records=records))
-        responses.append(FetchableTopicResponse(topic, partitions=partitions))
-    return FetchResponse(throttle_time_ms, responses=responses), at
+            partitions.append(PartitionData(partition_index, error_code, high_watermark, last_stable_offset, log_start_offset, EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId(), aborted_transactions, -1, records))
+        responses.append(FetchableTopicResponse(topic, ZERO_UUID, partitions))
+    return FetchResponse(throttle_time_ms, 0, 0, responses), at
 
 
 def read_fetch_response_v7(data: bytes, at: int) -> tuple[FetchResponse, int]:
@@ -1942,8 +1992,8 @@ def read_fetch_response_v7(data: bytes, at: int) -> tuple[FetchResponse, int]:
                 records = None
             else:
                 raise Refused
-            partitions.append(PartitionData(partition_index, partition_error_code, high_watermark, last_stable_offset, log_start_offset, aborted_transactions=aborted_transactions, records=records))
-        responses.append(FetchableTopicResponse(topic, partitions=partitions))
+            partitions.append(PartitionData(partition_index, partition_error_code, high_watermark, last_stable_offset, log_start_offset, EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId(), aborted_transactions, -1, records))
+        responses.append(FetchableTopicResponse(topic, ZERO_UUID, partitions))
     return FetchResponse(throttle_time_ms, error_code, session_id, responses), at
 
 
@@ -1993,8 +2043,8 @@ def read_fetch_response_v11(data: bytes, at: int) -> tuple[FetchResponse, int]:
                 records = None
             else:
                 raise Refused
-            partitions.append(PartitionData(partition_index, partition_error_code, high_watermark, last_stable_offset, log_start_offset, aborted_transactions=aborted_transactions, preferred_read_replica=preferred_read_replica, records=records))
-        responses.append(FetchableTopicResponse(topic, partitions=partitions))
+            partitions.append(PartitionData(partition_index, partition_error_code, high_watermark, last_stable_offset, log_start_offset, EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId(), aborted_transactions, preferred_read_replica, records))
+        responses.append(FetchableTopicResponse(topic, ZERO_UUID, partitions))
     return FetchResponse(throttle_time_ms, error_code, session_id, responses), at
 
 
@@ -2015,24 +2065,30 @@ def _read_fetch_response_v12_partition_data_tags(data: bytes, at: int) -> tuple[
         end_of_field = at + size
         if tag == 0:
             epoch, end_offset, tag_count = unpack_iqB(data, at)
-            at += 13
-            unknown = NO_TAGS
+            at += 12
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             diverging_epoch = EpochEndOffset(epoch, end_offset, unknown)
         elif tag == 1:
             leader_id, leader_epoch, tagged_current_leader_tag_count = unpack_iiB(data, at)
-            at += 9
-            tagged_current_leader_unknown = NO_TAGS
+            at += 8
             if tagged_current_leader_tag_count:
-                tagged_current_leader_unknown, at = read_unknown_tags(data, at - 1)
+                tagged_current_leader_unknown, at = read_unknown_tags(data, at)
+            else:
+                tagged_current_leader_unknown = NO_TAGS
+                at += 1
             current_leader = LeaderIdAndEpoch(leader_id, leader_epoch, tagged_current_leader_unknown)
         elif tag == 2:
             tagged_snapshot_id_end_offset, tagged_snapshot_id_epoch, tagged_snapshot_id_tag_count = unpack_qiB(data, at)
-            at += 13
-            tagged_snapshot_id_unknown = NO_TAGS
+            at += 12
             if tagged_snapshot_id_tag_count:
-                tagged_snapshot_id_unknown, at = read_unknown_tags(data, at - 1)
+                tagged_snapshot_id_unknown, at = read_unknown_tags(data, at)
+            else:
+                tagged_snapshot_id_unknown = NO_TAGS
+                at += 1
             snapshot_id = SnapshotId(tagged_snapshot_id_end_offset, tagged_snapshot_id_epoch, tagged_snapshot_id_unknown)
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -2068,33 +2124,38 @@ def read_fetch_response_v12(data: bytes, at: int) -> tuple[FetchResponse, int]:
     """Read version 12."""
     view = memoryview(data)
     throttle_time_ms, error_code, session_id, responses_count = unpack_ihiB(data, at)
-    at += 11
-    if not 0 < responses_count < 128:
-        responses_count, at = read_long_count(data, at - 1)
+    at += 10
+    if 0 < responses_count < 128:
+        at += 1
+    else:
+        responses_count, at = read_long_count(data, at)
     responses = []
     for _ in range(responses_count - 1):
         topic_length = data[at]
-        at += 1
         if 0 < topic_length < 128:
-            end = at + topic_length - 1
-            topic = data[at:end].decode()
+            end = at + topic_length
+            topic = data[at + 1 : end].decode()
             at = end
         else:
-            topic, at = read_long_text(data, at - 1)
+            topic, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, partition_error_code, high_watermark, last_stable_offset, log_start_offset, aborted_transactions_count = unpack_ihqqqB(data, at)
-            at += 31
+            at += 30
             aborted_transactions: list[AbortedTransaction] | None
             if aborted_transactions_count == 0:
                 aborted_transactions = None
+                at += 1
             else:
-                if not 0 < aborted_transactions_count < 128:
-                    aborted_transactions_count, at = read_long_count(data, at - 1)
+                if 0 < aborted_transactions_count < 128:
+                    at += 1
+                else:
+                    aborted_transactions_count, at = read_long_count(data, at)
                 end = at + 17 * (aborted_transactions_count - 1)
                 aborted_transactions_rows = data[at:end]
                 if aborted_transactions_rows[16::17].count(0) == aborted_transactions_count - 1:
@@ -2104,45 +2165,47 @@ def read_fetch_response_v12(data: bytes, at: int) -> tuple[FetchResponse, int]:
                     aborted_transactions = []
                     for _ in range(aborted_transactions_count - 1):
                         producer_id, first_offset, tag_count = unpack_qqB(data, at)
-                        at += 17
-                        unknown = NO_TAGS
+                        at += 16
                         if tag_count:
-                            unknown, at = read_unknown_tags(data, at - 1)
+                            unknown, at = read_unknown_tags(data, at)
+                        else:
+                            unknown = NO_TAGS
+                            at += 1
                         aborted_transactions.append(AbortedTransaction(producer_id, first_offset, unknown))
             preferred_read_replica, records_length = unpack_iB(data, at)
-            at += 5
+            at += 4
             records: bytes | memoryview | None
             if records_length > 127:
-                records_length, at = read_uvarint(data, at - 1)
+                records_length, at = read_uvarint(data, at)
+            else:
+                at += 1
             if records_length:
                 end = at + records_length - 1
                 records = view[at:end]
                 at = end
             else:
                 records = None
-            partition_tag_count = data[at]
-            at += 1
-            if partition_tag_count:
-                diverging_epoch, current_leader, snapshot_id, partition_unknown, at = _read_fetch_response_v12_partition_data_tags(data, at - 1)
+            if data[at]:
+                diverging_epoch, current_leader, snapshot_id, partition_unknown, at = _read_fetch_response_v12_partition_data_tags(data, at)
             else:
                 diverging_epoch = EpochEndOffset()
                 current_leader = LeaderIdAndEpoch()
                 snapshot_id = SnapshotId()
                 partition_unknown = NO_TAGS
+                at += 1
             partitions.append(PartitionData(partition_index, partition_error_code, high_watermark, last_stable_offset, log_start_offset, diverging_epoch, current_leader, snapshot_id, aborted_transactions, preferred_read_replica, records, partition_unknown))
-        response_tag_count = data[at]
-        at += 1
-        response_unknown = NO_TAGS
-        if response_tag_count:
-            response_unknown, at = read_unknown_tags(data, at - 1)
-        responses.append(FetchableTopicResponse(topic, partitions=partitions, unknown_tagged_fields=response_unknown))
-    tag_count_value = data[at]
-    at += 1
-    if tag_count_value:
-        unknown_value, at = _read_fetch_response_v12_tags(data, at - 1)
+        if data[at]:
+            response_unknown, at = read_unknown_tags(data, at)
+        else:
+            response_unknown = NO_TAGS
+            at += 1
+        responses.append(FetchableTopicResponse(topic, ZERO_UUID, partitions, response_unknown))
+    if data[at]:
+        unknown_value, at = _read_fetch_response_v12_tags(data, at)
     else:
         unknown_value = NO_TAGS
-    return FetchResponse(throttle_time_ms, error_code, session_id, responses, unknown_tagged_fields=unknown_value), at
+        at += 1
+    return FetchResponse(throttle_time_ms, error_code, session_id, responses, [], unknown_value), at
 
 
 def _read_fetch_response_v13_partition_data_tags(data: bytes, at: int) -> tuple[EpochEndOffset, LeaderIdAndEpoch, SnapshotId, Tags, int]:
@@ -2162,24 +2225,30 @@ def _read_fetch_response_v13_partition_data_tags(data: bytes, at: int) -> tuple[
         end_of_field = at + size
         if tag == 0:
             epoch, end_offset, tag_count = unpack_iqB(data, at)
-            at += 13
-            unknown = NO_TAGS
+            at += 12
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             diverging_epoch = EpochEndOffset(epoch, end_offset, unknown)
         elif tag == 1:
             leader_id, leader_epoch, tagged_current_leader_tag_count = unpack_iiB(data, at)
-            at += 9
-            tagged_current_leader_unknown = NO_TAGS
+            at += 8
             if tagged_current_leader_tag_count:
-                tagged_current_leader_unknown, at = read_unknown_tags(data, at - 1)
+                tagged_current_leader_unknown, at = read_unknown_tags(data, at)
+            else:
+                tagged_current_leader_unknown = NO_TAGS
+                at += 1
             current_leader = LeaderIdAndEpoch(leader_id, leader_epoch, tagged_current_leader_unknown)
         elif tag == 2:
             tagged_snapshot_id_end_offset, tagged_snapshot_id_epoch, tagged_snapshot_id_tag_count = unpack_qiB(data, at)
-            at += 13
-            tagged_snapshot_id_unknown = NO_TAGS
+            at += 12
             if tagged_snapshot_id_tag_count:
-                tagged_snapshot_id_unknown, at = read_unknown_tags(data, at - 1)
+                tagged_snapshot_id_unknown, at = read_unknown_tags(data, at)
+            else:
+                tagged_snapshot_id_unknown = NO_TAGS
+                at += 1
             snapshot_id = SnapshotId(tagged_snapshot_id_end_offset, tagged_snapshot_id_epoch, tagged_snapshot_id_unknown)
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -2215,25 +2284,32 @@ def read_fetch_response_v13(data: bytes, at: int) -> tuple[FetchResponse, int]:
     """Read versions 13 to 15."""
     view = memoryview(data)
     throttle_time_ms, error_code, session_id, responses_count = unpack_ihiB(data, at)
-    at += 11
-    if not 0 < responses_count < 128:
-        responses_count, at = read_long_count(data, at - 1)
+    at += 10
+    if 0 < responses_count < 128:
+        at += 1
+    else:
+        responses_count, at = read_long_count(data, at)
     responses = []
     for _ in range(responses_count - 1):
         topic_id, partitions_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, partition_error_code, high_watermark, last_stable_offset, log_start_offset, aborted_transactions_count = unpack_ihqqqB(data, at)
-            at += 31
+            at += 30
             aborted_transactions: list[AbortedTransaction] | None
             if aborted_transactions_count == 0:
                 aborted_transactions = None
+                at += 1
             else:
-                if not 0 < aborted_transactions_count < 128:
-                    aborted_transactions_count, at = read_long_count(data, at - 1)
+                if 0 < aborted_transactions_count < 128:
+                    at += 1
+                else:
+                    aborted_transactions_count, at = read_long_count(data, at)
                 end = at + 17 * (aborted_transactions_count - 1)
                 aborted_transactions_rows = data[at:end]
                 if aborted_transactions_rows[16::17].count(0) == aborted_transactions_count - 1:
@@ -2243,45 +2319,47 @@ def read_fetch_response_v13(data: bytes, at: int) -> tuple[FetchResponse, int]:
                     aborted_transactions = []
                     for _ in range(aborted_transactions_count - 1):
                         producer_id, first_offset, tag_count = unpack_qqB(data, at)
-                        at += 17
-                        unknown = NO_TAGS
+                        at += 16
                         if tag_count:
-                            unknown, at = read_unknown_tags(data, at - 1)
+                            unknown, at = read_unknown_tags(data, at)
+                        else:
+                            unknown = NO_TAGS
+                            at += 1
                         aborted_transactions.append(AbortedTransaction(producer_id, first_offset, unknown))
             preferred_read_replica, records_length = unpack_iB(data, at)
-            at += 5
+            at += 4
             records: bytes | memoryview | None
             if records_length > 127:
-                records_length, at = read_uvarint(data, at - 1)
+                records_length, at = read_uvarint(data, at)
+            else:
+                at += 1
             if records_length:
                 end = at + records_length - 1
                 records = view[at:end]
                 at = end
             else:
                 records = None
-            partition_tag_count = data[at]
-            at += 1
-            if partition_tag_count:
-                diverging_epoch, current_leader, snapshot_id, partition_unknown, at = _read_fetch_response_v13_partition_data_tags(data, at - 1)
+            if data[at]:
+                diverging_epoch, current_leader, snapshot_id, partition_unknown, at = _read_fetch_response_v13_partition_data_tags(data, at)
             else:
                 diverging_epoch = EpochEndOffset()
                 current_leader = LeaderIdAndEpoch()
                 snapshot_id = SnapshotId()
                 partition_unknown = NO_TAGS
+                at += 1
             partitions.append(PartitionData(partition_index, partition_error_code, high_watermark, last_stable_offset, log_start_offset, diverging_epoch, current_leader, snapshot_id, aborted_transactions, preferred_read_replica, records, partition_unknown))
-        response_tag_count = data[at]
-        at += 1
-        response_unknown = NO_TAGS
-        if response_tag_count:
-            response_unknown, at = read_unknown_tags(data, at - 1)
-        responses.append(FetchableTopicResponse(topic_id=topic_id, partitions=partitions, unknown_tagged_fields=response_unknown))
-    tag_count_value = data[at]
-    at += 1
-    if tag_count_value:
-        unknown_value, at = _read_fetch_response_v13_tags(data, at - 1)
+        if data[at]:
+            response_unknown, at = read_unknown_tags(data, at)
+        else:
+            response_unknown = NO_TAGS
+            at += 1
+        responses.append(FetchableTopicResponse('', topic_id, partitions, response_unknown))
+    if data[at]:
+        unknown_value, at = _read_fetch_response_v13_tags(data, at)
     else:
         unknown_value = NO_TAGS
-    return FetchResponse(throttle_time_ms, error_code, session_id, responses, unknown_tagged_fields=unknown_value), at
+        at += 1
+    return FetchResponse(throttle_time_ms, error_code, session_id, responses, [], unknown_value), at
 
 
 def _read_fetch_response_v16_partition_data_tags(data: bytes, at: int) -> tuple[EpochEndOffset, LeaderIdAndEpoch, SnapshotId, Tags, int]:
@@ -2301,24 +2379,30 @@ def _read_fetch_response_v16_partition_data_tags(data: bytes, at: int) -> tuple[
         end_of_field = at + size
         if tag == 0:
             epoch, end_offset, tag_count = unpack_iqB(data, at)
-            at += 13
-            unknown = NO_TAGS
+            at += 12
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             diverging_epoch = EpochEndOffset(epoch, end_offset, unknown)
         elif tag == 1:
             leader_id, leader_epoch, tagged_current_leader_tag_count = unpack_iiB(data, at)
-            at += 9
-            tagged_current_leader_unknown = NO_TAGS
+            at += 8
             if tagged_current_leader_tag_count:
-                tagged_current_leader_unknown, at = read_unknown_tags(data, at - 1)
+                tagged_current_leader_unknown, at = read_unknown_tags(data, at)
+            else:
+                tagged_current_leader_unknown = NO_TAGS
+                at += 1
             current_leader = LeaderIdAndEpoch(leader_id, leader_epoch, tagged_current_leader_unknown)
         elif tag == 2:
             tagged_snapshot_id_end_offset, tagged_snapshot_id_epoch, tagged_snapshot_id_tag_count = unpack_qiB(data, at)
-            at += 13
-            tagged_snapshot_id_unknown = NO_TAGS
+            at += 12
             if tagged_snapshot_id_tag_count:
-                tagged_snapshot_id_unknown, at = read_unknown_tags(data, at - 1)
+                tagged_snapshot_id_unknown, at = read_unknown_tags(data, at)
+            else:
+                tagged_snapshot_id_unknown = NO_TAGS
+                at += 1
             snapshot_id = SnapshotId(tagged_snapshot_id_end_offset, tagged_snapshot_id_epoch, tagged_snapshot_id_unknown)
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -2343,35 +2427,37 @@ def _read_fetch_response_v16_tags(data: bytes, at: int) -> tuple[list[NodeEndpoi
         end_of_field = at + size
         if tag == 0:
             tagged_node_endpoints_count = data[at]
-            at += 1
-            if not 0 < tagged_node_endpoints_count < 128:
-                tagged_node_endpoints_count, at = read_long_count(data, at - 1)
+            if 0 < tagged_node_endpoints_count < 128:
+                at += 1
+            else:
+                tagged_node_endpoints_count, at = read_long_count(data, at)
             tagged_node_endpoints = []
             for _ in range(tagged_node_endpoints_count - 1):
                 node_id, host_length = unpack_iB(data, at)
-                at += 5
+                at += 4
                 if 0 < host_length < 128:
-                    end = at + host_length - 1
-                    host = data[at:end].decode()
+                    end = at + host_length
+                    host = data[at + 1 : end].decode()
                     at = end
                 else:
-                    host, at = read_long_text(data, at - 1)
+                    host, at = read_long_text(data, at)
                 port, rack_length = unpack_iB(data, at)
-                at += 5
+                at += 4
                 rack: str | None
                 if 0 < rack_length < 128:
-                    end = at + rack_length - 1
-                    rack = data[at:end].decode()
+                    end = at + rack_length
+                    rack = data[at + 1 : end].decode()
                     at = end
                 elif rack_length:
-                    rack, at = read_long_text(data, at - 1)
+                    rack, at = read_long_text(data, at)
                 else:
                     rack = None
-                tag_count = data[at]
-                at += 1
-                unknown = NO_TAGS
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    at += 1
+                if data[at]:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 tagged_node_endpoints.append(NodeEndpoint(node_id, host, port, rack, unknown))
             node_endpoints = tagged_node_endpoints
         else:
@@ -2386,25 +2472,32 @@ def read_fetch_response_v16(data: bytes, at: int) -> tuple[FetchResponse, int]:
     """Read versions 16 to 18."""
     view = memoryview(data)
     throttle_time_ms, error_code, session_id, responses_count = unpack_ihiB(data, at)
-    at += 11
-    if not 0 < responses_count < 128:
-        responses_count, at = read_long_count(data, at - 1)
+    at += 10
+    if 0 < responses_count < 128:
+        at += 1
+    else:
+        responses_count, at = read_long_count(data, at)
     responses = []
     for _ in range(responses_count - 1):
         topic_id, partitions_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, partition_error_code, high_watermark, last_stable_offset, log_start_offset, aborted_transactions_count = unpack_ihqqqB(data, at)
-            at += 31
+            at += 30
             aborted_transactions: list[AbortedTransaction] | None
             if aborted_transactions_count == 0:
                 aborted_transactions = None
+                at += 1
             else:
-                if not 0 < aborted_transactions_count < 128:
-                    aborted_transactions_count, at = read_long_count(data, at - 1)
+                if 0 < aborted_transactions_count < 128:
+                    at += 1
+                else:
+                    aborted_transactions_count, at = read_long_count(data, at)
                 end = at + 17 * (aborted_transactions_count - 1)
                 aborted_transactions_rows = data[at:end]
                 if aborted_transactions_rows[16::17].count(0) == aborted_transactions_count - 1:
@@ -2414,45 +2507,47 @@ def read_fetch_response_v16(data: bytes, at: int) -> tuple[FetchResponse, int]:
                     aborted_transactions = []
                     for _ in range(aborted_transactions_count - 1):
                         producer_id, first_offset, tag_count = unpack_qqB(data, at)
-                        at += 17
-                        unknown = NO_TAGS
+                        at += 16
                         if tag_count:
-                            unknown, at = read_unknown_tags(data, at - 1)
+                            unknown, at = read_unknown_tags(data, at)
+                        else:
+                            unknown = NO_TAGS
+                            at += 1
                         aborted_transactions.append(AbortedTransaction(producer_id, first_offset, unknown))
             preferred_read_replica, records_length = unpack_iB(data, at)
-            at += 5
+            at += 4
             records: bytes | memoryview | None
             if records_length > 127:
-                records_length, at = read_uvarint(data, at - 1)
+                records_length, at = read_uvarint(data, at)
+            else:
+                at += 1
             if records_length:
                 end = at + records_length - 1
                 records = view[at:end]
                 at = end
             else:
                 records = None
-            partition_tag_count = data[at]
-            at += 1
-            if partition_tag_count:
-                diverging_epoch, current_leader, snapshot_id, partition_unknown, at = _read_fetch_response_v16_partition_data_tags(data, at - 1)
+            if data[at]:
+                diverging_epoch, current_leader, snapshot_id, partition_unknown, at = _read_fetch_response_v16_partition_data_tags(data, at)
             else:
                 diverging_epoch = EpochEndOffset()
                 current_leader = LeaderIdAndEpoch()
                 snapshot_id = SnapshotId()
                 partition_unknown = NO_TAGS
+                at += 1
             partitions.append(PartitionData(partition_index, partition_error_code, high_watermark, last_stable_offset, log_start_offset, diverging_epoch, current_leader, snapshot_id, aborted_transactions, preferred_read_replica, records, partition_unknown))
-        response_tag_count = data[at]
-        at += 1
-        response_unknown = NO_TAGS
-        if response_tag_count:
-            response_unknown, at = read_unknown_tags(data, at - 1)
-        responses.append(FetchableTopicResponse(topic_id=topic_id, partitions=partitions, unknown_tagged_fields=response_unknown))
-    tag_count_value = data[at]
-    at += 1
-    if tag_count_value:
-        node_endpoints, unknown_value, at = _read_fetch_response_v16_tags(data, at - 1)
+        if data[at]:
+            response_unknown, at = read_unknown_tags(data, at)
+        else:
+            response_unknown = NO_TAGS
+            at += 1
+        responses.append(FetchableTopicResponse('', topic_id, partitions, response_unknown))
+    if data[at]:
+        node_endpoints, unknown_value, at = _read_fetch_response_v16_tags(data, at)
     else:
         node_endpoints = []
         unknown_value = NO_TAGS
+        at += 1
     return FetchResponse(throttle_time_ms, error_code, session_id, responses, node_endpoints, unknown_value), at
 
 

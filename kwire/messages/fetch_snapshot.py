@@ -12,6 +12,7 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    ZERO_UUID,
     Part,
     Refused,
     Tags,
@@ -151,16 +152,16 @@ def _read_fetch_snapshot_request_v0_tags(data: bytes, at: int) -> tuple[str | No
         end_of_field = at + size
         if tag == 0:
             tagged_cluster_id_length = data[at]
-            at += 1
             tagged_cluster_id: str | None
             if 0 < tagged_cluster_id_length < 128:
-                end = at + tagged_cluster_id_length - 1
-                tagged_cluster_id = data[at:end].decode()
+                end = at + tagged_cluster_id_length
+                tagged_cluster_id = data[at + 1 : end].decode()
                 at = end
             elif tagged_cluster_id_length:
-                tagged_cluster_id, at = read_long_text(data, at - 1)
+                tagged_cluster_id, at = read_long_text(data, at)
             else:
                 tagged_cluster_id = None
+                at += 1
             cluster_id = tagged_cluster_id
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -173,50 +174,54 @@ def _read_fetch_snapshot_request_v0_tags(data: bytes, at: int) -> tuple[str | No
 def read_fetch_snapshot_request_v0(data: bytes, at: int) -> tuple[FetchSnapshotRequest, int]:
     """Read version 0."""
     replica_id, max_bytes, topics_count = unpack_iiB(data, at)
-    at += 9
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 8
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition, current_leader_epoch, end_offset, epoch, tag_count = unpack_iiqiB(data, at)
-            at += 21
-            unknown = NO_TAGS
+            at += 20
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             position, partition_tag_count = unpack_qB(data, at)
-            at += 9
+            at += 8
             if partition_tag_count:
-                partition_unknown, at = _read_fetch_snapshot_request_v0_partition_snapshot_tags(data, at - 1)
+                partition_unknown, at = _read_fetch_snapshot_request_v0_partition_snapshot_tags(data, at)
             else:
                 partition_unknown = NO_TAGS
-            partitions.append(FetchSnapshotRequestPartitionSnapshot(partition, current_leader_epoch, SnapshotId(end_offset, epoch, unknown), position, unknown_tagged_fields=partition_unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+                at += 1
+            partitions.append(FetchSnapshotRequestPartitionSnapshot(partition, current_leader_epoch, SnapshotId(end_offset, epoch, unknown), position, ZERO_UUID, partition_unknown))
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(FetchSnapshotRequestTopicSnapshot(name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    if tag_count_value:
-        cluster_id, unknown_value, at = _read_fetch_snapshot_request_v0_tags(data, at - 1)
+    if data[at]:
+        cluster_id, unknown_value, at = _read_fetch_snapshot_request_v0_tags(data, at)
     else:
         cluster_id = None
         unknown_value = NO_TAGS
+        at += 1
     return FetchSnapshotRequest(cluster_id, replica_id, max_bytes, topics, unknown_value), at
 
 
@@ -260,16 +265,16 @@ def _read_fetch_snapshot_request_v1_tags(data: bytes, at: int) -> tuple[str | No
         end_of_field = at + size
         if tag == 0:
             tagged_cluster_id_length = data[at]
-            at += 1
             tagged_cluster_id: str | None
             if 0 < tagged_cluster_id_length < 128:
-                end = at + tagged_cluster_id_length - 1
-                tagged_cluster_id = data[at:end].decode()
+                end = at + tagged_cluster_id_length
+                tagged_cluster_id = data[at + 1 : end].decode()
                 at = end
             elif tagged_cluster_id_length:
-                tagged_cluster_id, at = read_long_text(data, at - 1)
+                tagged_cluster_id, at = read_long_text(data, at)
             else:
                 tagged_cluster_id = None
+                at += 1
             cluster_id = tagged_cluster_id
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -282,51 +287,55 @@ def _read_fetch_snapshot_request_v1_tags(data: bytes, at: int) -> tuple[str | No
 def read_fetch_snapshot_request_v1(data: bytes, at: int) -> tuple[FetchSnapshotRequest, int]:
     """Read version 1."""
     replica_id, max_bytes, topics_count = unpack_iiB(data, at)
-    at += 9
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 8
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition, current_leader_epoch, end_offset, epoch, tag_count = unpack_iiqiB(data, at)
-            at += 21
-            unknown = NO_TAGS
+            at += 20
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             position, partition_tag_count = unpack_qB(data, at)
-            at += 9
+            at += 8
             if partition_tag_count:
-                replica_directory_id, partition_unknown, at = _read_fetch_snapshot_request_v1_partition_snapshot_tags(data, at - 1)
+                replica_directory_id, partition_unknown, at = _read_fetch_snapshot_request_v1_partition_snapshot_tags(data, at)
             else:
                 replica_directory_id = bytes(16)
                 partition_unknown = NO_TAGS
+                at += 1
             partitions.append(FetchSnapshotRequestPartitionSnapshot(partition, current_leader_epoch, SnapshotId(end_offset, epoch, unknown), position, replica_directory_id, partition_unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(FetchSnapshotRequestTopicSnapshot(name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    if tag_count_value:
-        cluster_id, unknown_value, at = _read_fetch_snapshot_request_v1_tags(data, at - 1)
+    if data[at]:
+        cluster_id, unknown_value, at = _read_fetch_snapshot_request_v1_tags(data, at)
     else:
         cluster_id = None
         unknown_value = NO_TAGS
+        at += 1
     return FetchSnapshotRequest(cluster_id, replica_id, max_bytes, topics, unknown_value), at
 
 
@@ -538,10 +547,12 @@ def _read_fetch_snapshot_response_v0_partition_snapshot_tags(data: bytes, at: in
         end_of_field = at + size
         if tag == 0:
             leader_id, leader_epoch, tag_count = unpack_iiB(data, at)
-            at += 9
-            unknown = NO_TAGS
+            at += 8
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             current_leader = LeaderIdAndEpoch(leader_id, leader_epoch, unknown)
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -577,61 +588,65 @@ def read_fetch_snapshot_response_v0(data: bytes, at: int) -> tuple[FetchSnapshot
     """Read version 0."""
     view = memoryview(data)
     throttle_time_ms, error_code, topics_count = unpack_ihB(data, at)
-    at += 7
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 6
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             index, partition_error_code, end_offset, epoch, tag_count = unpack_ihqiB(data, at)
-            at += 19
-            unknown = NO_TAGS
+            at += 18
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partition_size, position, unaligned_records_length = unpack_qqB(data, at)
-            at += 17
+            at += 16
             if unaligned_records_length > 127:
-                unaligned_records_length, at = read_uvarint(data, at - 1)
+                unaligned_records_length, at = read_uvarint(data, at)
+            else:
+                at += 1
             if unaligned_records_length:
                 end = at + unaligned_records_length - 1
                 unaligned_records = view[at:end]
                 at = end
             else:
                 raise Refused
-            partition_tag_count = data[at]
-            at += 1
-            if partition_tag_count:
-                current_leader, partition_unknown, at = _read_fetch_snapshot_response_v0_partition_snapshot_tags(data, at - 1)
+            if data[at]:
+                current_leader, partition_unknown, at = _read_fetch_snapshot_response_v0_partition_snapshot_tags(data, at)
             else:
                 current_leader = LeaderIdAndEpoch()
                 partition_unknown = NO_TAGS
+                at += 1
             partitions.append(FetchSnapshotResponsePartitionSnapshot(index, partition_error_code, SnapshotId(end_offset, epoch, unknown), current_leader, partition_size, position, unaligned_records, partition_unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(FetchSnapshotResponseTopicSnapshot(name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    if tag_count_value:
-        unknown_value, at = _read_fetch_snapshot_response_v0_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = _read_fetch_snapshot_response_v0_tags(data, at)
     else:
         unknown_value = NO_TAGS
-    return FetchSnapshotResponse(throttle_time_ms, error_code, topics, unknown_tagged_fields=unknown_value), at
+        at += 1
+    return FetchSnapshotResponse(throttle_time_ms, error_code, topics, [], unknown_value), at
 
 
 def _read_fetch_snapshot_response_v1_partition_snapshot_tags(data: bytes, at: int) -> tuple[LeaderIdAndEpoch, Tags, int]:
@@ -649,10 +664,12 @@ def _read_fetch_snapshot_response_v1_partition_snapshot_tags(data: bytes, at: in
         end_of_field = at + size
         if tag == 0:
             leader_id, leader_epoch, tag_count = unpack_iiB(data, at)
-            at += 9
-            unknown = NO_TAGS
+            at += 8
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             current_leader = LeaderIdAndEpoch(leader_id, leader_epoch, unknown)
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -677,24 +694,27 @@ def _read_fetch_snapshot_response_v1_tags(data: bytes, at: int) -> tuple[list[No
         end_of_field = at + size
         if tag == 0:
             tagged_node_endpoints_count = data[at]
-            at += 1
-            if not 0 < tagged_node_endpoints_count < 128:
-                tagged_node_endpoints_count, at = read_long_count(data, at - 1)
+            if 0 < tagged_node_endpoints_count < 128:
+                at += 1
+            else:
+                tagged_node_endpoints_count, at = read_long_count(data, at)
             tagged_node_endpoints = []
             for _ in range(tagged_node_endpoints_count - 1):
                 node_id, host_length = unpack_iB(data, at)
-                at += 5
+                at += 4
                 if 0 < host_length < 128:
-                    end = at + host_length - 1
-                    host = data[at:end].decode()
+                    end = at + host_length
+                    host = data[at + 1 : end].decode()
                     at = end
                 else:
-                    host, at = read_long_text(data, at - 1)
+                    host, at = read_long_text(data, at)
                 port, tag_count = unpack_HB(data, at)
-                at += 3
-                unknown = NO_TAGS
+                at += 2
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 tagged_node_endpoints.append(NodeEndpoint(node_id, host, port, unknown))
             node_endpoints = tagged_node_endpoints
         else:
@@ -709,61 +729,65 @@ def read_fetch_snapshot_response_v1(data: bytes, at: int) -> tuple[FetchSnapshot
     """Read version 1."""
     view = memoryview(data)
     throttle_time_ms, error_code, topics_count = unpack_ihB(data, at)
-    at += 7
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 6
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             index, partition_error_code, end_offset, epoch, tag_count = unpack_ihqiB(data, at)
-            at += 19
-            unknown = NO_TAGS
+            at += 18
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partition_size, position, unaligned_records_length = unpack_qqB(data, at)
-            at += 17
+            at += 16
             if unaligned_records_length > 127:
-                unaligned_records_length, at = read_uvarint(data, at - 1)
+                unaligned_records_length, at = read_uvarint(data, at)
+            else:
+                at += 1
             if unaligned_records_length:
                 end = at + unaligned_records_length - 1
                 unaligned_records = view[at:end]
                 at = end
             else:
                 raise Refused
-            partition_tag_count = data[at]
-            at += 1
-            if partition_tag_count:
-                current_leader, partition_unknown, at = _read_fetch_snapshot_response_v1_partition_snapshot_tags(data, at - 1)
+            if data[at]:
+                current_leader, partition_unknown, at = _read_fetch_snapshot_response_v1_partition_snapshot_tags(data, at)
             else:
                 current_leader = LeaderIdAndEpoch()
                 partition_unknown = NO_TAGS
+                at += 1
             partitions.append(FetchSnapshotResponsePartitionSnapshot(index, partition_error_code, SnapshotId(end_offset, epoch, unknown), current_leader, partition_size, position, unaligned_records, partition_unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(FetchSnapshotResponseTopicSnapshot(name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    if tag_count_value:
-        node_endpoints, unknown_value, at = _read_fetch_snapshot_response_v1_tags(data, at - 1)
+    if data[at]:
+        node_endpoints, unknown_value, at = _read_fetch_snapshot_response_v1_tags(data, at)
     else:
         node_endpoints = []
         unknown_value = NO_TAGS
+        at += 1
     return FetchSnapshotResponse(throttle_time_ms, error_code, topics, node_endpoints, unknown_value), at
 
 

@@ -96,45 +96,47 @@ def read_find_coordinator_request_v1(data: bytes, at: int) -> tuple[FindCoordina
 def read_find_coordinator_request_v3(data: bytes, at: int) -> tuple[FindCoordinatorRequest, int]:
     """Read version 3."""
     key_length = data[at]
-    at += 1
     if 0 < key_length < 128:
-        end = at + key_length - 1
-        key = data[at:end].decode()
+        end = at + key_length
+        key = data[at + 1 : end].decode()
         at = end
     else:
-        key, at = read_long_text(data, at - 1)
+        key, at = read_long_text(data, at)
     key_type, tag_count = unpack_bB(data, at)
-    at += 2
-    unknown = NO_TAGS
+    at += 1
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
-    return FindCoordinatorRequest(key, key_type, unknown_tagged_fields=unknown), at
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
+    return FindCoordinatorRequest(key, key_type, (), unknown), at
 
 
 def read_find_coordinator_request_v4(data: bytes, at: int) -> tuple[FindCoordinatorRequest, int]:
     """Read versions 4 to 6."""
     key_type, coordinator_keys_count = unpack_bB(data, at)
-    at += 2
-    if not 0 < coordinator_keys_count < 128:
-        coordinator_keys_count, at = read_long_count(data, at - 1)
+    at += 1
+    if 0 < coordinator_keys_count < 128:
+        at += 1
+    else:
+        coordinator_keys_count, at = read_long_count(data, at)
     coordinator_keys_list: list[str] = []
     for _ in range(coordinator_keys_count - 1):
         coordinator_key_length = data[at]
-        at += 1
         if 0 < coordinator_key_length < 128:
-            end = at + coordinator_key_length - 1
-            coordinator_key = data[at:end].decode()
+            end = at + coordinator_key_length
+            coordinator_key = data[at + 1 : end].decode()
             at = end
         else:
-            coordinator_key, at = read_long_text(data, at - 1)
+            coordinator_key, at = read_long_text(data, at)
         coordinator_keys_list.append(coordinator_key)
     coordinator_keys = tuple(coordinator_keys_list)
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
-    return FindCoordinatorRequest(key_type=key_type, coordinator_keys=coordinator_keys, unknown_tagged_fields=unknown), at
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
+    return FindCoordinatorRequest('', key_type, coordinator_keys, unknown), at
 
 
 def write_find_coordinator_request_v0(message: FindCoordinatorRequest) -> list[Part]:
@@ -260,7 +262,7 @@ def read_find_coordinator_response_v0(data: bytes, at: int) -> tuple[FindCoordin
         raise Refused
     port, = unpack_i(data, at)
     at += 4
-    return FindCoordinatorResponse(error_code=error_code, node_id=node_id, host=host, port=port), at
+    return FindCoordinatorResponse(0, error_code, '', node_id, host, port), at
 
 
 def read_find_coordinator_response_v1(data: bytes, at: int) -> tuple[FindCoordinatorResponse, int]:
@@ -292,79 +294,84 @@ def read_find_coordinator_response_v1(data: bytes, at: int) -> tuple[FindCoordin
 def read_find_coordinator_response_v3(data: bytes, at: int) -> tuple[FindCoordinatorResponse, int]:
     """Read version 3."""
     throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
+        at += 1
     node_id, host_length = unpack_iB(data, at)
-    at += 5
+    at += 4
     if 0 < host_length < 128:
-        end = at + host_length - 1
-        host = data[at:end].decode()
+        end = at + host_length
+        host = data[at + 1 : end].decode()
         at = end
     else:
-        host, at = read_long_text(data, at - 1)
+        host, at = read_long_text(data, at)
     port, tag_count = unpack_iB(data, at)
-    at += 5
-    unknown = NO_TAGS
+    at += 4
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
-    return FindCoordinatorResponse(throttle_time_ms, error_code, error_message, node_id, host, port, unknown_tagged_fields=unknown), at
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
+    return FindCoordinatorResponse(throttle_time_ms, error_code, error_message, node_id, host, port, [], unknown), at
 
 
 def read_find_coordinator_response_v4(data: bytes, at: int) -> tuple[FindCoordinatorResponse, int]:
     """Read versions 4 to 6."""
     throttle_time_ms, coordinators_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < coordinators_count < 128:
-        coordinators_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < coordinators_count < 128:
+        at += 1
+    else:
+        coordinators_count, at = read_long_count(data, at)
     coordinators = []
     for _ in range(coordinators_count - 1):
         key_length = data[at]
-        at += 1
         if 0 < key_length < 128:
-            end = at + key_length - 1
-            key = data[at:end].decode()
+            end = at + key_length
+            key = data[at + 1 : end].decode()
             at = end
         else:
-            key, at = read_long_text(data, at - 1)
+            key, at = read_long_text(data, at)
         node_id, host_length = unpack_iB(data, at)
-        at += 5
+        at += 4
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, error_code, error_message_length = unpack_ihB(data, at)
-        at += 7
+        at += 6
         error_message: str | None
         if 0 < error_message_length < 128:
-            end = at + error_message_length - 1
-            error_message = data[at:end].decode()
+            end = at + error_message_length
+            error_message = data[at + 1 : end].decode()
             at = end
         elif error_message_length:
-            error_message, at = read_long_text(data, at - 1)
+            error_message, at = read_long_text(data, at)
         else:
             error_message = None
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            at += 1
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         coordinators.append(Coordinator(key, node_id, host, port, error_code, error_message, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return FindCoordinatorResponse(throttle_time_ms, coordinators=coordinators, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return FindCoordinatorResponse(throttle_time_ms, 0, '', 0, '', 0, coordinators, unknown_value), at
 
 
 def write_find_coordinator_response_v0(message: FindCoordinatorResponse) -> list[Part]:

@@ -19,10 +19,12 @@ from kwire.primitives import (
     Tags,
     int8s,
     long_text_length,
+    pack_int8s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int8s,
     uvarint,
 )
 
@@ -54,10 +56,12 @@ class GetTelemetrySubscriptionsRequest(msgspec.Struct, gc=False):
 def read_get_telemetry_subscriptions_request_v0(data: bytes, at: int) -> tuple[GetTelemetrySubscriptionsRequest, int]:
     """Read version 0."""
     client_instance_id, tag_count = unpack_uB(data, at)
-    at += 17
-    unknown = NO_TAGS
+    at += 16
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return GetTelemetrySubscriptionsRequest(client_instance_id, unknown), at
 
 
@@ -108,33 +112,34 @@ class GetTelemetrySubscriptionsResponse(msgspec.Struct, gc=False):
 def read_get_telemetry_subscriptions_response_v0(data: bytes, at: int) -> tuple[GetTelemetrySubscriptionsResponse, int]:
     """Read version 0."""
     throttle_time_ms, error_code, client_instance_id, subscription_id, accepted_compression_types_count = unpack_ihuiB(data, at)
-    at += 27
+    at += 26
     if 0 < accepted_compression_types_count < 33:
-        accepted_compression_types = int8s.unpack_compact[accepted_compression_types_count](data, at)
-        at += accepted_compression_types_count - 1
+        accepted_compression_types = unpack_compact_int8s[accepted_compression_types_count](data, at + 1)
+        at += accepted_compression_types_count
     else:
-        accepted_compression_types, at = int8s.read_compact(data, at - 1)
+        accepted_compression_types, at = int8s.read_compact(data, at)
     push_interval_ms, telemetry_max_bytes, delta_temporality, requested_metrics_count = unpack_iiBB(data, at)
-    at += 10
-    if not 0 < requested_metrics_count < 128:
-        requested_metrics_count, at = read_long_count(data, at - 1)
+    at += 9
+    if 0 < requested_metrics_count < 128:
+        at += 1
+    else:
+        requested_metrics_count, at = read_long_count(data, at)
     requested_metrics_list: list[str] = []
     for _ in range(requested_metrics_count - 1):
         requested_metric_length = data[at]
-        at += 1
         if 0 < requested_metric_length < 128:
-            end = at + requested_metric_length - 1
-            requested_metric = data[at:end].decode()
+            end = at + requested_metric_length
+            requested_metric = data[at + 1 : end].decode()
             at = end
         else:
-            requested_metric, at = read_long_text(data, at - 1)
+            requested_metric, at = read_long_text(data, at)
         requested_metrics_list.append(requested_metric)
     requested_metrics = tuple(requested_metrics_list)
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return GetTelemetrySubscriptionsResponse(throttle_time_ms, error_code, client_instance_id, subscription_id, accepted_compression_types, push_interval_ms, telemetry_max_bytes, BOOLEANS[delta_temporality], requested_metrics, unknown), at
 
 
@@ -151,7 +156,10 @@ def write_get_telemetry_subscriptions_response_v0(message: GetTelemetrySubscript
     else:
         parts.append(pack_ihui(message.throttle_time_ms, message.error_code, client_instance_id, message.subscription_id))
         parts.append(uvarint(accepted_compression_types_count))
-    parts.append(int8s.pack[len(accepted_compression_types)](*accepted_compression_types) if len(accepted_compression_types) < 32 else int8s.write_long(accepted_compression_types))
+    if len(accepted_compression_types) < 32:
+        parts.append(pack_int8s[len(accepted_compression_types)](*accepted_compression_types))
+    else:
+        parts.append(int8s.write_long(accepted_compression_types))
     requested_metrics = message.requested_metrics
     requested_metrics_count = len(requested_metrics) + 1
     if requested_metrics_count < 128:

@@ -69,11 +69,11 @@ def read_request_header_v2(data: bytes, at: int) -> tuple[RequestHeader, int]:
         client_id = None
     else:
         raise Refused
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return RequestHeader(request_api_key, request_api_version, correlation_id, client_id, unknown), at
 
 
@@ -124,10 +124,12 @@ def read_response_header_v0(data: bytes, at: int) -> tuple[ResponseHeader, int]:
 def read_response_header_v1(data: bytes, at: int) -> tuple[ResponseHeader, int]:
     """Read version 1."""
     correlation_id, tag_count = unpack_iB(data, at)
-    at += 5
-    unknown = NO_TAGS
+    at += 4
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return ResponseHeader(correlation_id, unknown), at
 
 

@@ -109,37 +109,36 @@ def read_heartbeat_request_v3(data: bytes, at: int) -> tuple[HeartbeatRequest, i
 def read_heartbeat_request_v4(data: bytes, at: int) -> tuple[HeartbeatRequest, int]:
     """Read version 4."""
     group_id_length = data[at]
-    at += 1
     if 0 < group_id_length < 128:
-        end = at + group_id_length - 1
-        group_id = data[at:end].decode()
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
         at = end
     else:
-        group_id, at = read_long_text(data, at - 1)
+        group_id, at = read_long_text(data, at)
     generation_id, member_id_length = unpack_iB(data, at)
-    at += 5
+    at += 4
     if 0 < member_id_length < 128:
-        end = at + member_id_length - 1
-        member_id = data[at:end].decode()
+        end = at + member_id_length
+        member_id = data[at + 1 : end].decode()
         at = end
     else:
-        member_id, at = read_long_text(data, at - 1)
+        member_id, at = read_long_text(data, at)
     group_instance_id_length = data[at]
-    at += 1
     group_instance_id: str | None
     if 0 < group_instance_id_length < 128:
-        end = at + group_instance_id_length - 1
-        group_instance_id = data[at:end].decode()
+        end = at + group_instance_id_length
+        group_instance_id = data[at + 1 : end].decode()
         at = end
     elif group_instance_id_length:
-        group_instance_id, at = read_long_text(data, at - 1)
+        group_instance_id, at = read_long_text(data, at)
     else:
         group_instance_id = None
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        at += 1
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return HeartbeatRequest(group_id, generation_id, member_id, group_instance_id, unknown), at
 
 
@@ -219,7 +218,7 @@ def read_heartbeat_response_v0(data: bytes, at: int) -> tuple[HeartbeatResponse,
     """Read version 0."""
     error_code, = unpack_h(data, at)
     at += 2
-    return HeartbeatResponse(error_code=error_code), at
+    return HeartbeatResponse(0, error_code), at
 
 
 def read_heartbeat_response_v1(data: bytes, at: int) -> tuple[HeartbeatResponse, int]:
@@ -232,10 +231,12 @@ def read_heartbeat_response_v1(data: bytes, at: int) -> tuple[HeartbeatResponse,
 def read_heartbeat_response_v4(data: bytes, at: int) -> tuple[HeartbeatResponse, int]:
     """Read version 4."""
     throttle_time_ms, error_code, tag_count = unpack_ihB(data, at)
-    at += 7
-    unknown = NO_TAGS
+    at += 6
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return HeartbeatResponse(throttle_time_ms, error_code, unknown), at
 
 

@@ -89,63 +89,69 @@ def read_init_producer_id_request_v0(data: bytes, at: int) -> tuple[InitProducer
 def read_init_producer_id_request_v2(data: bytes, at: int) -> tuple[InitProducerIdRequest, int]:
     """Read version 2."""
     transactional_id_length = data[at]
-    at += 1
     transactional_id: str | None
     if 0 < transactional_id_length < 128:
-        end = at + transactional_id_length - 1
-        transactional_id = data[at:end].decode()
+        end = at + transactional_id_length
+        transactional_id = data[at + 1 : end].decode()
         at = end
     elif transactional_id_length:
-        transactional_id, at = read_long_text(data, at - 1)
+        transactional_id, at = read_long_text(data, at)
     else:
         transactional_id = None
+        at += 1
     transaction_timeout_ms, tag_count = unpack_iB(data, at)
-    at += 5
-    unknown = NO_TAGS
+    at += 4
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
-    return InitProducerIdRequest(transactional_id, transaction_timeout_ms, unknown_tagged_fields=unknown), at
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
+    return InitProducerIdRequest(transactional_id, transaction_timeout_ms, -1, -1, False, False, unknown), at
 
 
 def read_init_producer_id_request_v3(data: bytes, at: int) -> tuple[InitProducerIdRequest, int]:
     """Read versions 3 to 5."""
     transactional_id_length = data[at]
-    at += 1
     transactional_id: str | None
     if 0 < transactional_id_length < 128:
-        end = at + transactional_id_length - 1
-        transactional_id = data[at:end].decode()
+        end = at + transactional_id_length
+        transactional_id = data[at + 1 : end].decode()
         at = end
     elif transactional_id_length:
-        transactional_id, at = read_long_text(data, at - 1)
+        transactional_id, at = read_long_text(data, at)
     else:
         transactional_id = None
+        at += 1
     transaction_timeout_ms, producer_id, producer_epoch, tag_count = unpack_iqhB(data, at)
-    at += 15
-    unknown = NO_TAGS
+    at += 14
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
-    return InitProducerIdRequest(transactional_id, transaction_timeout_ms, producer_id, producer_epoch, unknown_tagged_fields=unknown), at
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
+    return InitProducerIdRequest(transactional_id, transaction_timeout_ms, producer_id, producer_epoch, False, False, unknown), at
 
 
 def read_init_producer_id_request_v6(data: bytes, at: int) -> tuple[InitProducerIdRequest, int]:
     """Read version 6."""
     transactional_id_length = data[at]
-    at += 1
     transactional_id: str | None
     if 0 < transactional_id_length < 128:
-        end = at + transactional_id_length - 1
-        transactional_id = data[at:end].decode()
+        end = at + transactional_id_length
+        transactional_id = data[at + 1 : end].decode()
         at = end
     elif transactional_id_length:
-        transactional_id, at = read_long_text(data, at - 1)
+        transactional_id, at = read_long_text(data, at)
     else:
         transactional_id = None
+        at += 1
     transaction_timeout_ms, producer_id, producer_epoch, enable2_pc, keep_prepared_txn, tag_count = unpack_iqhBBB(data, at)
-    at += 17
-    unknown = NO_TAGS
+    at += 16
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return InitProducerIdRequest(transactional_id, transaction_timeout_ms, producer_id, producer_epoch, BOOLEANS[enable2_pc], BOOLEANS[keep_prepared_txn], unknown), at
 
 
@@ -263,20 +269,24 @@ def read_init_producer_id_response_v0(data: bytes, at: int) -> tuple[InitProduce
 def read_init_producer_id_response_v2(data: bytes, at: int) -> tuple[InitProducerIdResponse, int]:
     """Read versions 2 to 5."""
     throttle_time_ms, error_code, producer_id, producer_epoch, tag_count = unpack_ihqhB(data, at)
-    at += 17
-    unknown = NO_TAGS
+    at += 16
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
-    return InitProducerIdResponse(throttle_time_ms, error_code, producer_id, producer_epoch, unknown_tagged_fields=unknown), at
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
+    return InitProducerIdResponse(throttle_time_ms, error_code, producer_id, producer_epoch, -1, -1, unknown), at
 
 
 def read_init_producer_id_response_v6(data: bytes, at: int) -> tuple[InitProducerIdResponse, int]:
     """Read version 6."""
     throttle_time_ms, error_code, producer_id, producer_epoch, ongoing_txn_producer_id, ongoing_txn_producer_epoch, tag_count = unpack_ihqhqhB(data, at)
-    at += 27
-    unknown = NO_TAGS
+    at += 26
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return InitProducerIdResponse(throttle_time_ms, error_code, producer_id, producer_epoch, ongoing_txn_producer_id, ongoing_txn_producer_epoch, unknown), at
 
 

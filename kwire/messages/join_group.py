@@ -140,7 +140,7 @@ def read_join_group_request_v0(data: bytes, at: int) -> tuple[JoinGroupRequest, 
         else:
             raise Refused
         protocols.append(JoinGroupRequestProtocol(name, metadata))
-    return JoinGroupRequest(group_id, session_timeout_ms, member_id=member_id, protocol_type=protocol_type, protocols=protocols), at
+    return JoinGroupRequest(group_id, session_timeout_ms, -1, member_id, None, protocol_type, protocols), at
 
 
 def read_join_group_request_v1(data: bytes, at: int) -> tuple[JoinGroupRequest, int]:
@@ -192,7 +192,7 @@ def read_join_group_request_v1(data: bytes, at: int) -> tuple[JoinGroupRequest, 
         else:
             raise Refused
         protocols.append(JoinGroupRequestProtocol(name, metadata))
-    return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, protocol_type=protocol_type, protocols=protocols), at
+    return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, None, protocol_type, protocols), at
 
 
 def read_join_group_request_v5(data: bytes, at: int) -> tuple[JoinGroupRequest, int]:
@@ -261,161 +261,159 @@ def read_join_group_request_v5(data: bytes, at: int) -> tuple[JoinGroupRequest, 
 def read_join_group_request_v6(data: bytes, at: int) -> tuple[JoinGroupRequest, int]:
     """Read versions 6 to 7."""
     group_id_length = data[at]
-    at += 1
     if 0 < group_id_length < 128:
-        end = at + group_id_length - 1
-        group_id = data[at:end].decode()
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
         at = end
     else:
-        group_id, at = read_long_text(data, at - 1)
+        group_id, at = read_long_text(data, at)
     session_timeout_ms, rebalance_timeout_ms, member_id_length = unpack_iiB(data, at)
-    at += 9
+    at += 8
     if 0 < member_id_length < 128:
-        end = at + member_id_length - 1
-        member_id = data[at:end].decode()
+        end = at + member_id_length
+        member_id = data[at + 1 : end].decode()
         at = end
     else:
-        member_id, at = read_long_text(data, at - 1)
+        member_id, at = read_long_text(data, at)
     group_instance_id_length = data[at]
-    at += 1
     group_instance_id: str | None
     if 0 < group_instance_id_length < 128:
-        end = at + group_instance_id_length - 1
-        group_instance_id = data[at:end].decode()
+        end = at + group_instance_id_length
+        group_instance_id = data[at + 1 : end].decode()
         at = end
     elif group_instance_id_length:
-        group_instance_id, at = read_long_text(data, at - 1)
+        group_instance_id, at = read_long_text(data, at)
     else:
         group_instance_id = None
+        at += 1
     protocol_type_length = data[at]
-    at += 1
     if 0 < protocol_type_length < 128:
-        end = at + protocol_type_length - 1
-        protocol_type = data[at:end].decode()
+        end = at + protocol_type_length
+        protocol_type = data[at + 1 : end].decode()
         at = end
     else:
-        protocol_type, at = read_long_text(data, at - 1)
+        protocol_type, at = read_long_text(data, at)
     protocols_count = data[at]
-    at += 1
-    if not 0 < protocols_count < 128:
-        protocols_count, at = read_long_count(data, at - 1)
+    if 0 < protocols_count < 128:
+        at += 1
+    else:
+        protocols_count, at = read_long_count(data, at)
     protocols = []
     for _ in range(protocols_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         metadata_length = data[at]
-        at += 1
         if metadata_length > 127:
-            metadata_length, at = read_uvarint(data, at - 1)
+            metadata_length, at = read_uvarint(data, at)
+        else:
+            at += 1
         if metadata_length:
             end = at + metadata_length - 1
             metadata = data[at:end]
             at = end
         else:
             raise Refused
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         protocols.append(JoinGroupRequestProtocol(name, metadata, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id, protocol_type, protocols, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id, protocol_type, protocols, None, unknown_value), at
 
 
 def read_join_group_request_v8(data: bytes, at: int) -> tuple[JoinGroupRequest, int]:
     """Read versions 8 to 9."""
     group_id_length = data[at]
-    at += 1
     if 0 < group_id_length < 128:
-        end = at + group_id_length - 1
-        group_id = data[at:end].decode()
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
         at = end
     else:
-        group_id, at = read_long_text(data, at - 1)
+        group_id, at = read_long_text(data, at)
     session_timeout_ms, rebalance_timeout_ms, member_id_length = unpack_iiB(data, at)
-    at += 9
+    at += 8
     if 0 < member_id_length < 128:
-        end = at + member_id_length - 1
-        member_id = data[at:end].decode()
+        end = at + member_id_length
+        member_id = data[at + 1 : end].decode()
         at = end
     else:
-        member_id, at = read_long_text(data, at - 1)
+        member_id, at = read_long_text(data, at)
     group_instance_id_length = data[at]
-    at += 1
     group_instance_id: str | None
     if 0 < group_instance_id_length < 128:
-        end = at + group_instance_id_length - 1
-        group_instance_id = data[at:end].decode()
+        end = at + group_instance_id_length
+        group_instance_id = data[at + 1 : end].decode()
         at = end
     elif group_instance_id_length:
-        group_instance_id, at = read_long_text(data, at - 1)
+        group_instance_id, at = read_long_text(data, at)
     else:
         group_instance_id = None
+        at += 1
     protocol_type_length = data[at]
-    at += 1
     if 0 < protocol_type_length < 128:
-        end = at + protocol_type_length - 1
-        protocol_type = data[at:end].decode()
+        end = at + protocol_type_length
+        protocol_type = data[at + 1 : end].decode()
         at = end
     else:
-        protocol_type, at = read_long_text(data, at - 1)
+        protocol_type, at = read_long_text(data, at)
     protocols_count = data[at]
-    at += 1
-    if not 0 < protocols_count < 128:
-        protocols_count, at = read_long_count(data, at - 1)
+    if 0 < protocols_count < 128:
+        at += 1
+    else:
+        protocols_count, at = read_long_count(data, at)
     protocols = []
     for _ in range(protocols_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         metadata_length = data[at]
-        at += 1
         if metadata_length > 127:
-            metadata_length, at = read_uvarint(data, at - 1)
+            metadata_length, at = read_uvarint(data, at)
+        else:
+            at += 1
         if metadata_length:
             end = at + metadata_length - 1
             metadata = data[at:end]
             at = end
         else:
             raise Refused
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         protocols.append(JoinGroupRequestProtocol(name, metadata, unknown))
     reason_length = data[at]
-    at += 1
     reason: str | None
     if 0 < reason_length < 128:
-        end = at + reason_length - 1
-        reason = data[at:end].decode()
+        end = at + reason_length
+        reason = data[at + 1 : end].decode()
         at = end
     elif reason_length:
-        reason, at = read_long_text(data, at - 1)
+        reason, at = read_long_text(data, at)
     else:
         reason = None
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+        at += 1
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id, protocol_type, protocols, reason, unknown_value), at
 
 
@@ -687,8 +685,8 @@ def read_join_group_response_v0(data: bytes, at: int) -> tuple[JoinGroupResponse
             at = end
         else:
             raise Refused
-        members.append(JoinGroupResponseMember(member_member_id, metadata=metadata))
-    return JoinGroupResponse(error_code=error_code, generation_id=generation_id, protocol_name=protocol_name, leader=leader, member_id=member_id, members=members), at
+        members.append(JoinGroupResponseMember(member_member_id, None, metadata))
+    return JoinGroupResponse(0, error_code, generation_id, None, protocol_name, leader, False, member_id, members), at
 
 
 def read_join_group_response_v2(data: bytes, at: int) -> tuple[JoinGroupResponse, int]:
@@ -739,8 +737,8 @@ def read_join_group_response_v2(data: bytes, at: int) -> tuple[JoinGroupResponse
             at = end
         else:
             raise Refused
-        members.append(JoinGroupResponseMember(member_member_id, metadata=metadata))
-    return JoinGroupResponse(throttle_time_ms, error_code, generation_id, protocol_name=protocol_name, leader=leader, member_id=member_id, members=members), at
+        members.append(JoinGroupResponseMember(member_member_id, None, metadata))
+    return JoinGroupResponse(throttle_time_ms, error_code, generation_id, None, protocol_name, leader, False, member_id, members), at
 
 
 def read_join_group_response_v5(data: bytes, at: int) -> tuple[JoinGroupResponse, int]:
@@ -803,259 +801,259 @@ def read_join_group_response_v5(data: bytes, at: int) -> tuple[JoinGroupResponse
         else:
             raise Refused
         members.append(JoinGroupResponseMember(member_member_id, group_instance_id, metadata))
-    return JoinGroupResponse(throttle_time_ms, error_code, generation_id, protocol_name=protocol_name, leader=leader, member_id=member_id, members=members), at
+    return JoinGroupResponse(throttle_time_ms, error_code, generation_id, None, protocol_name, leader, False, member_id, members), at
 
 
 def read_join_group_response_v6(data: bytes, at: int) -> tuple[JoinGroupResponse, int]:
     """Read version 6."""
     throttle_time_ms, error_code, generation_id, protocol_name_length = unpack_ihiB(data, at)
-    at += 11
+    at += 10
     if 0 < protocol_name_length < 128:
-        end = at + protocol_name_length - 1
-        protocol_name = data[at:end].decode()
+        end = at + protocol_name_length
+        protocol_name = data[at + 1 : end].decode()
         at = end
     else:
-        protocol_name, at = read_long_text(data, at - 1)
+        protocol_name, at = read_long_text(data, at)
     leader_length = data[at]
-    at += 1
     if 0 < leader_length < 128:
-        end = at + leader_length - 1
-        leader = data[at:end].decode()
+        end = at + leader_length
+        leader = data[at + 1 : end].decode()
         at = end
     else:
-        leader, at = read_long_text(data, at - 1)
+        leader, at = read_long_text(data, at)
     member_id_length = data[at]
-    at += 1
     if 0 < member_id_length < 128:
-        end = at + member_id_length - 1
-        member_id = data[at:end].decode()
+        end = at + member_id_length
+        member_id = data[at + 1 : end].decode()
         at = end
     else:
-        member_id, at = read_long_text(data, at - 1)
+        member_id, at = read_long_text(data, at)
     members_count = data[at]
-    at += 1
-    if not 0 < members_count < 128:
-        members_count, at = read_long_count(data, at - 1)
+    if 0 < members_count < 128:
+        at += 1
+    else:
+        members_count, at = read_long_count(data, at)
     members = []
     for _ in range(members_count - 1):
         member_member_id_length = data[at]
-        at += 1
         if 0 < member_member_id_length < 128:
-            end = at + member_member_id_length - 1
-            member_member_id = data[at:end].decode()
+            end = at + member_member_id_length
+            member_member_id = data[at + 1 : end].decode()
             at = end
         else:
-            member_member_id, at = read_long_text(data, at - 1)
+            member_member_id, at = read_long_text(data, at)
         group_instance_id_length = data[at]
-        at += 1
         group_instance_id: str | None
         if 0 < group_instance_id_length < 128:
-            end = at + group_instance_id_length - 1
-            group_instance_id = data[at:end].decode()
+            end = at + group_instance_id_length
+            group_instance_id = data[at + 1 : end].decode()
             at = end
         elif group_instance_id_length:
-            group_instance_id, at = read_long_text(data, at - 1)
+            group_instance_id, at = read_long_text(data, at)
         else:
             group_instance_id = None
+            at += 1
         metadata_length = data[at]
-        at += 1
         if metadata_length > 127:
-            metadata_length, at = read_uvarint(data, at - 1)
+            metadata_length, at = read_uvarint(data, at)
+        else:
+            at += 1
         if metadata_length:
             end = at + metadata_length - 1
             metadata = data[at:end]
             at = end
         else:
             raise Refused
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         members.append(JoinGroupResponseMember(member_member_id, group_instance_id, metadata, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return JoinGroupResponse(throttle_time_ms, error_code, generation_id, protocol_name=protocol_name, leader=leader, member_id=member_id, members=members, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return JoinGroupResponse(throttle_time_ms, error_code, generation_id, None, protocol_name, leader, False, member_id, members, unknown_value), at
 
 
 def read_join_group_response_v7(data: bytes, at: int) -> tuple[JoinGroupResponse, int]:
     """Read versions 7 to 8."""
     throttle_time_ms, error_code, generation_id, protocol_type_length = unpack_ihiB(data, at)
-    at += 11
+    at += 10
     protocol_type: str | None
     if 0 < protocol_type_length < 128:
-        end = at + protocol_type_length - 1
-        protocol_type = data[at:end].decode()
+        end = at + protocol_type_length
+        protocol_type = data[at + 1 : end].decode()
         at = end
     elif protocol_type_length:
-        protocol_type, at = read_long_text(data, at - 1)
+        protocol_type, at = read_long_text(data, at)
     else:
         protocol_type = None
+        at += 1
     protocol_name_length = data[at]
-    at += 1
     protocol_name: str | None
     if 0 < protocol_name_length < 128:
-        end = at + protocol_name_length - 1
-        protocol_name = data[at:end].decode()
+        end = at + protocol_name_length
+        protocol_name = data[at + 1 : end].decode()
         at = end
     elif protocol_name_length:
-        protocol_name, at = read_long_text(data, at - 1)
+        protocol_name, at = read_long_text(data, at)
     else:
         protocol_name = None
+        at += 1
     leader_length = data[at]
-    at += 1
     if 0 < leader_length < 128:
-        end = at + leader_length - 1
-        leader = data[at:end].decode()
+        end = at + leader_length
+        leader = data[at + 1 : end].decode()
         at = end
     else:
-        leader, at = read_long_text(data, at - 1)
+        leader, at = read_long_text(data, at)
     member_id_length = data[at]
-    at += 1
     if 0 < member_id_length < 128:
-        end = at + member_id_length - 1
-        member_id = data[at:end].decode()
+        end = at + member_id_length
+        member_id = data[at + 1 : end].decode()
         at = end
     else:
-        member_id, at = read_long_text(data, at - 1)
+        member_id, at = read_long_text(data, at)
     members_count = data[at]
-    at += 1
-    if not 0 < members_count < 128:
-        members_count, at = read_long_count(data, at - 1)
+    if 0 < members_count < 128:
+        at += 1
+    else:
+        members_count, at = read_long_count(data, at)
     members = []
     for _ in range(members_count - 1):
         member_member_id_length = data[at]
-        at += 1
         if 0 < member_member_id_length < 128:
-            end = at + member_member_id_length - 1
-            member_member_id = data[at:end].decode()
+            end = at + member_member_id_length
+            member_member_id = data[at + 1 : end].decode()
             at = end
         else:
-            member_member_id, at = read_long_text(data, at - 1)
+            member_member_id, at = read_long_text(data, at)
         group_instance_id_length = data[at]
-        at += 1
         group_instance_id: str | None
         if 0 < group_instance_id_length < 128:
-            end = at + group_instance_id_length - 1
-            group_instance_id = data[at:end].decode()
+            end = at + group_instance_id_length
+            group_instance_id = data[at + 1 : end].decode()
             at = end
         elif group_instance_id_length:
-            group_instance_id, at = read_long_text(data, at - 1)
+            group_instance_id, at = read_long_text(data, at)
         else:
             group_instance_id = None
+            at += 1
         metadata_length = data[at]
-        at += 1
         if metadata_length > 127:
-            metadata_length, at = read_uvarint(data, at - 1)
+            metadata_length, at = read_uvarint(data, at)
+        else:
+            at += 1
         if metadata_length:
             end = at + metadata_length - 1
             metadata = data[at:end]
             at = end
         else:
             raise Refused
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         members.append(JoinGroupResponseMember(member_member_id, group_instance_id, metadata, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return JoinGroupResponse(throttle_time_ms, error_code, generation_id, protocol_type, protocol_name, leader, member_id=member_id, members=members, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return JoinGroupResponse(throttle_time_ms, error_code, generation_id, protocol_type, protocol_name, leader, False, member_id, members, unknown_value), at
 
 
 def read_join_group_response_v9(data: bytes, at: int) -> tuple[JoinGroupResponse, int]:
     """Read version 9."""
     throttle_time_ms, error_code, generation_id, protocol_type_length = unpack_ihiB(data, at)
-    at += 11
+    at += 10
     protocol_type: str | None
     if 0 < protocol_type_length < 128:
-        end = at + protocol_type_length - 1
-        protocol_type = data[at:end].decode()
+        end = at + protocol_type_length
+        protocol_type = data[at + 1 : end].decode()
         at = end
     elif protocol_type_length:
-        protocol_type, at = read_long_text(data, at - 1)
+        protocol_type, at = read_long_text(data, at)
     else:
         protocol_type = None
+        at += 1
     protocol_name_length = data[at]
-    at += 1
     protocol_name: str | None
     if 0 < protocol_name_length < 128:
-        end = at + protocol_name_length - 1
-        protocol_name = data[at:end].decode()
+        end = at + protocol_name_length
+        protocol_name = data[at + 1 : end].decode()
         at = end
     elif protocol_name_length:
-        protocol_name, at = read_long_text(data, at - 1)
+        protocol_name, at = read_long_text(data, at)
     else:
         protocol_name = None
+        at += 1
     leader_length = data[at]
-    at += 1
     if 0 < leader_length < 128:
-        end = at + leader_length - 1
-        leader = data[at:end].decode()
+        end = at + leader_length
+        leader = data[at + 1 : end].decode()
         at = end
     else:
-        leader, at = read_long_text(data, at - 1)
+        leader, at = read_long_text(data, at)
     skip_assignment, member_id_length = unpack_BB(data, at)
-    at += 2
+    at += 1
     if 0 < member_id_length < 128:
-        end = at + member_id_length - 1
-        member_id = data[at:end].decode()
+        end = at + member_id_length
+        member_id = data[at + 1 : end].decode()
         at = end
     else:
-        member_id, at = read_long_text(data, at - 1)
+        member_id, at = read_long_text(data, at)
     members_count = data[at]
-    at += 1
-    if not 0 < members_count < 128:
-        members_count, at = read_long_count(data, at - 1)
+    if 0 < members_count < 128:
+        at += 1
+    else:
+        members_count, at = read_long_count(data, at)
     members = []
     for _ in range(members_count - 1):
         member_member_id_length = data[at]
-        at += 1
         if 0 < member_member_id_length < 128:
-            end = at + member_member_id_length - 1
-            member_member_id = data[at:end].decode()
+            end = at + member_member_id_length
+            member_member_id = data[at + 1 : end].decode()
             at = end
         else:
-            member_member_id, at = read_long_text(data, at - 1)
+            member_member_id, at = read_long_text(data, at)
         group_instance_id_length = data[at]
-        at += 1
         group_instance_id: str | None
         if 0 < group_instance_id_length < 128:
-            end = at + group_instance_id_length - 1
-            group_instance_id = data[at:end].decode()
+            end = at + group_instance_id_length
+            group_instance_id = data[at + 1 : end].decode()
             at = end
         elif group_instance_id_length:
-            group_instance_id, at = read_long_text(data, at - 1)
+            group_instance_id, at = read_long_text(data, at)
         else:
             group_instance_id = None
+            at += 1
         metadata_length = data[at]
-        at += 1
         if metadata_length > 127:
-            metadata_length, at = read_uvarint(data, at - 1)
+            metadata_length, at = read_uvarint(data, at)
+        else:
+            at += 1
         if metadata_length:
             end = at + metadata_length - 1
             metadata = data[at:end]
             at = end
         else:
             raise Refused
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         members.append(JoinGroupResponseMember(member_member_id, group_instance_id, metadata, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return JoinGroupResponse(throttle_time_ms, error_code, generation_id, protocol_type, protocol_name, leader, BOOLEANS[skip_assignment], member_id, members, unknown_value), at
 
 

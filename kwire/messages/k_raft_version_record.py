@@ -35,10 +35,12 @@ class KRaftVersionRecord(msgspec.Struct, gc=False):
 def read_k_raft_version_record_v0(data: bytes, at: int) -> tuple[KRaftVersionRecord, int]:
     """Read version 0."""
     version, k_raft_version, tag_count = unpack_hhB(data, at)
-    at += 5
-    unknown = NO_TAGS
+    at += 4
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return KRaftVersionRecord(version, k_raft_version, unknown), at
 
 

@@ -13,6 +13,7 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    ZERO_UUID,
     Part,
     Refused,
     Tags,
@@ -69,9 +70,11 @@ class LeaderChangeMessage(msgspec.Struct, gc=False):
 def read_leader_change_message_v0(data: bytes, at: int) -> tuple[LeaderChangeMessage, int]:
     """Read version 0."""
     version, leader_id, voters_count = unpack_hiB(data, at)
-    at += 7
-    if not 0 < voters_count < 128:
-        voters_count, at = read_long_count(data, at - 1)
+    at += 6
+    if 0 < voters_count < 128:
+        at += 1
+    else:
+        voters_count, at = read_long_count(data, at)
     end = at + 5 * (voters_count - 1)
     voters_rows = data[at:end]
     if voters_rows[4::5].count(0) == voters_count - 1:
@@ -81,15 +84,18 @@ def read_leader_change_message_v0(data: bytes, at: int) -> tuple[LeaderChangeMes
         voters = []
         for _ in range(voters_count - 1):
             voter_id, tag_count = unpack_iB(data, at)
-            at += 5
-            unknown = NO_TAGS
+            at += 4
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
-            voters.append(Voter(voter_id, unknown_tagged_fields=unknown))
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
+            voters.append(Voter(voter_id, ZERO_UUID, unknown))
     granting_voters_count = data[at]
-    at += 1
-    if not 0 < granting_voters_count < 128:
-        granting_voters_count, at = read_long_count(data, at - 1)
+    if 0 < granting_voters_count < 128:
+        at += 1
+    else:
+        granting_voters_count, at = read_long_count(data, at)
     end = at + 5 * (granting_voters_count - 1)
     granting_voters_rows = data[at:end]
     if granting_voters_rows[4::5].count(0) == granting_voters_count - 1:
@@ -99,25 +105,29 @@ def read_leader_change_message_v0(data: bytes, at: int) -> tuple[LeaderChangeMes
         granting_voters = []
         for _ in range(granting_voters_count - 1):
             granting_voter_voter_id, granting_voter_tag_count = unpack_iB(data, at)
-            at += 5
-            granting_voter_unknown = NO_TAGS
+            at += 4
             if granting_voter_tag_count:
-                granting_voter_unknown, at = read_unknown_tags(data, at - 1)
-            granting_voters.append(Voter(granting_voter_voter_id, unknown_tagged_fields=granting_voter_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+                granting_voter_unknown, at = read_unknown_tags(data, at)
+            else:
+                granting_voter_unknown = NO_TAGS
+                at += 1
+            granting_voters.append(Voter(granting_voter_voter_id, ZERO_UUID, granting_voter_unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return LeaderChangeMessage(version, leader_id, voters, granting_voters, unknown_value), at
 
 
 def read_leader_change_message_v1(data: bytes, at: int) -> tuple[LeaderChangeMessage, int]:
     """Read version 1."""
     version, leader_id, voters_count = unpack_hiB(data, at)
-    at += 7
-    if not 0 < voters_count < 128:
-        voters_count, at = read_long_count(data, at - 1)
+    at += 6
+    if 0 < voters_count < 128:
+        at += 1
+    else:
+        voters_count, at = read_long_count(data, at)
     end = at + 21 * (voters_count - 1)
     voters_rows = data[at:end]
     if voters_rows[20::21].count(0) == voters_count - 1:
@@ -127,15 +137,18 @@ def read_leader_change_message_v1(data: bytes, at: int) -> tuple[LeaderChangeMes
         voters = []
         for _ in range(voters_count - 1):
             voter_id, voter_directory_id, tag_count = unpack_iuB(data, at)
-            at += 21
-            unknown = NO_TAGS
+            at += 20
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             voters.append(Voter(voter_id, voter_directory_id, unknown))
     granting_voters_count = data[at]
-    at += 1
-    if not 0 < granting_voters_count < 128:
-        granting_voters_count, at = read_long_count(data, at - 1)
+    if 0 < granting_voters_count < 128:
+        at += 1
+    else:
+        granting_voters_count, at = read_long_count(data, at)
     end = at + 21 * (granting_voters_count - 1)
     granting_voters_rows = data[at:end]
     if granting_voters_rows[20::21].count(0) == granting_voters_count - 1:
@@ -145,16 +158,18 @@ def read_leader_change_message_v1(data: bytes, at: int) -> tuple[LeaderChangeMes
         granting_voters = []
         for _ in range(granting_voters_count - 1):
             granting_voter_voter_id, granting_voter_voter_directory_id, granting_voter_tag_count = unpack_iuB(data, at)
-            at += 21
-            granting_voter_unknown = NO_TAGS
+            at += 20
             if granting_voter_tag_count:
-                granting_voter_unknown, at = read_unknown_tags(data, at - 1)
+                granting_voter_unknown, at = read_unknown_tags(data, at)
+            else:
+                granting_voter_unknown = NO_TAGS
+                at += 1
             granting_voters.append(Voter(granting_voter_voter_id, granting_voter_voter_directory_id, granting_voter_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return LeaderChangeMessage(version, leader_id, voters, granting_voters, unknown_value), at
 
 

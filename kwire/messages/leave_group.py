@@ -127,116 +127,114 @@ def read_leave_group_request_v3(data: bytes, at: int) -> tuple[LeaveGroupRequest
         else:
             raise Refused
         members.append(MemberIdentity(member_id, group_instance_id))
-    return LeaveGroupRequest(group_id, members=members), at
+    return LeaveGroupRequest(group_id, '', members), at
 
 
 def read_leave_group_request_v4(data: bytes, at: int) -> tuple[LeaveGroupRequest, int]:
     """Read version 4."""
     group_id_length = data[at]
-    at += 1
     if 0 < group_id_length < 128:
-        end = at + group_id_length - 1
-        group_id = data[at:end].decode()
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
         at = end
     else:
-        group_id, at = read_long_text(data, at - 1)
+        group_id, at = read_long_text(data, at)
     members_count = data[at]
-    at += 1
-    if not 0 < members_count < 128:
-        members_count, at = read_long_count(data, at - 1)
+    if 0 < members_count < 128:
+        at += 1
+    else:
+        members_count, at = read_long_count(data, at)
     members = []
     for _ in range(members_count - 1):
         member_id_length = data[at]
-        at += 1
         if 0 < member_id_length < 128:
-            end = at + member_id_length - 1
-            member_id = data[at:end].decode()
+            end = at + member_id_length
+            member_id = data[at + 1 : end].decode()
             at = end
         else:
-            member_id, at = read_long_text(data, at - 1)
+            member_id, at = read_long_text(data, at)
         group_instance_id_length = data[at]
-        at += 1
         group_instance_id: str | None
         if 0 < group_instance_id_length < 128:
-            end = at + group_instance_id_length - 1
-            group_instance_id = data[at:end].decode()
+            end = at + group_instance_id_length
+            group_instance_id = data[at + 1 : end].decode()
             at = end
         elif group_instance_id_length:
-            group_instance_id, at = read_long_text(data, at - 1)
+            group_instance_id, at = read_long_text(data, at)
         else:
             group_instance_id = None
-        tag_count = data[at]
+            at += 1
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
+        members.append(MemberIdentity(member_id, group_instance_id, None, unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
         at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
-        members.append(MemberIdentity(member_id, group_instance_id, unknown_tagged_fields=unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return LeaveGroupRequest(group_id, members=members, unknown_tagged_fields=unknown_value), at
+    return LeaveGroupRequest(group_id, '', members, unknown_value), at
 
 
 def read_leave_group_request_v5(data: bytes, at: int) -> tuple[LeaveGroupRequest, int]:
     """Read version 5."""
     group_id_length = data[at]
-    at += 1
     if 0 < group_id_length < 128:
-        end = at + group_id_length - 1
-        group_id = data[at:end].decode()
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
         at = end
     else:
-        group_id, at = read_long_text(data, at - 1)
+        group_id, at = read_long_text(data, at)
     members_count = data[at]
-    at += 1
-    if not 0 < members_count < 128:
-        members_count, at = read_long_count(data, at - 1)
+    if 0 < members_count < 128:
+        at += 1
+    else:
+        members_count, at = read_long_count(data, at)
     members = []
     for _ in range(members_count - 1):
         member_id_length = data[at]
-        at += 1
         if 0 < member_id_length < 128:
-            end = at + member_id_length - 1
-            member_id = data[at:end].decode()
+            end = at + member_id_length
+            member_id = data[at + 1 : end].decode()
             at = end
         else:
-            member_id, at = read_long_text(data, at - 1)
+            member_id, at = read_long_text(data, at)
         group_instance_id_length = data[at]
-        at += 1
         group_instance_id: str | None
         if 0 < group_instance_id_length < 128:
-            end = at + group_instance_id_length - 1
-            group_instance_id = data[at:end].decode()
+            end = at + group_instance_id_length
+            group_instance_id = data[at + 1 : end].decode()
             at = end
         elif group_instance_id_length:
-            group_instance_id, at = read_long_text(data, at - 1)
+            group_instance_id, at = read_long_text(data, at)
         else:
             group_instance_id = None
+            at += 1
         reason_length = data[at]
-        at += 1
         reason: str | None
         if 0 < reason_length < 128:
-            end = at + reason_length - 1
-            reason = data[at:end].decode()
+            end = at + reason_length
+            reason = data[at + 1 : end].decode()
             at = end
         elif reason_length:
-            reason, at = read_long_text(data, at - 1)
+            reason, at = read_long_text(data, at)
         else:
             reason = None
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            at += 1
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         members.append(MemberIdentity(member_id, group_instance_id, reason, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return LeaveGroupRequest(group_id, members=members, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return LeaveGroupRequest(group_id, '', members, unknown_value), at
 
 
 def write_leave_group_request_v0(message: LeaveGroupRequest) -> list[Part]:
@@ -372,7 +370,7 @@ def read_leave_group_response_v0(data: bytes, at: int) -> tuple[LeaveGroupRespon
     """Read version 0."""
     error_code, = unpack_h(data, at)
     at += 2
-    return LeaveGroupResponse(error_code=error_code), at
+    return LeaveGroupResponse(0, error_code), at
 
 
 def read_leave_group_response_v1(data: bytes, at: int) -> tuple[LeaveGroupResponse, int]:
@@ -418,41 +416,44 @@ def read_leave_group_response_v3(data: bytes, at: int) -> tuple[LeaveGroupRespon
 def read_leave_group_response_v4(data: bytes, at: int) -> tuple[LeaveGroupResponse, int]:
     """Read versions 4 to 5."""
     throttle_time_ms, error_code, members_count = unpack_ihB(data, at)
-    at += 7
-    if not 0 < members_count < 128:
-        members_count, at = read_long_count(data, at - 1)
+    at += 6
+    if 0 < members_count < 128:
+        at += 1
+    else:
+        members_count, at = read_long_count(data, at)
     members = []
     for _ in range(members_count - 1):
         member_id_length = data[at]
-        at += 1
         if 0 < member_id_length < 128:
-            end = at + member_id_length - 1
-            member_id = data[at:end].decode()
+            end = at + member_id_length
+            member_id = data[at + 1 : end].decode()
             at = end
         else:
-            member_id, at = read_long_text(data, at - 1)
+            member_id, at = read_long_text(data, at)
         group_instance_id_length = data[at]
-        at += 1
         group_instance_id: str | None
         if 0 < group_instance_id_length < 128:
-            end = at + group_instance_id_length - 1
-            group_instance_id = data[at:end].decode()
+            end = at + group_instance_id_length
+            group_instance_id = data[at + 1 : end].decode()
             at = end
         elif group_instance_id_length:
-            group_instance_id, at = read_long_text(data, at - 1)
+            group_instance_id, at = read_long_text(data, at)
         else:
             group_instance_id = None
+            at += 1
         member_error_code, tag_count = unpack_hB(data, at)
-        at += 3
-        unknown = NO_TAGS
+        at += 2
         if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         members.append(MemberResponse(member_id, group_instance_id, member_error_code, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return LeaveGroupResponse(throttle_time_ms, error_code, members, unknown_value), at
 
 

@@ -17,10 +17,12 @@ from kwire.primitives import (
     Tags,
     int8s,
     long_text_length,
+    pack_int8s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int8s,
     uvarint,
 )
 
@@ -48,28 +50,27 @@ class ListConfigResourcesRequest(msgspec.Struct, gc=False):
 
 def read_list_config_resources_request_v0(data: bytes, at: int) -> tuple[ListConfigResourcesRequest, int]:
     """Read version 0."""
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
-    return ListConfigResourcesRequest(unknown_tagged_fields=unknown), at
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
+    return ListConfigResourcesRequest((), unknown), at
 
 
 def read_list_config_resources_request_v1(data: bytes, at: int) -> tuple[ListConfigResourcesRequest, int]:
     """Read version 1."""
     resource_types_count = data[at]
-    at += 1
     if 0 < resource_types_count < 33:
-        resource_types = int8s.unpack_compact[resource_types_count](data, at)
-        at += resource_types_count - 1
+        resource_types = unpack_compact_int8s[resource_types_count](data, at + 1)
+        at += resource_types_count
     else:
-        resource_types, at = int8s.read_compact(data, at - 1)
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        resource_types, at = int8s.read_compact(data, at)
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return ListConfigResourcesRequest(resource_types, unknown), at
 
 
@@ -88,7 +89,10 @@ def write_list_config_resources_request_v1(message: ListConfigResourcesRequest) 
     resource_types = message.resource_types
     resource_types_count = len(resource_types) + 1
     parts.append(UVARINTS[resource_types_count] if resource_types_count < 128 else uvarint(resource_types_count))
-    parts.append(int8s.pack[len(resource_types)](*resource_types) if len(resource_types) < 32 else int8s.write_long(resource_types))
+    if len(resource_types) < 32:
+        parts.append(pack_int8s[len(resource_types)](*resource_types))
+    else:
+        parts.append(int8s.write_long(resource_types))
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
 
@@ -126,60 +130,64 @@ class ListConfigResourcesResponse(msgspec.Struct, gc=False):
 def read_list_config_resources_response_v0(data: bytes, at: int) -> tuple[ListConfigResourcesResponse, int]:
     """Read version 0."""
     throttle_time_ms, error_code, config_resources_count = unpack_ihB(data, at)
-    at += 7
-    if not 0 < config_resources_count < 128:
-        config_resources_count, at = read_long_count(data, at - 1)
+    at += 6
+    if 0 < config_resources_count < 128:
+        at += 1
+    else:
+        config_resources_count, at = read_long_count(data, at)
     config_resources = []
     for _ in range(config_resources_count - 1):
         resource_name_length = data[at]
-        at += 1
         if 0 < resource_name_length < 128:
-            end = at + resource_name_length - 1
-            resource_name = data[at:end].decode()
+            end = at + resource_name_length
+            resource_name = data[at + 1 : end].decode()
             at = end
         else:
-            resource_name, at = read_long_text(data, at - 1)
-        tag_count = data[at]
+            resource_name, at = read_long_text(data, at)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
+        config_resources.append(ConfigResource(resource_name, 16, unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
         at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
-        config_resources.append(ConfigResource(resource_name, unknown_tagged_fields=unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
     return ListConfigResourcesResponse(throttle_time_ms, error_code, config_resources, unknown_value), at
 
 
 def read_list_config_resources_response_v1(data: bytes, at: int) -> tuple[ListConfigResourcesResponse, int]:
     """Read version 1."""
     throttle_time_ms, error_code, config_resources_count = unpack_ihB(data, at)
-    at += 7
-    if not 0 < config_resources_count < 128:
-        config_resources_count, at = read_long_count(data, at - 1)
+    at += 6
+    if 0 < config_resources_count < 128:
+        at += 1
+    else:
+        config_resources_count, at = read_long_count(data, at)
     config_resources = []
     for _ in range(config_resources_count - 1):
         resource_name_length = data[at]
-        at += 1
         if 0 < resource_name_length < 128:
-            end = at + resource_name_length - 1
-            resource_name = data[at:end].decode()
+            end = at + resource_name_length
+            resource_name = data[at + 1 : end].decode()
             at = end
         else:
-            resource_name, at = read_long_text(data, at - 1)
+            resource_name, at = read_long_text(data, at)
         resource_type, tag_count = unpack_bB(data, at)
-        at += 2
-        unknown = NO_TAGS
+        at += 1
         if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         config_resources.append(ConfigResource(resource_name, resource_type, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return ListConfigResourcesResponse(throttle_time_ms, error_code, config_resources, unknown_value), at
 
 

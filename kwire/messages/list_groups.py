@@ -57,79 +57,79 @@ def read_list_groups_request_v0(data: bytes, at: int) -> tuple[ListGroupsRequest
 
 def read_list_groups_request_v3(data: bytes, at: int) -> tuple[ListGroupsRequest, int]:
     """Read version 3."""
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
-    return ListGroupsRequest(unknown_tagged_fields=unknown), at
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
+    return ListGroupsRequest((), (), unknown), at
 
 
 def read_list_groups_request_v4(data: bytes, at: int) -> tuple[ListGroupsRequest, int]:
     """Read version 4."""
     states_filter_count = data[at]
-    at += 1
-    if not 0 < states_filter_count < 128:
-        states_filter_count, at = read_long_count(data, at - 1)
+    if 0 < states_filter_count < 128:
+        at += 1
+    else:
+        states_filter_count, at = read_long_count(data, at)
     states_filter_list: list[str] = []
     for _ in range(states_filter_count - 1):
         one_states_filter_length = data[at]
-        at += 1
         if 0 < one_states_filter_length < 128:
-            end = at + one_states_filter_length - 1
-            one_states_filter = data[at:end].decode()
+            end = at + one_states_filter_length
+            one_states_filter = data[at + 1 : end].decode()
             at = end
         else:
-            one_states_filter, at = read_long_text(data, at - 1)
+            one_states_filter, at = read_long_text(data, at)
         states_filter_list.append(one_states_filter)
     states_filter = tuple(states_filter_list)
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
-    return ListGroupsRequest(states_filter, unknown_tagged_fields=unknown), at
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
+    return ListGroupsRequest(states_filter, (), unknown), at
 
 
 def read_list_groups_request_v5(data: bytes, at: int) -> tuple[ListGroupsRequest, int]:
     """Read version 5."""
     states_filter_count = data[at]
-    at += 1
-    if not 0 < states_filter_count < 128:
-        states_filter_count, at = read_long_count(data, at - 1)
+    if 0 < states_filter_count < 128:
+        at += 1
+    else:
+        states_filter_count, at = read_long_count(data, at)
     states_filter_list: list[str] = []
     for _ in range(states_filter_count - 1):
         one_states_filter_length = data[at]
-        at += 1
         if 0 < one_states_filter_length < 128:
-            end = at + one_states_filter_length - 1
-            one_states_filter = data[at:end].decode()
+            end = at + one_states_filter_length
+            one_states_filter = data[at + 1 : end].decode()
             at = end
         else:
-            one_states_filter, at = read_long_text(data, at - 1)
+            one_states_filter, at = read_long_text(data, at)
         states_filter_list.append(one_states_filter)
     states_filter = tuple(states_filter_list)
     types_filter_count = data[at]
-    at += 1
-    if not 0 < types_filter_count < 128:
-        types_filter_count, at = read_long_count(data, at - 1)
+    if 0 < types_filter_count < 128:
+        at += 1
+    else:
+        types_filter_count, at = read_long_count(data, at)
     types_filter_list: list[str] = []
     for _ in range(types_filter_count - 1):
         one_types_filter_length = data[at]
-        at += 1
         if 0 < one_types_filter_length < 128:
-            end = at + one_types_filter_length - 1
-            one_types_filter = data[at:end].decode()
+            end = at + one_types_filter_length
+            one_types_filter = data[at + 1 : end].decode()
             at = end
         else:
-            one_types_filter, at = read_long_text(data, at - 1)
+            one_types_filter, at = read_long_text(data, at)
         types_filter_list.append(one_types_filter)
     types_filter = tuple(types_filter_list)
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return ListGroupsRequest(states_filter, types_filter, unknown), at
 
 
@@ -253,7 +253,7 @@ def read_list_groups_response_v0(data: bytes, at: int) -> tuple[ListGroupsRespon
         else:
             raise Refused
         groups.append(ListedGroup(group_id, protocol_type))
-    return ListGroupsResponse(error_code=error_code, groups=groups), at
+    return ListGroupsResponse(0, error_code, groups), at
 
 
 def read_list_groups_response_v1(data: bytes, at: int) -> tuple[ListGroupsResponse, int]:
@@ -287,138 +287,135 @@ def read_list_groups_response_v1(data: bytes, at: int) -> tuple[ListGroupsRespon
 def read_list_groups_response_v3(data: bytes, at: int) -> tuple[ListGroupsResponse, int]:
     """Read version 3."""
     throttle_time_ms, error_code, groups_count = unpack_ihB(data, at)
-    at += 7
-    if not 0 < groups_count < 128:
-        groups_count, at = read_long_count(data, at - 1)
+    at += 6
+    if 0 < groups_count < 128:
+        at += 1
+    else:
+        groups_count, at = read_long_count(data, at)
     groups = []
     for _ in range(groups_count - 1):
         group_id_length = data[at]
-        at += 1
         if 0 < group_id_length < 128:
-            end = at + group_id_length - 1
-            group_id = data[at:end].decode()
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
             at = end
         else:
-            group_id, at = read_long_text(data, at - 1)
+            group_id, at = read_long_text(data, at)
         protocol_type_length = data[at]
-        at += 1
         if 0 < protocol_type_length < 128:
-            end = at + protocol_type_length - 1
-            protocol_type = data[at:end].decode()
+            end = at + protocol_type_length
+            protocol_type = data[at + 1 : end].decode()
             at = end
         else:
-            protocol_type, at = read_long_text(data, at - 1)
-        tag_count = data[at]
+            protocol_type, at = read_long_text(data, at)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
+        groups.append(ListedGroup(group_id, protocol_type, '', '', unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
         at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
-        groups.append(ListedGroup(group_id, protocol_type, unknown_tagged_fields=unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
     return ListGroupsResponse(throttle_time_ms, error_code, groups, unknown_value), at
 
 
 def read_list_groups_response_v4(data: bytes, at: int) -> tuple[ListGroupsResponse, int]:
     """Read version 4."""
     throttle_time_ms, error_code, groups_count = unpack_ihB(data, at)
-    at += 7
-    if not 0 < groups_count < 128:
-        groups_count, at = read_long_count(data, at - 1)
+    at += 6
+    if 0 < groups_count < 128:
+        at += 1
+    else:
+        groups_count, at = read_long_count(data, at)
     groups = []
     for _ in range(groups_count - 1):
         group_id_length = data[at]
-        at += 1
         if 0 < group_id_length < 128:
-            end = at + group_id_length - 1
-            group_id = data[at:end].decode()
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
             at = end
         else:
-            group_id, at = read_long_text(data, at - 1)
+            group_id, at = read_long_text(data, at)
         protocol_type_length = data[at]
-        at += 1
         if 0 < protocol_type_length < 128:
-            end = at + protocol_type_length - 1
-            protocol_type = data[at:end].decode()
+            end = at + protocol_type_length
+            protocol_type = data[at + 1 : end].decode()
             at = end
         else:
-            protocol_type, at = read_long_text(data, at - 1)
+            protocol_type, at = read_long_text(data, at)
         group_state_length = data[at]
-        at += 1
         if 0 < group_state_length < 128:
-            end = at + group_state_length - 1
-            group_state = data[at:end].decode()
+            end = at + group_state_length
+            group_state = data[at + 1 : end].decode()
             at = end
         else:
-            group_state, at = read_long_text(data, at - 1)
-        tag_count = data[at]
+            group_state, at = read_long_text(data, at)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
+        groups.append(ListedGroup(group_id, protocol_type, group_state, '', unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
         at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
-        groups.append(ListedGroup(group_id, protocol_type, group_state, unknown_tagged_fields=unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
     return ListGroupsResponse(throttle_time_ms, error_code, groups, unknown_value), at
 
 
 def read_list_groups_response_v5(data: bytes, at: int) -> tuple[ListGroupsResponse, int]:
     """Read version 5."""
     throttle_time_ms, error_code, groups_count = unpack_ihB(data, at)
-    at += 7
-    if not 0 < groups_count < 128:
-        groups_count, at = read_long_count(data, at - 1)
+    at += 6
+    if 0 < groups_count < 128:
+        at += 1
+    else:
+        groups_count, at = read_long_count(data, at)
     groups = []
     for _ in range(groups_count - 1):
         group_id_length = data[at]
-        at += 1
         if 0 < group_id_length < 128:
-            end = at + group_id_length - 1
-            group_id = data[at:end].decode()
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
             at = end
         else:
-            group_id, at = read_long_text(data, at - 1)
+            group_id, at = read_long_text(data, at)
         protocol_type_length = data[at]
-        at += 1
         if 0 < protocol_type_length < 128:
-            end = at + protocol_type_length - 1
-            protocol_type = data[at:end].decode()
+            end = at + protocol_type_length
+            protocol_type = data[at + 1 : end].decode()
             at = end
         else:
-            protocol_type, at = read_long_text(data, at - 1)
+            protocol_type, at = read_long_text(data, at)
         group_state_length = data[at]
-        at += 1
         if 0 < group_state_length < 128:
-            end = at + group_state_length - 1
-            group_state = data[at:end].decode()
+            end = at + group_state_length
+            group_state = data[at + 1 : end].decode()
             at = end
         else:
-            group_state, at = read_long_text(data, at - 1)
+            group_state, at = read_long_text(data, at)
         group_type_length = data[at]
-        at += 1
         if 0 < group_type_length < 128:
-            end = at + group_type_length - 1
-            group_type = data[at:end].decode()
+            end = at + group_type_length
+            group_type = data[at + 1 : end].decode()
             at = end
         else:
-            group_type, at = read_long_text(data, at - 1)
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            group_type, at = read_long_text(data, at)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         groups.append(ListedGroup(group_id, protocol_type, group_state, group_type, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return ListGroupsResponse(throttle_time_ms, error_code, groups, unknown_value), at
 
 

@@ -124,10 +124,10 @@ def read_list_offsets_request_v1(data: bytes, at: int) -> tuple[ListOffsetsReque
             raise Refused
         end = at + 12 * partitions_count
         partitions_rows = data[at:end]
-        partitions = [ListOffsetsPartition(partition_index, timestamp=timestamp) for partition_index, timestamp in iterate_iq(partitions_rows)]
+        partitions = [ListOffsetsPartition(partition_index, -1, timestamp) for partition_index, timestamp in iterate_iq(partitions_rows)]
         at = end
         topics.append(ListOffsetsTopic(name, partitions))
-    return ListOffsetsRequest(replica_id, topics=topics), at
+    return ListOffsetsRequest(replica_id, 0, topics), at
 
 
 def read_list_offsets_request_v2(data: bytes, at: int) -> tuple[ListOffsetsRequest, int]:
@@ -152,7 +152,7 @@ def read_list_offsets_request_v2(data: bytes, at: int) -> tuple[ListOffsetsReque
             raise Refused
         end = at + 12 * partitions_count
         partitions_rows = data[at:end]
-        partitions = [ListOffsetsPartition(partition_index, timestamp=timestamp) for partition_index, timestamp in iterate_iq(partitions_rows)]
+        partitions = [ListOffsetsPartition(partition_index, -1, timestamp) for partition_index, timestamp in iterate_iq(partitions_rows)]
         at = end
         topics.append(ListOffsetsTopic(name, partitions))
     return ListOffsetsRequest(replica_id, isolation_level, topics), at
@@ -189,23 +189,25 @@ def read_list_offsets_request_v4(data: bytes, at: int) -> tuple[ListOffsetsReque
 def read_list_offsets_request_v6(data: bytes, at: int) -> tuple[ListOffsetsRequest, int]:
     """Read versions 6 to 9."""
     replica_id, isolation_level, topics_count = unpack_ibB(data, at)
-    at += 6
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 5
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 17 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[16::17].count(0) == partitions_count - 1:
@@ -215,45 +217,49 @@ def read_list_offsets_request_v6(data: bytes, at: int) -> tuple[ListOffsetsReque
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, current_leader_epoch, timestamp, tag_count = unpack_iiqB(data, at)
-                at += 17
-                unknown = NO_TAGS
+                at += 16
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(ListOffsetsPartition(partition_index, current_leader_epoch, timestamp, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(ListOffsetsTopic(name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return ListOffsetsRequest(replica_id, isolation_level, topics, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return ListOffsetsRequest(replica_id, isolation_level, topics, 0, unknown_value), at
 
 
 def read_list_offsets_request_v10(data: bytes, at: int) -> tuple[ListOffsetsRequest, int]:
     """Read versions 10 to 11."""
     replica_id, isolation_level, topics_count = unpack_ibB(data, at)
-    at += 6
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 5
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 17 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[16::17].count(0) == partitions_count - 1:
@@ -263,22 +269,26 @@ def read_list_offsets_request_v10(data: bytes, at: int) -> tuple[ListOffsetsRequ
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, current_leader_epoch, timestamp, tag_count = unpack_iiqB(data, at)
-                at += 17
-                unknown = NO_TAGS
+                at += 16
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(ListOffsetsPartition(partition_index, current_leader_epoch, timestamp, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(ListOffsetsTopic(name, partitions, topic_unknown))
     timeout_ms, tag_count_value = unpack_iB(data, at)
-    at += 5
-    unknown_value = NO_TAGS
+    at += 4
     if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return ListOffsetsRequest(replica_id, isolation_level, topics, timeout_ms, unknown_value), at
 
 
@@ -470,7 +480,7 @@ def read_list_offsets_response_v1(data: bytes, at: int) -> tuple[ListOffsetsResp
         partitions = [*starmap(ListOffsetsPartitionResponse, iterate_ihqq(partitions_rows))]
         at = end
         topics.append(ListOffsetsTopicResponse(name, partitions))
-    return ListOffsetsResponse(topics=topics), at
+    return ListOffsetsResponse(0, topics), at
 
 
 def read_list_offsets_response_v2(data: bytes, at: int) -> tuple[ListOffsetsResponse, int]:
@@ -532,23 +542,25 @@ def read_list_offsets_response_v4(data: bytes, at: int) -> tuple[ListOffsetsResp
 def read_list_offsets_response_v6(data: bytes, at: int) -> tuple[ListOffsetsResponse, int]:
     """Read versions 6 to 11."""
     throttle_time_ms, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 27 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[26::27].count(0) == partitions_count - 1:
@@ -558,22 +570,24 @@ def read_list_offsets_response_v6(data: bytes, at: int) -> tuple[ListOffsetsResp
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, error_code, timestamp, offset, leader_epoch, tag_count = unpack_ihqqiB(data, at)
-                at += 27
-                unknown = NO_TAGS
+                at += 26
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(ListOffsetsPartitionResponse(partition_index, error_code, timestamp, offset, leader_epoch, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(ListOffsetsTopicResponse(name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return ListOffsetsResponse(throttle_time_ms, topics, unknown_value), at
 
 

@@ -16,10 +16,12 @@ from kwire.primitives import (
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
     uvarint,
 )
 
@@ -61,41 +63,42 @@ class ListPartitionReassignmentsRequest(msgspec.Struct, gc=False):
 def read_list_partition_reassignments_request_v0(data: bytes, at: int) -> tuple[ListPartitionReassignmentsRequest, int]:
     """Read version 0."""
     timeout_ms, topics_count = unpack_iB(data, at)
-    at += 5
+    at += 4
     topics: list[ListPartitionReassignmentsTopics] | None
     if topics_count == 0:
         topics = None
+        at += 1
     else:
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             partition_indexes_count = data[at]
-            at += 1
             if 0 < partition_indexes_count < 33:
-                partition_indexes = int32s.unpack_compact[partition_indexes_count](data, at)
-                at += 4 * (partition_indexes_count - 1)
+                partition_indexes = unpack_compact_int32s[partition_indexes_count](data, at + 1)
+                at += 4 * partition_indexes_count - 3
             else:
-                partition_indexes, at = int32s.read_compact(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                partition_indexes, at = int32s.read_compact(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             topics.append(ListPartitionReassignmentsTopics(name, partition_indexes, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return ListPartitionReassignmentsRequest(timeout_ms, topics, unknown_value), at
 
 
@@ -118,7 +121,10 @@ def write_list_partition_reassignments_request_v0(message: ListPartitionReassign
             partition_indexes = topic.partition_indexes
             partition_indexes_count = len(partition_indexes) + 1
             parts.append(UVARINTS[partition_indexes_count] if partition_indexes_count < 128 else uvarint(partition_indexes_count))
-            parts.append(int32s.pack[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 32 else int32s.write_long(partition_indexes))
+            if len(partition_indexes) < 32:
+                parts.append(pack_int32s[len(partition_indexes)](*partition_indexes))
+            else:
+                parts.append(int32s.write_long(partition_indexes))
             parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
@@ -173,74 +179,74 @@ class ListPartitionReassignmentsResponse(msgspec.Struct, gc=False):
 def read_list_partition_reassignments_response_v0(data: bytes, at: int) -> tuple[ListPartitionReassignmentsResponse, int]:
     """Read version 0."""
     throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
+        at += 1
     topics_count = data[at]
-    at += 1
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, replicas_count = unpack_iB(data, at)
-            at += 5
+            at += 4
             if 0 < replicas_count < 33:
-                replicas = int32s.unpack_compact[replicas_count](data, at)
-                at += 4 * (replicas_count - 1)
+                replicas = unpack_compact_int32s[replicas_count](data, at + 1)
+                at += 4 * replicas_count - 3
             else:
-                replicas, at = int32s.read_compact(data, at - 1)
+                replicas, at = int32s.read_compact(data, at)
             adding_replicas_count = data[at]
-            at += 1
             if 0 < adding_replicas_count < 33:
-                adding_replicas = int32s.unpack_compact[adding_replicas_count](data, at)
-                at += 4 * (adding_replicas_count - 1)
+                adding_replicas = unpack_compact_int32s[adding_replicas_count](data, at + 1)
+                at += 4 * adding_replicas_count - 3
             else:
-                adding_replicas, at = int32s.read_compact(data, at - 1)
+                adding_replicas, at = int32s.read_compact(data, at)
             removing_replicas_count = data[at]
-            at += 1
             if 0 < removing_replicas_count < 33:
-                removing_replicas = int32s.unpack_compact[removing_replicas_count](data, at)
-                at += 4 * (removing_replicas_count - 1)
+                removing_replicas = unpack_compact_int32s[removing_replicas_count](data, at + 1)
+                at += 4 * removing_replicas_count - 3
             else:
-                removing_replicas, at = int32s.read_compact(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                removing_replicas, at = int32s.read_compact(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partitions.append(OngoingPartitionReassignment(partition_index, replicas, adding_replicas, removing_replicas, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(OngoingTopicReassignment(name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return ListPartitionReassignmentsResponse(throttle_time_ms, error_code, error_message, topics, unknown_value), at
 
 
@@ -275,15 +281,24 @@ def write_list_partition_reassignments_response_v0(message: ListPartitionReassig
             else:
                 parts.append(pack_i(partition.partition_index))
                 parts.append(uvarint(replicas_count))
-            parts.append(int32s.pack[len(replicas)](*replicas) if len(replicas) < 32 else int32s.write_long(replicas))
+            if len(replicas) < 32:
+                parts.append(pack_int32s[len(replicas)](*replicas))
+            else:
+                parts.append(int32s.write_long(replicas))
             adding_replicas = partition.adding_replicas
             adding_replicas_count = len(adding_replicas) + 1
             parts.append(UVARINTS[adding_replicas_count] if adding_replicas_count < 128 else uvarint(adding_replicas_count))
-            parts.append(int32s.pack[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 32 else int32s.write_long(adding_replicas))
+            if len(adding_replicas) < 32:
+                parts.append(pack_int32s[len(adding_replicas)](*adding_replicas))
+            else:
+                parts.append(int32s.write_long(adding_replicas))
             removing_replicas = partition.removing_replicas
             removing_replicas_count = len(removing_replicas) + 1
             parts.append(UVARINTS[removing_replicas_count] if removing_replicas_count < 128 else uvarint(removing_replicas_count))
-            parts.append(int32s.pack[len(removing_replicas)](*removing_replicas) if len(removing_replicas) < 32 else int32s.write_long(removing_replicas))
+            if len(removing_replicas) < 32:
+                parts.append(pack_int32s[len(removing_replicas)](*removing_replicas))
+            else:
+                parts.append(int32s.write_long(removing_replicas))
             parts.append(tag_section((), partition.unknown_tagged_fields, 0) if partition.unknown_tagged_fields else b"\0")
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")

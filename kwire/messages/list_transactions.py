@@ -17,10 +17,12 @@ from kwire.primitives import (
     Tags,
     int64s,
     long_text_length,
+    pack_int64s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int64s,
     uvarint,
 )
 
@@ -56,110 +58,110 @@ class ListTransactionsRequest(msgspec.Struct, gc=False):
 def read_list_transactions_request_v0(data: bytes, at: int) -> tuple[ListTransactionsRequest, int]:
     """Read version 0."""
     state_filters_count = data[at]
-    at += 1
-    if not 0 < state_filters_count < 128:
-        state_filters_count, at = read_long_count(data, at - 1)
+    if 0 < state_filters_count < 128:
+        at += 1
+    else:
+        state_filters_count, at = read_long_count(data, at)
     state_filters_list: list[str] = []
     for _ in range(state_filters_count - 1):
         state_filter_length = data[at]
-        at += 1
         if 0 < state_filter_length < 128:
-            end = at + state_filter_length - 1
-            state_filter = data[at:end].decode()
+            end = at + state_filter_length
+            state_filter = data[at + 1 : end].decode()
             at = end
         else:
-            state_filter, at = read_long_text(data, at - 1)
+            state_filter, at = read_long_text(data, at)
         state_filters_list.append(state_filter)
     state_filters = tuple(state_filters_list)
     producer_id_filters_count = data[at]
-    at += 1
     if 0 < producer_id_filters_count < 33:
-        producer_id_filters = int64s.unpack_compact[producer_id_filters_count](data, at)
-        at += 8 * (producer_id_filters_count - 1)
+        producer_id_filters = unpack_compact_int64s[producer_id_filters_count](data, at + 1)
+        at += 8 * producer_id_filters_count - 7
     else:
-        producer_id_filters, at = int64s.read_compact(data, at - 1)
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
-    return ListTransactionsRequest(state_filters, producer_id_filters, unknown_tagged_fields=unknown), at
+        producer_id_filters, at = int64s.read_compact(data, at)
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
+    return ListTransactionsRequest(state_filters, producer_id_filters, -1, None, unknown), at
 
 
 def read_list_transactions_request_v1(data: bytes, at: int) -> tuple[ListTransactionsRequest, int]:
     """Read version 1."""
     state_filters_count = data[at]
-    at += 1
-    if not 0 < state_filters_count < 128:
-        state_filters_count, at = read_long_count(data, at - 1)
+    if 0 < state_filters_count < 128:
+        at += 1
+    else:
+        state_filters_count, at = read_long_count(data, at)
     state_filters_list: list[str] = []
     for _ in range(state_filters_count - 1):
         state_filter_length = data[at]
-        at += 1
         if 0 < state_filter_length < 128:
-            end = at + state_filter_length - 1
-            state_filter = data[at:end].decode()
+            end = at + state_filter_length
+            state_filter = data[at + 1 : end].decode()
             at = end
         else:
-            state_filter, at = read_long_text(data, at - 1)
+            state_filter, at = read_long_text(data, at)
         state_filters_list.append(state_filter)
     state_filters = tuple(state_filters_list)
     producer_id_filters_count = data[at]
-    at += 1
     if 0 < producer_id_filters_count < 33:
-        producer_id_filters = int64s.unpack_compact[producer_id_filters_count](data, at)
-        at += 8 * (producer_id_filters_count - 1)
+        producer_id_filters = unpack_compact_int64s[producer_id_filters_count](data, at + 1)
+        at += 8 * producer_id_filters_count - 7
     else:
-        producer_id_filters, at = int64s.read_compact(data, at - 1)
+        producer_id_filters, at = int64s.read_compact(data, at)
     duration_filter, tag_count = unpack_qB(data, at)
-    at += 9
-    unknown = NO_TAGS
+    at += 8
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
-    return ListTransactionsRequest(state_filters, producer_id_filters, duration_filter, unknown_tagged_fields=unknown), at
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
+    return ListTransactionsRequest(state_filters, producer_id_filters, duration_filter, None, unknown), at
 
 
 def read_list_transactions_request_v2(data: bytes, at: int) -> tuple[ListTransactionsRequest, int]:
     """Read version 2."""
     state_filters_count = data[at]
-    at += 1
-    if not 0 < state_filters_count < 128:
-        state_filters_count, at = read_long_count(data, at - 1)
+    if 0 < state_filters_count < 128:
+        at += 1
+    else:
+        state_filters_count, at = read_long_count(data, at)
     state_filters_list: list[str] = []
     for _ in range(state_filters_count - 1):
         state_filter_length = data[at]
-        at += 1
         if 0 < state_filter_length < 128:
-            end = at + state_filter_length - 1
-            state_filter = data[at:end].decode()
+            end = at + state_filter_length
+            state_filter = data[at + 1 : end].decode()
             at = end
         else:
-            state_filter, at = read_long_text(data, at - 1)
+            state_filter, at = read_long_text(data, at)
         state_filters_list.append(state_filter)
     state_filters = tuple(state_filters_list)
     producer_id_filters_count = data[at]
-    at += 1
     if 0 < producer_id_filters_count < 33:
-        producer_id_filters = int64s.unpack_compact[producer_id_filters_count](data, at)
-        at += 8 * (producer_id_filters_count - 1)
+        producer_id_filters = unpack_compact_int64s[producer_id_filters_count](data, at + 1)
+        at += 8 * producer_id_filters_count - 7
     else:
-        producer_id_filters, at = int64s.read_compact(data, at - 1)
+        producer_id_filters, at = int64s.read_compact(data, at)
     duration_filter, transactional_id_pattern_length = unpack_qB(data, at)
-    at += 9
+    at += 8
     transactional_id_pattern: str | None
     if 0 < transactional_id_pattern_length < 128:
-        end = at + transactional_id_pattern_length - 1
-        transactional_id_pattern = data[at:end].decode()
+        end = at + transactional_id_pattern_length
+        transactional_id_pattern = data[at + 1 : end].decode()
         at = end
     elif transactional_id_pattern_length:
-        transactional_id_pattern, at = read_long_text(data, at - 1)
+        transactional_id_pattern, at = read_long_text(data, at)
     else:
         transactional_id_pattern = None
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        at += 1
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return ListTransactionsRequest(state_filters, producer_id_filters, duration_filter, transactional_id_pattern, unknown), at
 
 
@@ -181,7 +183,10 @@ def write_list_transactions_request_v0(message: ListTransactionsRequest) -> list
     producer_id_filters = message.producer_id_filters
     producer_id_filters_count = len(producer_id_filters) + 1
     parts.append(UVARINTS[producer_id_filters_count] if producer_id_filters_count < 128 else uvarint(producer_id_filters_count))
-    parts.append(int64s.pack[len(producer_id_filters)](*producer_id_filters) if len(producer_id_filters) < 32 else int64s.write_long(producer_id_filters))
+    if len(producer_id_filters) < 32:
+        parts.append(pack_int64s[len(producer_id_filters)](*producer_id_filters))
+    else:
+        parts.append(int64s.write_long(producer_id_filters))
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
 
@@ -202,7 +207,10 @@ def write_list_transactions_request_v1(message: ListTransactionsRequest) -> list
     producer_id_filters = message.producer_id_filters
     producer_id_filters_count = len(producer_id_filters) + 1
     parts.append(UVARINTS[producer_id_filters_count] if producer_id_filters_count < 128 else uvarint(producer_id_filters_count))
-    parts.append(int64s.pack[len(producer_id_filters)](*producer_id_filters) if len(producer_id_filters) < 32 else int64s.write_long(producer_id_filters))
+    if len(producer_id_filters) < 32:
+        parts.append(pack_int64s[len(producer_id_filters)](*producer_id_filters))
+    else:
+        parts.append(int64s.write_long(producer_id_filters))
     if message.unknown_tagged_fields:
         parts.append(pack_q(message.duration_filter))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
@@ -225,7 +233,10 @@ def write_list_transactions_request_v2(message: ListTransactionsRequest) -> list
     producer_id_filters = message.producer_id_filters
     producer_id_filters_count = len(producer_id_filters) + 1
     parts.append(UVARINTS[producer_id_filters_count] if producer_id_filters_count < 128 else uvarint(producer_id_filters_count))
-    parts.append(int64s.pack[len(producer_id_filters)](*producer_id_filters) if len(producer_id_filters) < 32 else int64s.write_long(producer_id_filters))
+    if len(producer_id_filters) < 32:
+        parts.append(pack_int64s[len(producer_id_filters)](*producer_id_filters))
+    else:
+        parts.append(int64s.write_long(producer_id_filters))
     transactional_id_pattern = message.transactional_id_pattern
     transactional_id_pattern_bytes = b"" if transactional_id_pattern is None else transactional_id_pattern.encode()
     transactional_id_pattern_length = 0 if transactional_id_pattern is None else len(transactional_id_pattern_bytes) + 1
@@ -275,54 +286,55 @@ class ListTransactionsResponse(msgspec.Struct, gc=False):
 def read_list_transactions_response_v0(data: bytes, at: int) -> tuple[ListTransactionsResponse, int]:
     """Read versions 0 to 2."""
     throttle_time_ms, error_code, unknown_state_filters_count = unpack_ihB(data, at)
-    at += 7
-    if not 0 < unknown_state_filters_count < 128:
-        unknown_state_filters_count, at = read_long_count(data, at - 1)
+    at += 6
+    if 0 < unknown_state_filters_count < 128:
+        at += 1
+    else:
+        unknown_state_filters_count, at = read_long_count(data, at)
     unknown_state_filters_list: list[str] = []
     for _ in range(unknown_state_filters_count - 1):
         unknown_state_filter_length = data[at]
-        at += 1
         if 0 < unknown_state_filter_length < 128:
-            end = at + unknown_state_filter_length - 1
-            unknown_state_filter = data[at:end].decode()
+            end = at + unknown_state_filter_length
+            unknown_state_filter = data[at + 1 : end].decode()
             at = end
         else:
-            unknown_state_filter, at = read_long_text(data, at - 1)
+            unknown_state_filter, at = read_long_text(data, at)
         unknown_state_filters_list.append(unknown_state_filter)
     unknown_state_filters = tuple(unknown_state_filters_list)
     transaction_states_count = data[at]
-    at += 1
-    if not 0 < transaction_states_count < 128:
-        transaction_states_count, at = read_long_count(data, at - 1)
+    if 0 < transaction_states_count < 128:
+        at += 1
+    else:
+        transaction_states_count, at = read_long_count(data, at)
     transaction_states = []
     for _ in range(transaction_states_count - 1):
         transactional_id_length = data[at]
-        at += 1
         if 0 < transactional_id_length < 128:
-            end = at + transactional_id_length - 1
-            transactional_id = data[at:end].decode()
+            end = at + transactional_id_length
+            transactional_id = data[at + 1 : end].decode()
             at = end
         else:
-            transactional_id, at = read_long_text(data, at - 1)
+            transactional_id, at = read_long_text(data, at)
         producer_id, transaction_state_length = unpack_qB(data, at)
-        at += 9
+        at += 8
         if 0 < transaction_state_length < 128:
-            end = at + transaction_state_length - 1
-            transaction_state = data[at:end].decode()
+            end = at + transaction_state_length
+            transaction_state = data[at + 1 : end].decode()
             at = end
         else:
-            transaction_state, at = read_long_text(data, at - 1)
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            transaction_state, at = read_long_text(data, at)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         transaction_states.append(TransactionState(transactional_id, producer_id, transaction_state, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return ListTransactionsResponse(throttle_time_ms, error_code, unknown_state_filters, transaction_states, unknown_value), at
 
 

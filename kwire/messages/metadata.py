@@ -14,15 +14,19 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    ZERO_UUID,
     Part,
     Refused,
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
+    unpack_int32s,
     uvarint,
 )
 
@@ -113,7 +117,7 @@ def read_metadata_request_v0(data: bytes, at: int) -> tuple[MetadataRequest, int
             at = end
         else:
             raise Refused
-        topics.append(MetadataRequestTopic(name=name))
+        topics.append(MetadataRequestTopic(ZERO_UUID, name))
     return MetadataRequest(topics), at
 
 
@@ -137,7 +141,7 @@ def read_metadata_request_v1(data: bytes, at: int) -> tuple[MetadataRequest, int
                 at = end
             else:
                 raise Refused
-            topics.append(MetadataRequestTopic(name=name))
+            topics.append(MetadataRequestTopic(ZERO_UUID, name))
     return MetadataRequest(topics), at
 
 
@@ -161,7 +165,7 @@ def read_metadata_request_v4(data: bytes, at: int) -> tuple[MetadataRequest, int
                 at = end
             else:
                 raise Refused
-            topics.append(MetadataRequestTopic(name=name))
+            topics.append(MetadataRequestTopic(ZERO_UUID, name))
     allow_auto_topic_creation = data[at]
     at += 1
     return MetadataRequest(topics, BOOLEANS[allow_auto_topic_creation]), at
@@ -187,7 +191,7 @@ def read_metadata_request_v8(data: bytes, at: int) -> tuple[MetadataRequest, int
                 at = end
             else:
                 raise Refused
-            topics.append(MetadataRequestTopic(name=name))
+            topics.append(MetadataRequestTopic(ZERO_UUID, name))
     allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations = unpack_BBB(data, at)
     at += 3
     return MetadataRequest(topics, BOOLEANS[allow_auto_topic_creation], BOOLEANS[include_cluster_authorized_operations], BOOLEANS[include_topic_authorized_operations]), at
@@ -196,109 +200,122 @@ def read_metadata_request_v8(data: bytes, at: int) -> tuple[MetadataRequest, int
 def read_metadata_request_v9(data: bytes, at: int) -> tuple[MetadataRequest, int]:
     """Read version 9."""
     topics_count = data[at]
-    at += 1
     topics: list[MetadataRequestTopic] | None
     if topics_count == 0:
         topics = None
+        at += 1
     else:
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
-            topics.append(MetadataRequestTopic(name=name, unknown_tagged_fields=unknown))
-    allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations, tag_count_value = unpack_BBBB(data, at)
-    at += 4
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+                name, at = read_long_text(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
+            topics.append(MetadataRequestTopic(ZERO_UUID, name, unknown))
+    allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations, tag_count = unpack_BBBB(data, at)
+    at += 3
+    if tag_count:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return MetadataRequest(topics, BOOLEANS[allow_auto_topic_creation], BOOLEANS[include_cluster_authorized_operations], BOOLEANS[include_topic_authorized_operations], unknown_value), at
 
 
 def read_metadata_request_v10(data: bytes, at: int) -> tuple[MetadataRequest, int]:
     """Read version 10."""
     topics_count = data[at]
-    at += 1
     topics: list[MetadataRequestTopic] | None
     if topics_count == 0:
         topics = None
+        at += 1
     else:
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             topic_id, name_length = unpack_uB(data, at)
-            at += 17
+            at += 16
             name: str | None
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             elif name_length:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             else:
                 name = None
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                at += 1
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             topics.append(MetadataRequestTopic(topic_id, name, unknown))
-    allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations, tag_count_value = unpack_BBBB(data, at)
-    at += 4
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations, tag_count = unpack_BBBB(data, at)
+    at += 3
+    if tag_count:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return MetadataRequest(topics, BOOLEANS[allow_auto_topic_creation], BOOLEANS[include_cluster_authorized_operations], BOOLEANS[include_topic_authorized_operations], unknown_value), at
 
 
 def read_metadata_request_v11(data: bytes, at: int) -> tuple[MetadataRequest, int]:
     """Read versions 11 to 13."""
     topics_count = data[at]
-    at += 1
     topics: list[MetadataRequestTopic] | None
     if topics_count == 0:
         topics = None
+        at += 1
     else:
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             topic_id, name_length = unpack_uB(data, at)
-            at += 17
+            at += 16
             name: str | None
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             elif name_length:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             else:
                 name = None
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                at += 1
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             topics.append(MetadataRequestTopic(topic_id, name, unknown))
-    allow_auto_topic_creation, include_topic_authorized_operations, tag_count_value = unpack_BBB(data, at)
-    at += 3
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return MetadataRequest(topics, BOOLEANS[allow_auto_topic_creation], include_topic_authorized_operations=BOOLEANS[include_topic_authorized_operations], unknown_tagged_fields=unknown_value), at
+    allow_auto_topic_creation, include_topic_authorized_operations, tag_count = unpack_BBB(data, at)
+    at += 2
+    if tag_count:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return MetadataRequest(topics, BOOLEANS[allow_auto_topic_creation], False, BOOLEANS[include_topic_authorized_operations], unknown_value), at
 
 
 def write_metadata_request_v0(message: MetadataRequest) -> list[Part]:
@@ -583,20 +600,20 @@ def read_metadata_response_v0(data: bytes, at: int) -> tuple[MetadataResponse, i
             partition_error_code, partition_index, leader_id, replica_nodes_count = unpack_hiii(data, at)
             at += 14
             if 0 <= replica_nodes_count < 32:
-                replica_nodes = int32s.unpack[replica_nodes_count](data, at)
+                replica_nodes = unpack_int32s[replica_nodes_count](data, at)
                 at += 4 * replica_nodes_count
             else:
                 replica_nodes, at = int32s.read_long(data, at, replica_nodes_count)
             isr_nodes_count, = unpack_i(data, at)
             at += 4
             if 0 <= isr_nodes_count < 32:
-                isr_nodes = int32s.unpack[isr_nodes_count](data, at)
+                isr_nodes = unpack_int32s[isr_nodes_count](data, at)
                 at += 4 * isr_nodes_count
             else:
                 isr_nodes, at = int32s.read_long(data, at, isr_nodes_count)
-            partitions.append(MetadataResponsePartition(partition_error_code, partition_index, leader_id, replica_nodes=replica_nodes, isr_nodes=isr_nodes))
-        topics.append(MetadataResponseTopic(error_code, name, partitions=partitions))
-    return MetadataResponse(brokers=brokers, topics=topics), at
+            partitions.append(MetadataResponsePartition(partition_error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes))
+        topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, False, partitions))
+    return MetadataResponse(0, brokers, None, -1, topics), at
 
 
 def read_metadata_response_v1(data: bytes, at: int) -> tuple[MetadataResponse, int]:
@@ -650,20 +667,20 @@ def read_metadata_response_v1(data: bytes, at: int) -> tuple[MetadataResponse, i
             partition_error_code, partition_index, leader_id, replica_nodes_count = unpack_hiii(data, at)
             at += 14
             if 0 <= replica_nodes_count < 32:
-                replica_nodes = int32s.unpack[replica_nodes_count](data, at)
+                replica_nodes = unpack_int32s[replica_nodes_count](data, at)
                 at += 4 * replica_nodes_count
             else:
                 replica_nodes, at = int32s.read_long(data, at, replica_nodes_count)
             isr_nodes_count, = unpack_i(data, at)
             at += 4
             if 0 <= isr_nodes_count < 32:
-                isr_nodes = int32s.unpack[isr_nodes_count](data, at)
+                isr_nodes = unpack_int32s[isr_nodes_count](data, at)
                 at += 4 * isr_nodes_count
             else:
                 isr_nodes, at = int32s.read_long(data, at, isr_nodes_count)
-            partitions.append(MetadataResponsePartition(partition_error_code, partition_index, leader_id, replica_nodes=replica_nodes, isr_nodes=isr_nodes))
-        topics.append(MetadataResponseTopic(error_code, name, is_internal=BOOLEANS[is_internal], partitions=partitions))
-    return MetadataResponse(brokers=brokers, controller_id=controller_id, topics=topics), at
+            partitions.append(MetadataResponsePartition(partition_error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes))
+        topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, BOOLEANS[is_internal], partitions))
+    return MetadataResponse(0, brokers, None, controller_id, topics), at
 
 
 def read_metadata_response_v2(data: bytes, at: int) -> tuple[MetadataResponse, int]:
@@ -728,20 +745,20 @@ def read_metadata_response_v2(data: bytes, at: int) -> tuple[MetadataResponse, i
             partition_error_code, partition_index, leader_id, replica_nodes_count = unpack_hiii(data, at)
             at += 14
             if 0 <= replica_nodes_count < 32:
-                replica_nodes = int32s.unpack[replica_nodes_count](data, at)
+                replica_nodes = unpack_int32s[replica_nodes_count](data, at)
                 at += 4 * replica_nodes_count
             else:
                 replica_nodes, at = int32s.read_long(data, at, replica_nodes_count)
             isr_nodes_count, = unpack_i(data, at)
             at += 4
             if 0 <= isr_nodes_count < 32:
-                isr_nodes = int32s.unpack[isr_nodes_count](data, at)
+                isr_nodes = unpack_int32s[isr_nodes_count](data, at)
                 at += 4 * isr_nodes_count
             else:
                 isr_nodes, at = int32s.read_long(data, at, isr_nodes_count)
-            partitions.append(MetadataResponsePartition(partition_error_code, partition_index, leader_id, replica_nodes=replica_nodes, isr_nodes=isr_nodes))
-        topics.append(MetadataResponseTopic(error_code, name, is_internal=BOOLEANS[is_internal], partitions=partitions))
-    return MetadataResponse(brokers=brokers, cluster_id=cluster_id, controller_id=controller_id, topics=topics), at
+            partitions.append(MetadataResponsePartition(partition_error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes))
+        topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, BOOLEANS[is_internal], partitions))
+    return MetadataResponse(0, brokers, cluster_id, controller_id, topics), at
 
 
 def read_metadata_response_v3(data: bytes, at: int) -> tuple[MetadataResponse, int]:
@@ -806,19 +823,19 @@ def read_metadata_response_v3(data: bytes, at: int) -> tuple[MetadataResponse, i
             partition_error_code, partition_index, leader_id, replica_nodes_count = unpack_hiii(data, at)
             at += 14
             if 0 <= replica_nodes_count < 32:
-                replica_nodes = int32s.unpack[replica_nodes_count](data, at)
+                replica_nodes = unpack_int32s[replica_nodes_count](data, at)
                 at += 4 * replica_nodes_count
             else:
                 replica_nodes, at = int32s.read_long(data, at, replica_nodes_count)
             isr_nodes_count, = unpack_i(data, at)
             at += 4
             if 0 <= isr_nodes_count < 32:
-                isr_nodes = int32s.unpack[isr_nodes_count](data, at)
+                isr_nodes = unpack_int32s[isr_nodes_count](data, at)
                 at += 4 * isr_nodes_count
             else:
                 isr_nodes, at = int32s.read_long(data, at, isr_nodes_count)
-            partitions.append(MetadataResponsePartition(partition_error_code, partition_index, leader_id, replica_nodes=replica_nodes, isr_nodes=isr_nodes))
-        topics.append(MetadataResponseTopic(error_code, name, is_internal=BOOLEANS[is_internal], partitions=partitions))
+            partitions.append(MetadataResponsePartition(partition_error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes))
+        topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, BOOLEANS[is_internal], partitions))
     return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics), at
 
 
@@ -884,26 +901,26 @@ def read_metadata_response_v5(data: bytes, at: int) -> tuple[MetadataResponse, i
             partition_error_code, partition_index, leader_id, replica_nodes_count = unpack_hiii(data, at)
             at += 14
             if 0 <= replica_nodes_count < 32:
-                replica_nodes = int32s.unpack[replica_nodes_count](data, at)
+                replica_nodes = unpack_int32s[replica_nodes_count](data, at)
                 at += 4 * replica_nodes_count
             else:
                 replica_nodes, at = int32s.read_long(data, at, replica_nodes_count)
             isr_nodes_count, = unpack_i(data, at)
             at += 4
             if 0 <= isr_nodes_count < 32:
-                isr_nodes = int32s.unpack[isr_nodes_count](data, at)
+                isr_nodes = unpack_int32s[isr_nodes_count](data, at)
                 at += 4 * isr_nodes_count
             else:
                 isr_nodes, at = int32s.read_long(data, at, isr_nodes_count)
             offline_replicas_count, = unpack_i(data, at)
             at += 4
             if 0 <= offline_replicas_count < 32:
-                offline_replicas = int32s.unpack[offline_replicas_count](data, at)
+                offline_replicas = unpack_int32s[offline_replicas_count](data, at)
                 at += 4 * offline_replicas_count
             else:
                 offline_replicas, at = int32s.read_long(data, at, offline_replicas_count)
-            partitions.append(MetadataResponsePartition(partition_error_code, partition_index, leader_id, replica_nodes=replica_nodes, isr_nodes=isr_nodes, offline_replicas=offline_replicas))
-        topics.append(MetadataResponseTopic(error_code, name, is_internal=BOOLEANS[is_internal], partitions=partitions))
+            partitions.append(MetadataResponsePartition(partition_error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes, offline_replicas))
+        topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, BOOLEANS[is_internal], partitions))
     return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics), at
 
 
@@ -969,26 +986,26 @@ def read_metadata_response_v7(data: bytes, at: int) -> tuple[MetadataResponse, i
             partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes_count = unpack_hiiii(data, at)
             at += 18
             if 0 <= replica_nodes_count < 32:
-                replica_nodes = int32s.unpack[replica_nodes_count](data, at)
+                replica_nodes = unpack_int32s[replica_nodes_count](data, at)
                 at += 4 * replica_nodes_count
             else:
                 replica_nodes, at = int32s.read_long(data, at, replica_nodes_count)
             isr_nodes_count, = unpack_i(data, at)
             at += 4
             if 0 <= isr_nodes_count < 32:
-                isr_nodes = int32s.unpack[isr_nodes_count](data, at)
+                isr_nodes = unpack_int32s[isr_nodes_count](data, at)
                 at += 4 * isr_nodes_count
             else:
                 isr_nodes, at = int32s.read_long(data, at, isr_nodes_count)
             offline_replicas_count, = unpack_i(data, at)
             at += 4
             if 0 <= offline_replicas_count < 32:
-                offline_replicas = int32s.unpack[offline_replicas_count](data, at)
+                offline_replicas = unpack_int32s[offline_replicas_count](data, at)
                 at += 4 * offline_replicas_count
             else:
                 offline_replicas, at = int32s.read_long(data, at, offline_replicas_count)
             partitions.append(MetadataResponsePartition(partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas))
-        topics.append(MetadataResponseTopic(error_code, name, is_internal=BOOLEANS[is_internal], partitions=partitions))
+        topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, BOOLEANS[is_internal], partitions))
     return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics), at
 
 
@@ -1054,28 +1071,28 @@ def read_metadata_response_v8(data: bytes, at: int) -> tuple[MetadataResponse, i
             partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes_count = unpack_hiiii(data, at)
             at += 18
             if 0 <= replica_nodes_count < 32:
-                replica_nodes = int32s.unpack[replica_nodes_count](data, at)
+                replica_nodes = unpack_int32s[replica_nodes_count](data, at)
                 at += 4 * replica_nodes_count
             else:
                 replica_nodes, at = int32s.read_long(data, at, replica_nodes_count)
             isr_nodes_count, = unpack_i(data, at)
             at += 4
             if 0 <= isr_nodes_count < 32:
-                isr_nodes = int32s.unpack[isr_nodes_count](data, at)
+                isr_nodes = unpack_int32s[isr_nodes_count](data, at)
                 at += 4 * isr_nodes_count
             else:
                 isr_nodes, at = int32s.read_long(data, at, isr_nodes_count)
             offline_replicas_count, = unpack_i(data, at)
             at += 4
             if 0 <= offline_replicas_count < 32:
-                offline_replicas = int32s.unpack[offline_replicas_count](data, at)
+                offline_replicas = unpack_int32s[offline_replicas_count](data, at)
                 at += 4 * offline_replicas_count
             else:
                 offline_replicas, at = int32s.read_long(data, at, offline_replicas_count)
             partitions.append(MetadataResponsePartition(partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas))
         topic_authorized_operations, = unpack_i(data, at)
         at += 4
-        topics.append(MetadataResponseTopic(error_code, name, is_internal=BOOLEANS[is_internal], partitions=partitions, topic_authorized_operations=topic_authorized_operations))
+        topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, BOOLEANS[is_internal], partitions, topic_authorized_operations))
     cluster_authorized_operations, = unpack_i(data, at)
     at += 4
     return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, cluster_authorized_operations), at
@@ -1084,532 +1101,575 @@ def read_metadata_response_v8(data: bytes, at: int) -> tuple[MetadataResponse, i
 def read_metadata_response_v9(data: bytes, at: int) -> tuple[MetadataResponse, int]:
     """Read version 9."""
     throttle_time_ms, brokers_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < brokers_count < 128:
-        brokers_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < brokers_count < 128:
+        at += 1
+    else:
+        brokers_count, at = read_long_count(data, at)
     brokers = []
     for _ in range(brokers_count - 1):
         node_id, host_length = unpack_iB(data, at)
-        at += 5
+        at += 4
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, rack_length = unpack_iB(data, at)
-        at += 5
+        at += 4
         rack: str | None
         if 0 < rack_length < 128:
-            end = at + rack_length - 1
-            rack = data[at:end].decode()
+            end = at + rack_length
+            rack = data[at + 1 : end].decode()
             at = end
         elif rack_length:
-            rack, at = read_long_text(data, at - 1)
+            rack, at = read_long_text(data, at)
         else:
             rack = None
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            at += 1
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         brokers.append(MetadataResponseBroker(node_id, host, port, rack, unknown))
     cluster_id_length = data[at]
-    at += 1
     cluster_id: str | None
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     elif cluster_id_length:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     else:
         cluster_id = None
+        at += 1
     controller_id, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         error_code, name_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         is_internal, partitions_count = unpack_BB(data, at)
-        at += 2
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 1
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes_count = unpack_hiiiB(data, at)
-            at += 15
+            at += 14
             if 0 < replica_nodes_count < 33:
-                replica_nodes = int32s.unpack_compact[replica_nodes_count](data, at)
-                at += 4 * (replica_nodes_count - 1)
+                replica_nodes = unpack_compact_int32s[replica_nodes_count](data, at + 1)
+                at += 4 * replica_nodes_count - 3
             else:
-                replica_nodes, at = int32s.read_compact(data, at - 1)
+                replica_nodes, at = int32s.read_compact(data, at)
             isr_nodes_count = data[at]
-            at += 1
             if 0 < isr_nodes_count < 33:
-                isr_nodes = int32s.unpack_compact[isr_nodes_count](data, at)
-                at += 4 * (isr_nodes_count - 1)
+                isr_nodes = unpack_compact_int32s[isr_nodes_count](data, at + 1)
+                at += 4 * isr_nodes_count - 3
             else:
-                isr_nodes, at = int32s.read_compact(data, at - 1)
+                isr_nodes, at = int32s.read_compact(data, at)
             offline_replicas_count = data[at]
-            at += 1
             if 0 < offline_replicas_count < 33:
-                offline_replicas = int32s.unpack_compact[offline_replicas_count](data, at)
-                at += 4 * (offline_replicas_count - 1)
+                offline_replicas = unpack_compact_int32s[offline_replicas_count](data, at + 1)
+                at += 4 * offline_replicas_count - 3
             else:
-                offline_replicas, at = int32s.read_compact(data, at - 1)
-            partition_tag_count = data[at]
-            at += 1
-            partition_unknown = NO_TAGS
-            if partition_tag_count:
-                partition_unknown, at = read_unknown_tags(data, at - 1)
+                offline_replicas, at = int32s.read_compact(data, at)
+            if data[at]:
+                partition_unknown, at = read_unknown_tags(data, at)
+            else:
+                partition_unknown = NO_TAGS
+                at += 1
             partitions.append(MetadataResponsePartition(partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas, partition_unknown))
-        topic_authorized_operations, topic_tag_count = unpack_iB(data, at)
-        at += 5
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
-        topics.append(MetadataResponseTopic(error_code, name, is_internal=BOOLEANS[is_internal], partitions=partitions, topic_authorized_operations=topic_authorized_operations, unknown_tagged_fields=topic_unknown))
+        topic_authorized_operations, tag_count = unpack_iB(data, at)
+        at += 4
+        if tag_count:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
+        topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, BOOLEANS[is_internal], partitions, topic_authorized_operations, topic_unknown))
     cluster_authorized_operations, tag_count_value = unpack_iB(data, at)
-    at += 5
-    unknown_value = NO_TAGS
+    at += 4
     if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, cluster_authorized_operations, unknown_tagged_fields=unknown_value), at
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, cluster_authorized_operations, 0, unknown_value), at
 
 
 def read_metadata_response_v10(data: bytes, at: int) -> tuple[MetadataResponse, int]:
     """Read version 10."""
     throttle_time_ms, brokers_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < brokers_count < 128:
-        brokers_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < brokers_count < 128:
+        at += 1
+    else:
+        brokers_count, at = read_long_count(data, at)
     brokers = []
     for _ in range(brokers_count - 1):
         node_id, host_length = unpack_iB(data, at)
-        at += 5
+        at += 4
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, rack_length = unpack_iB(data, at)
-        at += 5
+        at += 4
         rack: str | None
         if 0 < rack_length < 128:
-            end = at + rack_length - 1
-            rack = data[at:end].decode()
+            end = at + rack_length
+            rack = data[at + 1 : end].decode()
             at = end
         elif rack_length:
-            rack, at = read_long_text(data, at - 1)
+            rack, at = read_long_text(data, at)
         else:
             rack = None
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            at += 1
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         brokers.append(MetadataResponseBroker(node_id, host, port, rack, unknown))
     cluster_id_length = data[at]
-    at += 1
     cluster_id: str | None
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     elif cluster_id_length:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     else:
         cluster_id = None
+        at += 1
     controller_id, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         error_code, name_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         topic_id, is_internal, partitions_count = unpack_uBB(data, at)
-        at += 18
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 17
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes_count = unpack_hiiiB(data, at)
-            at += 15
+            at += 14
             if 0 < replica_nodes_count < 33:
-                replica_nodes = int32s.unpack_compact[replica_nodes_count](data, at)
-                at += 4 * (replica_nodes_count - 1)
+                replica_nodes = unpack_compact_int32s[replica_nodes_count](data, at + 1)
+                at += 4 * replica_nodes_count - 3
             else:
-                replica_nodes, at = int32s.read_compact(data, at - 1)
+                replica_nodes, at = int32s.read_compact(data, at)
             isr_nodes_count = data[at]
-            at += 1
             if 0 < isr_nodes_count < 33:
-                isr_nodes = int32s.unpack_compact[isr_nodes_count](data, at)
-                at += 4 * (isr_nodes_count - 1)
+                isr_nodes = unpack_compact_int32s[isr_nodes_count](data, at + 1)
+                at += 4 * isr_nodes_count - 3
             else:
-                isr_nodes, at = int32s.read_compact(data, at - 1)
+                isr_nodes, at = int32s.read_compact(data, at)
             offline_replicas_count = data[at]
-            at += 1
             if 0 < offline_replicas_count < 33:
-                offline_replicas = int32s.unpack_compact[offline_replicas_count](data, at)
-                at += 4 * (offline_replicas_count - 1)
+                offline_replicas = unpack_compact_int32s[offline_replicas_count](data, at + 1)
+                at += 4 * offline_replicas_count - 3
             else:
-                offline_replicas, at = int32s.read_compact(data, at - 1)
-            partition_tag_count = data[at]
-            at += 1
-            partition_unknown = NO_TAGS
-            if partition_tag_count:
-                partition_unknown, at = read_unknown_tags(data, at - 1)
+                offline_replicas, at = int32s.read_compact(data, at)
+            if data[at]:
+                partition_unknown, at = read_unknown_tags(data, at)
+            else:
+                partition_unknown = NO_TAGS
+                at += 1
             partitions.append(MetadataResponsePartition(partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas, partition_unknown))
-        topic_authorized_operations, topic_tag_count = unpack_iB(data, at)
-        at += 5
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        topic_authorized_operations, tag_count = unpack_iB(data, at)
+        at += 4
+        if tag_count:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(MetadataResponseTopic(error_code, name, topic_id, BOOLEANS[is_internal], partitions, topic_authorized_operations, topic_unknown))
     cluster_authorized_operations, tag_count_value = unpack_iB(data, at)
-    at += 5
-    unknown_value = NO_TAGS
+    at += 4
     if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, cluster_authorized_operations, unknown_tagged_fields=unknown_value), at
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, cluster_authorized_operations, 0, unknown_value), at
 
 
 def read_metadata_response_v11(data: bytes, at: int) -> tuple[MetadataResponse, int]:
     """Read version 11."""
     throttle_time_ms, brokers_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < brokers_count < 128:
-        brokers_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < brokers_count < 128:
+        at += 1
+    else:
+        brokers_count, at = read_long_count(data, at)
     brokers = []
     for _ in range(brokers_count - 1):
         node_id, host_length = unpack_iB(data, at)
-        at += 5
+        at += 4
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, rack_length = unpack_iB(data, at)
-        at += 5
+        at += 4
         rack: str | None
         if 0 < rack_length < 128:
-            end = at + rack_length - 1
-            rack = data[at:end].decode()
+            end = at + rack_length
+            rack = data[at + 1 : end].decode()
             at = end
         elif rack_length:
-            rack, at = read_long_text(data, at - 1)
+            rack, at = read_long_text(data, at)
         else:
             rack = None
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            at += 1
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         brokers.append(MetadataResponseBroker(node_id, host, port, rack, unknown))
     cluster_id_length = data[at]
-    at += 1
     cluster_id: str | None
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     elif cluster_id_length:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     else:
         cluster_id = None
+        at += 1
     controller_id, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         error_code, name_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         topic_id, is_internal, partitions_count = unpack_uBB(data, at)
-        at += 18
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 17
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes_count = unpack_hiiiB(data, at)
-            at += 15
+            at += 14
             if 0 < replica_nodes_count < 33:
-                replica_nodes = int32s.unpack_compact[replica_nodes_count](data, at)
-                at += 4 * (replica_nodes_count - 1)
+                replica_nodes = unpack_compact_int32s[replica_nodes_count](data, at + 1)
+                at += 4 * replica_nodes_count - 3
             else:
-                replica_nodes, at = int32s.read_compact(data, at - 1)
+                replica_nodes, at = int32s.read_compact(data, at)
             isr_nodes_count = data[at]
-            at += 1
             if 0 < isr_nodes_count < 33:
-                isr_nodes = int32s.unpack_compact[isr_nodes_count](data, at)
-                at += 4 * (isr_nodes_count - 1)
+                isr_nodes = unpack_compact_int32s[isr_nodes_count](data, at + 1)
+                at += 4 * isr_nodes_count - 3
             else:
-                isr_nodes, at = int32s.read_compact(data, at - 1)
+                isr_nodes, at = int32s.read_compact(data, at)
             offline_replicas_count = data[at]
-            at += 1
             if 0 < offline_replicas_count < 33:
-                offline_replicas = int32s.unpack_compact[offline_replicas_count](data, at)
-                at += 4 * (offline_replicas_count - 1)
+                offline_replicas = unpack_compact_int32s[offline_replicas_count](data, at + 1)
+                at += 4 * offline_replicas_count - 3
             else:
-                offline_replicas, at = int32s.read_compact(data, at - 1)
-            partition_tag_count = data[at]
-            at += 1
-            partition_unknown = NO_TAGS
-            if partition_tag_count:
-                partition_unknown, at = read_unknown_tags(data, at - 1)
+                offline_replicas, at = int32s.read_compact(data, at)
+            if data[at]:
+                partition_unknown, at = read_unknown_tags(data, at)
+            else:
+                partition_unknown = NO_TAGS
+                at += 1
             partitions.append(MetadataResponsePartition(partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas, partition_unknown))
-        topic_authorized_operations, topic_tag_count = unpack_iB(data, at)
-        at += 5
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        topic_authorized_operations, tag_count = unpack_iB(data, at)
+        at += 4
+        if tag_count:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(MetadataResponseTopic(error_code, name, topic_id, BOOLEANS[is_internal], partitions, topic_authorized_operations, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, -2147483648, 0, unknown_value), at
 
 
 def read_metadata_response_v12(data: bytes, at: int) -> tuple[MetadataResponse, int]:
     """Read version 12."""
     throttle_time_ms, brokers_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < brokers_count < 128:
-        brokers_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < brokers_count < 128:
+        at += 1
+    else:
+        brokers_count, at = read_long_count(data, at)
     brokers = []
     for _ in range(brokers_count - 1):
         node_id, host_length = unpack_iB(data, at)
-        at += 5
+        at += 4
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, rack_length = unpack_iB(data, at)
-        at += 5
+        at += 4
         rack: str | None
         if 0 < rack_length < 128:
-            end = at + rack_length - 1
-            rack = data[at:end].decode()
+            end = at + rack_length
+            rack = data[at + 1 : end].decode()
             at = end
         elif rack_length:
-            rack, at = read_long_text(data, at - 1)
+            rack, at = read_long_text(data, at)
         else:
             rack = None
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            at += 1
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         brokers.append(MetadataResponseBroker(node_id, host, port, rack, unknown))
     cluster_id_length = data[at]
-    at += 1
     cluster_id: str | None
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     elif cluster_id_length:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     else:
         cluster_id = None
+        at += 1
     controller_id, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         error_code, name_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         name: str | None
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         elif name_length:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         else:
             name = None
+            at += 1
         topic_id, is_internal, partitions_count = unpack_uBB(data, at)
-        at += 18
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 17
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes_count = unpack_hiiiB(data, at)
-            at += 15
+            at += 14
             if 0 < replica_nodes_count < 33:
-                replica_nodes = int32s.unpack_compact[replica_nodes_count](data, at)
-                at += 4 * (replica_nodes_count - 1)
+                replica_nodes = unpack_compact_int32s[replica_nodes_count](data, at + 1)
+                at += 4 * replica_nodes_count - 3
             else:
-                replica_nodes, at = int32s.read_compact(data, at - 1)
+                replica_nodes, at = int32s.read_compact(data, at)
             isr_nodes_count = data[at]
-            at += 1
             if 0 < isr_nodes_count < 33:
-                isr_nodes = int32s.unpack_compact[isr_nodes_count](data, at)
-                at += 4 * (isr_nodes_count - 1)
+                isr_nodes = unpack_compact_int32s[isr_nodes_count](data, at + 1)
+                at += 4 * isr_nodes_count - 3
             else:
-                isr_nodes, at = int32s.read_compact(data, at - 1)
+                isr_nodes, at = int32s.read_compact(data, at)
             offline_replicas_count = data[at]
-            at += 1
             if 0 < offline_replicas_count < 33:
-                offline_replicas = int32s.unpack_compact[offline_replicas_count](data, at)
-                at += 4 * (offline_replicas_count - 1)
+                offline_replicas = unpack_compact_int32s[offline_replicas_count](data, at + 1)
+                at += 4 * offline_replicas_count - 3
             else:
-                offline_replicas, at = int32s.read_compact(data, at - 1)
-            partition_tag_count = data[at]
-            at += 1
-            partition_unknown = NO_TAGS
-            if partition_tag_count:
-                partition_unknown, at = read_unknown_tags(data, at - 1)
+                offline_replicas, at = int32s.read_compact(data, at)
+            if data[at]:
+                partition_unknown, at = read_unknown_tags(data, at)
+            else:
+                partition_unknown = NO_TAGS
+                at += 1
             partitions.append(MetadataResponsePartition(partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas, partition_unknown))
-        topic_authorized_operations, topic_tag_count = unpack_iB(data, at)
-        at += 5
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        topic_authorized_operations, tag_count = unpack_iB(data, at)
+        at += 4
+        if tag_count:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(MetadataResponseTopic(error_code, name, topic_id, BOOLEANS[is_internal], partitions, topic_authorized_operations, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, -2147483648, 0, unknown_value), at
 
 
 def read_metadata_response_v13(data: bytes, at: int) -> tuple[MetadataResponse, int]:
     """Read version 13."""
     throttle_time_ms, brokers_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < brokers_count < 128:
-        brokers_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < brokers_count < 128:
+        at += 1
+    else:
+        brokers_count, at = read_long_count(data, at)
     brokers = []
     for _ in range(brokers_count - 1):
         node_id, host_length = unpack_iB(data, at)
-        at += 5
+        at += 4
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, rack_length = unpack_iB(data, at)
-        at += 5
+        at += 4
         rack: str | None
         if 0 < rack_length < 128:
-            end = at + rack_length - 1
-            rack = data[at:end].decode()
+            end = at + rack_length
+            rack = data[at + 1 : end].decode()
             at = end
         elif rack_length:
-            rack, at = read_long_text(data, at - 1)
+            rack, at = read_long_text(data, at)
         else:
             rack = None
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            at += 1
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         brokers.append(MetadataResponseBroker(node_id, host, port, rack, unknown))
     cluster_id_length = data[at]
-    at += 1
     cluster_id: str | None
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     elif cluster_id_length:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     else:
         cluster_id = None
+        at += 1
     controller_id, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         error_code, name_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         name: str | None
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         elif name_length:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         else:
             name = None
+            at += 1
         topic_id, is_internal, partitions_count = unpack_uBB(data, at)
-        at += 18
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 17
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes_count = unpack_hiiiB(data, at)
-            at += 15
+            at += 14
             if 0 < replica_nodes_count < 33:
-                replica_nodes = int32s.unpack_compact[replica_nodes_count](data, at)
-                at += 4 * (replica_nodes_count - 1)
+                replica_nodes = unpack_compact_int32s[replica_nodes_count](data, at + 1)
+                at += 4 * replica_nodes_count - 3
             else:
-                replica_nodes, at = int32s.read_compact(data, at - 1)
+                replica_nodes, at = int32s.read_compact(data, at)
             isr_nodes_count = data[at]
-            at += 1
             if 0 < isr_nodes_count < 33:
-                isr_nodes = int32s.unpack_compact[isr_nodes_count](data, at)
-                at += 4 * (isr_nodes_count - 1)
+                isr_nodes = unpack_compact_int32s[isr_nodes_count](data, at + 1)
+                at += 4 * isr_nodes_count - 3
             else:
-                isr_nodes, at = int32s.read_compact(data, at - 1)
+                isr_nodes, at = int32s.read_compact(data, at)
             offline_replicas_count = data[at]
-            at += 1
             if 0 < offline_replicas_count < 33:
-                offline_replicas = int32s.unpack_compact[offline_replicas_count](data, at)
-                at += 4 * (offline_replicas_count - 1)
+                offline_replicas = unpack_compact_int32s[offline_replicas_count](data, at + 1)
+                at += 4 * offline_replicas_count - 3
             else:
-                offline_replicas, at = int32s.read_compact(data, at - 1)
-            partition_tag_count = data[at]
-            at += 1
-            partition_unknown = NO_TAGS
-            if partition_tag_count:
-                partition_unknown, at = read_unknown_tags(data, at - 1)
+                offline_replicas, at = int32s.read_compact(data, at)
+            if data[at]:
+                partition_unknown, at = read_unknown_tags(data, at)
+            else:
+                partition_unknown = NO_TAGS
+                at += 1
             partitions.append(MetadataResponsePartition(partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas, partition_unknown))
-        topic_authorized_operations, topic_tag_count = unpack_iB(data, at)
-        at += 5
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        topic_authorized_operations, tag_count = unpack_iB(data, at)
+        at += 4
+        if tag_count:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(MetadataResponseTopic(error_code, name, topic_id, BOOLEANS[is_internal], partitions, topic_authorized_operations, topic_unknown))
     error_code_value, tag_count_value = unpack_hB(data, at)
-    at += 3
-    unknown_value = NO_TAGS
+    at += 2
     if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, error_code=error_code_value, unknown_tagged_fields=unknown_value), at
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, -2147483648, error_code_value, unknown_value), at
 
 
 def write_metadata_response_v0(message: MetadataResponse) -> list[Part]:
@@ -1641,11 +1701,17 @@ def write_metadata_response_v0(message: MetadataResponse) -> list[Part]:
             replica_nodes = partition.replica_nodes
             replica_nodes_count = len(replica_nodes)
             parts.append(pack_hiii(partition.error_code, partition.partition_index, partition.leader_id, replica_nodes_count))
-            parts.append(int32s.pack[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 32 else int32s.write_long(replica_nodes))
+            if len(replica_nodes) < 32:
+                parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
+            else:
+                parts.append(int32s.write_long(replica_nodes))
             isr_nodes = partition.isr_nodes
             isr_nodes_count = len(isr_nodes)
             parts.append(pack_i(isr_nodes_count))
-            parts.append(int32s.pack[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 32 else int32s.write_long(isr_nodes))
+            if len(isr_nodes) < 32:
+                parts.append(pack_int32s[len(isr_nodes)](*isr_nodes))
+            else:
+                parts.append(int32s.write_long(isr_nodes))
     return parts
 
 
@@ -1682,11 +1748,17 @@ def write_metadata_response_v1(message: MetadataResponse) -> list[Part]:
             replica_nodes = partition.replica_nodes
             replica_nodes_count = len(replica_nodes)
             parts.append(pack_hiii(partition.error_code, partition.partition_index, partition.leader_id, replica_nodes_count))
-            parts.append(int32s.pack[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 32 else int32s.write_long(replica_nodes))
+            if len(replica_nodes) < 32:
+                parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
+            else:
+                parts.append(int32s.write_long(replica_nodes))
             isr_nodes = partition.isr_nodes
             isr_nodes_count = len(isr_nodes)
             parts.append(pack_i(isr_nodes_count))
-            parts.append(int32s.pack[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 32 else int32s.write_long(isr_nodes))
+            if len(isr_nodes) < 32:
+                parts.append(pack_int32s[len(isr_nodes)](*isr_nodes))
+            else:
+                parts.append(int32s.write_long(isr_nodes))
     return parts
 
 
@@ -1728,11 +1800,17 @@ def write_metadata_response_v2(message: MetadataResponse) -> list[Part]:
             replica_nodes = partition.replica_nodes
             replica_nodes_count = len(replica_nodes)
             parts.append(pack_hiii(partition.error_code, partition.partition_index, partition.leader_id, replica_nodes_count))
-            parts.append(int32s.pack[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 32 else int32s.write_long(replica_nodes))
+            if len(replica_nodes) < 32:
+                parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
+            else:
+                parts.append(int32s.write_long(replica_nodes))
             isr_nodes = partition.isr_nodes
             isr_nodes_count = len(isr_nodes)
             parts.append(pack_i(isr_nodes_count))
-            parts.append(int32s.pack[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 32 else int32s.write_long(isr_nodes))
+            if len(isr_nodes) < 32:
+                parts.append(pack_int32s[len(isr_nodes)](*isr_nodes))
+            else:
+                parts.append(int32s.write_long(isr_nodes))
     return parts
 
 
@@ -1774,11 +1852,17 @@ def write_metadata_response_v3(message: MetadataResponse) -> list[Part]:
             replica_nodes = partition.replica_nodes
             replica_nodes_count = len(replica_nodes)
             parts.append(pack_hiii(partition.error_code, partition.partition_index, partition.leader_id, replica_nodes_count))
-            parts.append(int32s.pack[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 32 else int32s.write_long(replica_nodes))
+            if len(replica_nodes) < 32:
+                parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
+            else:
+                parts.append(int32s.write_long(replica_nodes))
             isr_nodes = partition.isr_nodes
             isr_nodes_count = len(isr_nodes)
             parts.append(pack_i(isr_nodes_count))
-            parts.append(int32s.pack[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 32 else int32s.write_long(isr_nodes))
+            if len(isr_nodes) < 32:
+                parts.append(pack_int32s[len(isr_nodes)](*isr_nodes))
+            else:
+                parts.append(int32s.write_long(isr_nodes))
     return parts
 
 
@@ -1820,15 +1904,24 @@ def write_metadata_response_v5(message: MetadataResponse) -> list[Part]:
             replica_nodes = partition.replica_nodes
             replica_nodes_count = len(replica_nodes)
             parts.append(pack_hiii(partition.error_code, partition.partition_index, partition.leader_id, replica_nodes_count))
-            parts.append(int32s.pack[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 32 else int32s.write_long(replica_nodes))
+            if len(replica_nodes) < 32:
+                parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
+            else:
+                parts.append(int32s.write_long(replica_nodes))
             isr_nodes = partition.isr_nodes
             isr_nodes_count = len(isr_nodes)
             parts.append(pack_i(isr_nodes_count))
-            parts.append(int32s.pack[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 32 else int32s.write_long(isr_nodes))
+            if len(isr_nodes) < 32:
+                parts.append(pack_int32s[len(isr_nodes)](*isr_nodes))
+            else:
+                parts.append(int32s.write_long(isr_nodes))
             offline_replicas = partition.offline_replicas
             offline_replicas_count = len(offline_replicas)
             parts.append(pack_i(offline_replicas_count))
-            parts.append(int32s.pack[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 32 else int32s.write_long(offline_replicas))
+            if len(offline_replicas) < 32:
+                parts.append(pack_int32s[len(offline_replicas)](*offline_replicas))
+            else:
+                parts.append(int32s.write_long(offline_replicas))
     return parts
 
 
@@ -1870,15 +1963,24 @@ def write_metadata_response_v7(message: MetadataResponse) -> list[Part]:
             replica_nodes = partition.replica_nodes
             replica_nodes_count = len(replica_nodes)
             parts.append(pack_hiiii(partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch, replica_nodes_count))
-            parts.append(int32s.pack[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 32 else int32s.write_long(replica_nodes))
+            if len(replica_nodes) < 32:
+                parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
+            else:
+                parts.append(int32s.write_long(replica_nodes))
             isr_nodes = partition.isr_nodes
             isr_nodes_count = len(isr_nodes)
             parts.append(pack_i(isr_nodes_count))
-            parts.append(int32s.pack[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 32 else int32s.write_long(isr_nodes))
+            if len(isr_nodes) < 32:
+                parts.append(pack_int32s[len(isr_nodes)](*isr_nodes))
+            else:
+                parts.append(int32s.write_long(isr_nodes))
             offline_replicas = partition.offline_replicas
             offline_replicas_count = len(offline_replicas)
             parts.append(pack_i(offline_replicas_count))
-            parts.append(int32s.pack[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 32 else int32s.write_long(offline_replicas))
+            if len(offline_replicas) < 32:
+                parts.append(pack_int32s[len(offline_replicas)](*offline_replicas))
+            else:
+                parts.append(int32s.write_long(offline_replicas))
     return parts
 
 
@@ -1916,15 +2018,24 @@ def write_metadata_response_v8(message: MetadataResponse) -> list[Part]:
             replica_nodes = partition.replica_nodes
             replica_nodes_count = len(replica_nodes)
             parts.append(pack_hiiii(partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch, replica_nodes_count))
-            parts.append(int32s.pack[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 32 else int32s.write_long(replica_nodes))
+            if len(replica_nodes) < 32:
+                parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
+            else:
+                parts.append(int32s.write_long(replica_nodes))
             isr_nodes = partition.isr_nodes
             isr_nodes_count = len(isr_nodes)
             parts.append(pack_i(isr_nodes_count))
-            parts.append(int32s.pack[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 32 else int32s.write_long(isr_nodes))
+            if len(isr_nodes) < 32:
+                parts.append(pack_int32s[len(isr_nodes)](*isr_nodes))
+            else:
+                parts.append(int32s.write_long(isr_nodes))
             offline_replicas = partition.offline_replicas
             offline_replicas_count = len(offline_replicas)
             parts.append(pack_i(offline_replicas_count))
-            parts.append(int32s.pack[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 32 else int32s.write_long(offline_replicas))
+            if len(offline_replicas) < 32:
+                parts.append(pack_int32s[len(offline_replicas)](*offline_replicas))
+            else:
+                parts.append(int32s.write_long(offline_replicas))
         parts.append(pack_i(topic.topic_authorized_operations))
     parts.append(pack_i(message.cluster_authorized_operations))
     return parts
@@ -1995,15 +2106,24 @@ def write_metadata_response_v9(message: MetadataResponse) -> list[Part]:
             else:
                 parts.append(pack_hiii(partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch))
                 parts.append(uvarint(replica_nodes_count))
-            parts.append(int32s.pack[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 32 else int32s.write_long(replica_nodes))
+            if len(replica_nodes) < 32:
+                parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
+            else:
+                parts.append(int32s.write_long(replica_nodes))
             isr_nodes = partition.isr_nodes
             isr_nodes_count = len(isr_nodes) + 1
             parts.append(UVARINTS[isr_nodes_count] if isr_nodes_count < 128 else uvarint(isr_nodes_count))
-            parts.append(int32s.pack[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 32 else int32s.write_long(isr_nodes))
+            if len(isr_nodes) < 32:
+                parts.append(pack_int32s[len(isr_nodes)](*isr_nodes))
+            else:
+                parts.append(int32s.write_long(isr_nodes))
             offline_replicas = partition.offline_replicas
             offline_replicas_count = len(offline_replicas) + 1
             parts.append(UVARINTS[offline_replicas_count] if offline_replicas_count < 128 else uvarint(offline_replicas_count))
-            parts.append(int32s.pack[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 32 else int32s.write_long(offline_replicas))
+            if len(offline_replicas) < 32:
+                parts.append(pack_int32s[len(offline_replicas)](*offline_replicas))
+            else:
+                parts.append(int32s.write_long(offline_replicas))
             parts.append(tag_section((), partition.unknown_tagged_fields, 0) if partition.unknown_tagged_fields else b"\0")
         if topic.unknown_tagged_fields:
             parts.append(pack_i(topic.topic_authorized_operations))
@@ -2086,15 +2206,24 @@ def write_metadata_response_v10(message: MetadataResponse) -> list[Part]:
             else:
                 parts.append(pack_hiii(partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch))
                 parts.append(uvarint(replica_nodes_count))
-            parts.append(int32s.pack[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 32 else int32s.write_long(replica_nodes))
+            if len(replica_nodes) < 32:
+                parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
+            else:
+                parts.append(int32s.write_long(replica_nodes))
             isr_nodes = partition.isr_nodes
             isr_nodes_count = len(isr_nodes) + 1
             parts.append(UVARINTS[isr_nodes_count] if isr_nodes_count < 128 else uvarint(isr_nodes_count))
-            parts.append(int32s.pack[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 32 else int32s.write_long(isr_nodes))
+            if len(isr_nodes) < 32:
+                parts.append(pack_int32s[len(isr_nodes)](*isr_nodes))
+            else:
+                parts.append(int32s.write_long(isr_nodes))
             offline_replicas = partition.offline_replicas
             offline_replicas_count = len(offline_replicas) + 1
             parts.append(UVARINTS[offline_replicas_count] if offline_replicas_count < 128 else uvarint(offline_replicas_count))
-            parts.append(int32s.pack[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 32 else int32s.write_long(offline_replicas))
+            if len(offline_replicas) < 32:
+                parts.append(pack_int32s[len(offline_replicas)](*offline_replicas))
+            else:
+                parts.append(int32s.write_long(offline_replicas))
             parts.append(tag_section((), partition.unknown_tagged_fields, 0) if partition.unknown_tagged_fields else b"\0")
         if topic.unknown_tagged_fields:
             parts.append(pack_i(topic.topic_authorized_operations))
@@ -2179,15 +2308,24 @@ def write_metadata_response_v11(message: MetadataResponse) -> list[Part]:
             else:
                 parts.append(pack_hiii(partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch))
                 parts.append(uvarint(replica_nodes_count))
-            parts.append(int32s.pack[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 32 else int32s.write_long(replica_nodes))
+            if len(replica_nodes) < 32:
+                parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
+            else:
+                parts.append(int32s.write_long(replica_nodes))
             isr_nodes = partition.isr_nodes
             isr_nodes_count = len(isr_nodes) + 1
             parts.append(UVARINTS[isr_nodes_count] if isr_nodes_count < 128 else uvarint(isr_nodes_count))
-            parts.append(int32s.pack[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 32 else int32s.write_long(isr_nodes))
+            if len(isr_nodes) < 32:
+                parts.append(pack_int32s[len(isr_nodes)](*isr_nodes))
+            else:
+                parts.append(int32s.write_long(isr_nodes))
             offline_replicas = partition.offline_replicas
             offline_replicas_count = len(offline_replicas) + 1
             parts.append(UVARINTS[offline_replicas_count] if offline_replicas_count < 128 else uvarint(offline_replicas_count))
-            parts.append(int32s.pack[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 32 else int32s.write_long(offline_replicas))
+            if len(offline_replicas) < 32:
+                parts.append(pack_int32s[len(offline_replicas)](*offline_replicas))
+            else:
+                parts.append(int32s.write_long(offline_replicas))
             parts.append(tag_section((), partition.unknown_tagged_fields, 0) if partition.unknown_tagged_fields else b"\0")
         if topic.unknown_tagged_fields:
             parts.append(pack_i(topic.topic_authorized_operations))
@@ -2269,15 +2407,24 @@ def write_metadata_response_v12(message: MetadataResponse) -> list[Part]:
             else:
                 parts.append(pack_hiii(partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch))
                 parts.append(uvarint(replica_nodes_count))
-            parts.append(int32s.pack[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 32 else int32s.write_long(replica_nodes))
+            if len(replica_nodes) < 32:
+                parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
+            else:
+                parts.append(int32s.write_long(replica_nodes))
             isr_nodes = partition.isr_nodes
             isr_nodes_count = len(isr_nodes) + 1
             parts.append(UVARINTS[isr_nodes_count] if isr_nodes_count < 128 else uvarint(isr_nodes_count))
-            parts.append(int32s.pack[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 32 else int32s.write_long(isr_nodes))
+            if len(isr_nodes) < 32:
+                parts.append(pack_int32s[len(isr_nodes)](*isr_nodes))
+            else:
+                parts.append(int32s.write_long(isr_nodes))
             offline_replicas = partition.offline_replicas
             offline_replicas_count = len(offline_replicas) + 1
             parts.append(UVARINTS[offline_replicas_count] if offline_replicas_count < 128 else uvarint(offline_replicas_count))
-            parts.append(int32s.pack[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 32 else int32s.write_long(offline_replicas))
+            if len(offline_replicas) < 32:
+                parts.append(pack_int32s[len(offline_replicas)](*offline_replicas))
+            else:
+                parts.append(int32s.write_long(offline_replicas))
             parts.append(tag_section((), partition.unknown_tagged_fields, 0) if partition.unknown_tagged_fields else b"\0")
         if topic.unknown_tagged_fields:
             parts.append(pack_i(topic.topic_authorized_operations))
@@ -2359,15 +2506,24 @@ def write_metadata_response_v13(message: MetadataResponse) -> list[Part]:
             else:
                 parts.append(pack_hiii(partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch))
                 parts.append(uvarint(replica_nodes_count))
-            parts.append(int32s.pack[len(replica_nodes)](*replica_nodes) if len(replica_nodes) < 32 else int32s.write_long(replica_nodes))
+            if len(replica_nodes) < 32:
+                parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
+            else:
+                parts.append(int32s.write_long(replica_nodes))
             isr_nodes = partition.isr_nodes
             isr_nodes_count = len(isr_nodes) + 1
             parts.append(UVARINTS[isr_nodes_count] if isr_nodes_count < 128 else uvarint(isr_nodes_count))
-            parts.append(int32s.pack[len(isr_nodes)](*isr_nodes) if len(isr_nodes) < 32 else int32s.write_long(isr_nodes))
+            if len(isr_nodes) < 32:
+                parts.append(pack_int32s[len(isr_nodes)](*isr_nodes))
+            else:
+                parts.append(int32s.write_long(isr_nodes))
             offline_replicas = partition.offline_replicas
             offline_replicas_count = len(offline_replicas) + 1
             parts.append(UVARINTS[offline_replicas_count] if offline_replicas_count < 128 else uvarint(offline_replicas_count))
-            parts.append(int32s.pack[len(offline_replicas)](*offline_replicas) if len(offline_replicas) < 32 else int32s.write_long(offline_replicas))
+            if len(offline_replicas) < 32:
+                parts.append(pack_int32s[len(offline_replicas)](*offline_replicas))
+            else:
+                parts.append(int32s.write_long(offline_replicas))
             parts.append(tag_section((), partition.unknown_tagged_fields, 0) if partition.unknown_tagged_fields else b"\0")
         if topic.unknown_tagged_fields:
             parts.append(pack_i(topic.topic_authorized_operations))

@@ -13,6 +13,7 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    ZERO_UUID,
     Part,
     Refused,
     Tags,
@@ -156,9 +157,9 @@ def read_offset_commit_request_v2(data: bytes, at: int) -> tuple[OffsetCommitReq
                 committed_metadata = None
             else:
                 raise Refused
-            partitions.append(OffsetCommitRequestPartition(partition_index, committed_offset, committed_metadata=committed_metadata))
-        topics.append(OffsetCommitRequestTopic(name, partitions=partitions))
-    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, retention_time_ms=retention_time_ms, topics=topics), at
+            partitions.append(OffsetCommitRequestPartition(partition_index, committed_offset, -1, committed_metadata))
+        topics.append(OffsetCommitRequestTopic(name, ZERO_UUID, partitions))
+    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, None, retention_time_ms, topics), at
 
 
 def read_offset_commit_request_v5(data: bytes, at: int) -> tuple[OffsetCommitRequest, int]:
@@ -210,9 +211,9 @@ def read_offset_commit_request_v5(data: bytes, at: int) -> tuple[OffsetCommitReq
                 committed_metadata = None
             else:
                 raise Refused
-            partitions.append(OffsetCommitRequestPartition(partition_index, committed_offset, committed_metadata=committed_metadata))
-        topics.append(OffsetCommitRequestTopic(name, partitions=partitions))
-    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, topics=topics), at
+            partitions.append(OffsetCommitRequestPartition(partition_index, committed_offset, -1, committed_metadata))
+        topics.append(OffsetCommitRequestTopic(name, ZERO_UUID, partitions))
+    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, None, -1, topics), at
 
 
 def read_offset_commit_request_v6(data: bytes, at: int) -> tuple[OffsetCommitRequest, int]:
@@ -265,8 +266,8 @@ def read_offset_commit_request_v6(data: bytes, at: int) -> tuple[OffsetCommitReq
             else:
                 raise Refused
             partitions.append(OffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch, committed_metadata))
-        topics.append(OffsetCommitRequestTopic(name, partitions=partitions))
-    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, topics=topics), at
+        topics.append(OffsetCommitRequestTopic(name, ZERO_UUID, partitions))
+    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, None, -1, topics), at
 
 
 def read_offset_commit_request_v7(data: bytes, at: int) -> tuple[OffsetCommitRequest, int]:
@@ -330,160 +331,164 @@ def read_offset_commit_request_v7(data: bytes, at: int) -> tuple[OffsetCommitReq
             else:
                 raise Refused
             partitions.append(OffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch, committed_metadata))
-        topics.append(OffsetCommitRequestTopic(name, partitions=partitions))
-    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, topics=topics), at
+        topics.append(OffsetCommitRequestTopic(name, ZERO_UUID, partitions))
+    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics), at
 
 
 def read_offset_commit_request_v8(data: bytes, at: int) -> tuple[OffsetCommitRequest, int]:
     """Read versions 8 to 9."""
     group_id_length = data[at]
-    at += 1
     if 0 < group_id_length < 128:
-        end = at + group_id_length - 1
-        group_id = data[at:end].decode()
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
         at = end
     else:
-        group_id, at = read_long_text(data, at - 1)
+        group_id, at = read_long_text(data, at)
     generation_id_or_member_epoch, member_id_length = unpack_iB(data, at)
-    at += 5
+    at += 4
     if 0 < member_id_length < 128:
-        end = at + member_id_length - 1
-        member_id = data[at:end].decode()
+        end = at + member_id_length
+        member_id = data[at + 1 : end].decode()
         at = end
     else:
-        member_id, at = read_long_text(data, at - 1)
+        member_id, at = read_long_text(data, at)
     group_instance_id_length = data[at]
-    at += 1
     group_instance_id: str | None
     if 0 < group_instance_id_length < 128:
-        end = at + group_instance_id_length - 1
-        group_instance_id = data[at:end].decode()
+        end = at + group_instance_id_length
+        group_instance_id = data[at + 1 : end].decode()
         at = end
     elif group_instance_id_length:
-        group_instance_id, at = read_long_text(data, at - 1)
+        group_instance_id, at = read_long_text(data, at)
     else:
         group_instance_id = None
+        at += 1
     topics_count = data[at]
-    at += 1
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, committed_offset, committed_leader_epoch, committed_metadata_length = unpack_iqiB(data, at)
-            at += 17
+            at += 16
             committed_metadata: str | None
             if 0 < committed_metadata_length < 128:
-                end = at + committed_metadata_length - 1
-                committed_metadata = data[at:end].decode()
+                end = at + committed_metadata_length
+                committed_metadata = data[at + 1 : end].decode()
                 at = end
             elif committed_metadata_length:
-                committed_metadata, at = read_long_text(data, at - 1)
+                committed_metadata, at = read_long_text(data, at)
             else:
                 committed_metadata = None
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                at += 1
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partitions.append(OffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch, committed_metadata, unknown))
-        topic_tag_count = data[at]
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
+        topics.append(OffsetCommitRequestTopic(name, ZERO_UUID, partitions, topic_unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
         at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
-        topics.append(OffsetCommitRequestTopic(name, partitions=partitions, unknown_tagged_fields=topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, topics=topics, unknown_tagged_fields=unknown_value), at
+    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics, unknown_value), at
 
 
 def read_offset_commit_request_v10(data: bytes, at: int) -> tuple[OffsetCommitRequest, int]:
     """Read version 10."""
     group_id_length = data[at]
-    at += 1
     if 0 < group_id_length < 128:
-        end = at + group_id_length - 1
-        group_id = data[at:end].decode()
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
         at = end
     else:
-        group_id, at = read_long_text(data, at - 1)
+        group_id, at = read_long_text(data, at)
     generation_id_or_member_epoch, member_id_length = unpack_iB(data, at)
-    at += 5
+    at += 4
     if 0 < member_id_length < 128:
-        end = at + member_id_length - 1
-        member_id = data[at:end].decode()
+        end = at + member_id_length
+        member_id = data[at + 1 : end].decode()
         at = end
     else:
-        member_id, at = read_long_text(data, at - 1)
+        member_id, at = read_long_text(data, at)
     group_instance_id_length = data[at]
-    at += 1
     group_instance_id: str | None
     if 0 < group_instance_id_length < 128:
-        end = at + group_instance_id_length - 1
-        group_instance_id = data[at:end].decode()
+        end = at + group_instance_id_length
+        group_instance_id = data[at + 1 : end].decode()
         at = end
     elif group_instance_id_length:
-        group_instance_id, at = read_long_text(data, at - 1)
+        group_instance_id, at = read_long_text(data, at)
     else:
         group_instance_id = None
+        at += 1
     topics_count = data[at]
-    at += 1
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_id, partitions_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, committed_offset, committed_leader_epoch, committed_metadata_length = unpack_iqiB(data, at)
-            at += 17
+            at += 16
             committed_metadata: str | None
             if 0 < committed_metadata_length < 128:
-                end = at + committed_metadata_length - 1
-                committed_metadata = data[at:end].decode()
+                end = at + committed_metadata_length
+                committed_metadata = data[at + 1 : end].decode()
                 at = end
             elif committed_metadata_length:
-                committed_metadata, at = read_long_text(data, at - 1)
+                committed_metadata, at = read_long_text(data, at)
             else:
                 committed_metadata = None
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                at += 1
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partitions.append(OffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch, committed_metadata, unknown))
-        topic_tag_count = data[at]
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
+        topics.append(OffsetCommitRequestTopic('', topic_id, partitions, topic_unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
         at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
-        topics.append(OffsetCommitRequestTopic(topic_id=topic_id, partitions=partitions, unknown_tagged_fields=topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, topics=topics, unknown_tagged_fields=unknown_value), at
+    return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics, unknown_value), at
 
 
 def write_offset_commit_request_v2(message: OffsetCommitRequest) -> list[Part]:
@@ -771,8 +776,8 @@ def read_offset_commit_response_v2(data: bytes, at: int) -> tuple[OffsetCommitRe
         partitions_rows = data[at:end]
         partitions = [*starmap(OffsetCommitResponsePartition, iterate_ih(partitions_rows))]
         at = end
-        topics.append(OffsetCommitResponseTopic(name, partitions=partitions))
-    return OffsetCommitResponse(topics=topics), at
+        topics.append(OffsetCommitResponseTopic(name, ZERO_UUID, partitions))
+    return OffsetCommitResponse(0, topics), at
 
 
 def read_offset_commit_response_v3(data: bytes, at: int) -> tuple[OffsetCommitResponse, int]:
@@ -799,30 +804,32 @@ def read_offset_commit_response_v3(data: bytes, at: int) -> tuple[OffsetCommitRe
         partitions_rows = data[at:end]
         partitions = [*starmap(OffsetCommitResponsePartition, iterate_ih(partitions_rows))]
         at = end
-        topics.append(OffsetCommitResponseTopic(name, partitions=partitions))
+        topics.append(OffsetCommitResponseTopic(name, ZERO_UUID, partitions))
     return OffsetCommitResponse(throttle_time_ms, topics), at
 
 
 def read_offset_commit_response_v8(data: bytes, at: int) -> tuple[OffsetCommitResponse, int]:
     """Read versions 8 to 9."""
     throttle_time_ms, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 7 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[6::7].count(0) == partitions_count - 1:
@@ -832,37 +839,43 @@ def read_offset_commit_response_v8(data: bytes, at: int) -> tuple[OffsetCommitRe
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, error_code, tag_count = unpack_ihB(data, at)
-                at += 7
-                unknown = NO_TAGS
+                at += 6
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(OffsetCommitResponsePartition(partition_index, error_code, unknown))
-        topic_tag_count = data[at]
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
+        topics.append(OffsetCommitResponseTopic(name, ZERO_UUID, partitions, topic_unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
         at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
-        topics.append(OffsetCommitResponseTopic(name, partitions=partitions, unknown_tagged_fields=topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
     return OffsetCommitResponse(throttle_time_ms, topics, unknown_value), at
 
 
 def read_offset_commit_response_v10(data: bytes, at: int) -> tuple[OffsetCommitResponse, int]:
     """Read version 10."""
     throttle_time_ms, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_id, partitions_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 7 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[6::7].count(0) == partitions_count - 1:
@@ -872,22 +885,24 @@ def read_offset_commit_response_v10(data: bytes, at: int) -> tuple[OffsetCommitR
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, error_code, tag_count = unpack_ihB(data, at)
-                at += 7
-                unknown = NO_TAGS
+                at += 6
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(OffsetCommitResponsePartition(partition_index, error_code, unknown))
-        topic_tag_count = data[at]
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
+        topics.append(OffsetCommitResponseTopic('', topic_id, partitions, topic_unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
         at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
-        topics.append(OffsetCommitResponseTopic(topic_id=topic_id, partitions=partitions, unknown_tagged_fields=topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
     return OffsetCommitResponse(throttle_time_ms, topics, unknown_value), at
 
 

@@ -14,15 +14,19 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    ZERO_UUID,
     Part,
     Refused,
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
+    unpack_int32s,
     uvarint,
 )
 
@@ -138,7 +142,7 @@ def read_offset_fetch_request_v1(data: bytes, at: int) -> tuple[OffsetFetchReque
         partition_indexes_count, = unpack_i(data, at)
         at += 4
         if 0 <= partition_indexes_count < 32:
-            partition_indexes = int32s.unpack[partition_indexes_count](data, at)
+            partition_indexes = unpack_int32s[partition_indexes_count](data, at)
             at += 4 * partition_indexes_count
         else:
             partition_indexes, at = int32s.read_long(data, at, partition_indexes_count)
@@ -177,7 +181,7 @@ def read_offset_fetch_request_v2(data: bytes, at: int) -> tuple[OffsetFetchReque
             partition_indexes_count, = unpack_i(data, at)
             at += 4
             if 0 <= partition_indexes_count < 32:
-                partition_indexes = int32s.unpack[partition_indexes_count](data, at)
+                partition_indexes = unpack_int32s[partition_indexes_count](data, at)
                 at += 4 * partition_indexes_count
             else:
                 partition_indexes, at = int32s.read_long(data, at, partition_indexes_count)
@@ -188,296 +192,306 @@ def read_offset_fetch_request_v2(data: bytes, at: int) -> tuple[OffsetFetchReque
 def read_offset_fetch_request_v6(data: bytes, at: int) -> tuple[OffsetFetchRequest, int]:
     """Read version 6."""
     group_id_length = data[at]
-    at += 1
     if 0 < group_id_length < 128:
-        end = at + group_id_length - 1
-        group_id = data[at:end].decode()
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
         at = end
     else:
-        group_id, at = read_long_text(data, at - 1)
+        group_id, at = read_long_text(data, at)
     topics_count = data[at]
-    at += 1
     topics: list[OffsetFetchRequestTopic] | None
     if topics_count == 0:
         topics = None
+        at += 1
     else:
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             partition_indexes_count = data[at]
-            at += 1
             if 0 < partition_indexes_count < 33:
-                partition_indexes = int32s.unpack_compact[partition_indexes_count](data, at)
-                at += 4 * (partition_indexes_count - 1)
+                partition_indexes = unpack_compact_int32s[partition_indexes_count](data, at + 1)
+                at += 4 * partition_indexes_count - 3
             else:
-                partition_indexes, at = int32s.read_compact(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                partition_indexes, at = int32s.read_compact(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             topics.append(OffsetFetchRequestTopic(name, partition_indexes, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return OffsetFetchRequest(group_id, topics, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return OffsetFetchRequest(group_id, topics, [], False, unknown_value), at
 
 
 def read_offset_fetch_request_v7(data: bytes, at: int) -> tuple[OffsetFetchRequest, int]:
     """Read version 7."""
     group_id_length = data[at]
-    at += 1
     if 0 < group_id_length < 128:
-        end = at + group_id_length - 1
-        group_id = data[at:end].decode()
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
         at = end
     else:
-        group_id, at = read_long_text(data, at - 1)
+        group_id, at = read_long_text(data, at)
     topics_count = data[at]
-    at += 1
     topics: list[OffsetFetchRequestTopic] | None
     if topics_count == 0:
         topics = None
+        at += 1
     else:
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             partition_indexes_count = data[at]
-            at += 1
             if 0 < partition_indexes_count < 33:
-                partition_indexes = int32s.unpack_compact[partition_indexes_count](data, at)
-                at += 4 * (partition_indexes_count - 1)
+                partition_indexes = unpack_compact_int32s[partition_indexes_count](data, at + 1)
+                at += 4 * partition_indexes_count - 3
             else:
-                partition_indexes, at = int32s.read_compact(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                partition_indexes, at = int32s.read_compact(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             topics.append(OffsetFetchRequestTopic(name, partition_indexes, unknown))
-    require_stable, tag_count_value = unpack_BB(data, at)
-    at += 2
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return OffsetFetchRequest(group_id, topics, require_stable=BOOLEANS[require_stable], unknown_tagged_fields=unknown_value), at
+    require_stable, tag_count = unpack_BB(data, at)
+    at += 1
+    if tag_count:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return OffsetFetchRequest(group_id, topics, [], BOOLEANS[require_stable], unknown_value), at
 
 
 def read_offset_fetch_request_v8(data: bytes, at: int) -> tuple[OffsetFetchRequest, int]:
     """Read version 8."""
     groups_count = data[at]
-    at += 1
-    if not 0 < groups_count < 128:
-        groups_count, at = read_long_count(data, at - 1)
+    if 0 < groups_count < 128:
+        at += 1
+    else:
+        groups_count, at = read_long_count(data, at)
     groups = []
     for _ in range(groups_count - 1):
         group_id_length = data[at]
-        at += 1
         if 0 < group_id_length < 128:
-            end = at + group_id_length - 1
-            group_id = data[at:end].decode()
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
             at = end
         else:
-            group_id, at = read_long_text(data, at - 1)
+            group_id, at = read_long_text(data, at)
         topics_count = data[at]
-        at += 1
         topics: list[OffsetFetchRequestTopics] | None
         if topics_count == 0:
             topics = None
+            at += 1
         else:
-            if not 0 < topics_count < 128:
-                topics_count, at = read_long_count(data, at - 1)
+            if 0 < topics_count < 128:
+                at += 1
+            else:
+                topics_count, at = read_long_count(data, at)
             topics = []
             for _ in range(topics_count - 1):
                 name_length = data[at]
-                at += 1
                 if 0 < name_length < 128:
-                    end = at + name_length - 1
-                    name = data[at:end].decode()
+                    end = at + name_length
+                    name = data[at + 1 : end].decode()
                     at = end
                 else:
-                    name, at = read_long_text(data, at - 1)
+                    name, at = read_long_text(data, at)
                 partition_indexes_count = data[at]
-                at += 1
                 if 0 < partition_indexes_count < 33:
-                    partition_indexes = int32s.unpack_compact[partition_indexes_count](data, at)
-                    at += 4 * (partition_indexes_count - 1)
+                    partition_indexes = unpack_compact_int32s[partition_indexes_count](data, at + 1)
+                    at += 4 * partition_indexes_count - 3
                 else:
-                    partition_indexes, at = int32s.read_compact(data, at - 1)
-                tag_count = data[at]
-                at += 1
-                unknown = NO_TAGS
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
-                topics.append(OffsetFetchRequestTopics(name, partition_indexes=partition_indexes, unknown_tagged_fields=unknown))
-        group_tag_count = data[at]
+                    partition_indexes, at = int32s.read_compact(data, at)
+                if data[at]:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
+                topics.append(OffsetFetchRequestTopics(name, ZERO_UUID, partition_indexes, unknown))
+        if data[at]:
+            group_unknown, at = read_unknown_tags(data, at)
+        else:
+            group_unknown = NO_TAGS
+            at += 1
+        groups.append(OffsetFetchRequestGroup(group_id, None, -1, topics, group_unknown))
+    require_stable, tag_count = unpack_BB(data, at)
+    at += 1
+    if tag_count:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
         at += 1
-        group_unknown = NO_TAGS
-        if group_tag_count:
-            group_unknown, at = read_unknown_tags(data, at - 1)
-        groups.append(OffsetFetchRequestGroup(group_id, topics=topics, unknown_tagged_fields=group_unknown))
-    require_stable, tag_count_value = unpack_BB(data, at)
-    at += 2
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return OffsetFetchRequest(groups=groups, require_stable=BOOLEANS[require_stable], unknown_tagged_fields=unknown_value), at
+    return OffsetFetchRequest('', [], groups, BOOLEANS[require_stable], unknown_value), at
 
 
 def read_offset_fetch_request_v9(data: bytes, at: int) -> tuple[OffsetFetchRequest, int]:
     """Read version 9."""
     groups_count = data[at]
-    at += 1
-    if not 0 < groups_count < 128:
-        groups_count, at = read_long_count(data, at - 1)
+    if 0 < groups_count < 128:
+        at += 1
+    else:
+        groups_count, at = read_long_count(data, at)
     groups = []
     for _ in range(groups_count - 1):
         group_id_length = data[at]
-        at += 1
         if 0 < group_id_length < 128:
-            end = at + group_id_length - 1
-            group_id = data[at:end].decode()
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
             at = end
         else:
-            group_id, at = read_long_text(data, at - 1)
+            group_id, at = read_long_text(data, at)
         member_id_length = data[at]
-        at += 1
         member_id: str | None
         if 0 < member_id_length < 128:
-            end = at + member_id_length - 1
-            member_id = data[at:end].decode()
+            end = at + member_id_length
+            member_id = data[at + 1 : end].decode()
             at = end
         elif member_id_length:
-            member_id, at = read_long_text(data, at - 1)
+            member_id, at = read_long_text(data, at)
         else:
             member_id = None
+            at += 1
         member_epoch, topics_count = unpack_iB(data, at)
-        at += 5
+        at += 4
         topics: list[OffsetFetchRequestTopics] | None
         if topics_count == 0:
             topics = None
+            at += 1
         else:
-            if not 0 < topics_count < 128:
-                topics_count, at = read_long_count(data, at - 1)
+            if 0 < topics_count < 128:
+                at += 1
+            else:
+                topics_count, at = read_long_count(data, at)
             topics = []
             for _ in range(topics_count - 1):
                 name_length = data[at]
-                at += 1
                 if 0 < name_length < 128:
-                    end = at + name_length - 1
-                    name = data[at:end].decode()
+                    end = at + name_length
+                    name = data[at + 1 : end].decode()
                     at = end
                 else:
-                    name, at = read_long_text(data, at - 1)
+                    name, at = read_long_text(data, at)
                 partition_indexes_count = data[at]
-                at += 1
                 if 0 < partition_indexes_count < 33:
-                    partition_indexes = int32s.unpack_compact[partition_indexes_count](data, at)
-                    at += 4 * (partition_indexes_count - 1)
+                    partition_indexes = unpack_compact_int32s[partition_indexes_count](data, at + 1)
+                    at += 4 * partition_indexes_count - 3
                 else:
-                    partition_indexes, at = int32s.read_compact(data, at - 1)
-                tag_count = data[at]
-                at += 1
-                unknown = NO_TAGS
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
-                topics.append(OffsetFetchRequestTopics(name, partition_indexes=partition_indexes, unknown_tagged_fields=unknown))
-        group_tag_count = data[at]
-        at += 1
-        group_unknown = NO_TAGS
-        if group_tag_count:
-            group_unknown, at = read_unknown_tags(data, at - 1)
+                    partition_indexes, at = int32s.read_compact(data, at)
+                if data[at]:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
+                topics.append(OffsetFetchRequestTopics(name, ZERO_UUID, partition_indexes, unknown))
+        if data[at]:
+            group_unknown, at = read_unknown_tags(data, at)
+        else:
+            group_unknown = NO_TAGS
+            at += 1
         groups.append(OffsetFetchRequestGroup(group_id, member_id, member_epoch, topics, group_unknown))
-    require_stable, tag_count_value = unpack_BB(data, at)
-    at += 2
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return OffsetFetchRequest(groups=groups, require_stable=BOOLEANS[require_stable], unknown_tagged_fields=unknown_value), at
+    require_stable, tag_count = unpack_BB(data, at)
+    at += 1
+    if tag_count:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return OffsetFetchRequest('', [], groups, BOOLEANS[require_stable], unknown_value), at
 
 
 def read_offset_fetch_request_v10(data: bytes, at: int) -> tuple[OffsetFetchRequest, int]:
     """Read version 10."""
     groups_count = data[at]
-    at += 1
-    if not 0 < groups_count < 128:
-        groups_count, at = read_long_count(data, at - 1)
+    if 0 < groups_count < 128:
+        at += 1
+    else:
+        groups_count, at = read_long_count(data, at)
     groups = []
     for _ in range(groups_count - 1):
         group_id_length = data[at]
-        at += 1
         if 0 < group_id_length < 128:
-            end = at + group_id_length - 1
-            group_id = data[at:end].decode()
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
             at = end
         else:
-            group_id, at = read_long_text(data, at - 1)
+            group_id, at = read_long_text(data, at)
         member_id_length = data[at]
-        at += 1
         member_id: str | None
         if 0 < member_id_length < 128:
-            end = at + member_id_length - 1
-            member_id = data[at:end].decode()
+            end = at + member_id_length
+            member_id = data[at + 1 : end].decode()
             at = end
         elif member_id_length:
-            member_id, at = read_long_text(data, at - 1)
+            member_id, at = read_long_text(data, at)
         else:
             member_id = None
+            at += 1
         member_epoch, topics_count = unpack_iB(data, at)
-        at += 5
+        at += 4
         topics: list[OffsetFetchRequestTopics] | None
         if topics_count == 0:
             topics = None
+            at += 1
         else:
-            if not 0 < topics_count < 128:
-                topics_count, at = read_long_count(data, at - 1)
+            if 0 < topics_count < 128:
+                at += 1
+            else:
+                topics_count, at = read_long_count(data, at)
             topics = []
             for _ in range(topics_count - 1):
                 topic_id, partition_indexes_count = unpack_uB(data, at)
-                at += 17
+                at += 16
                 if 0 < partition_indexes_count < 33:
-                    partition_indexes = int32s.unpack_compact[partition_indexes_count](data, at)
-                    at += 4 * (partition_indexes_count - 1)
+                    partition_indexes = unpack_compact_int32s[partition_indexes_count](data, at + 1)
+                    at += 4 * partition_indexes_count - 3
                 else:
-                    partition_indexes, at = int32s.read_compact(data, at - 1)
-                tag_count = data[at]
-                at += 1
-                unknown = NO_TAGS
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
-                topics.append(OffsetFetchRequestTopics(topic_id=topic_id, partition_indexes=partition_indexes, unknown_tagged_fields=unknown))
-        group_tag_count = data[at]
-        at += 1
-        group_unknown = NO_TAGS
-        if group_tag_count:
-            group_unknown, at = read_unknown_tags(data, at - 1)
+                    partition_indexes, at = int32s.read_compact(data, at)
+                if data[at]:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
+                topics.append(OffsetFetchRequestTopics('', topic_id, partition_indexes, unknown))
+        if data[at]:
+            group_unknown, at = read_unknown_tags(data, at)
+        else:
+            group_unknown = NO_TAGS
+            at += 1
         groups.append(OffsetFetchRequestGroup(group_id, member_id, member_epoch, topics, group_unknown))
-    require_stable, tag_count_value = unpack_BB(data, at)
-    at += 2
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return OffsetFetchRequest(groups=groups, require_stable=BOOLEANS[require_stable], unknown_tagged_fields=unknown_value), at
+    require_stable, tag_count = unpack_BB(data, at)
+    at += 1
+    if tag_count:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return OffsetFetchRequest('', [], groups, BOOLEANS[require_stable], unknown_value), at
 
 
 def write_offset_fetch_request_v1(message: OffsetFetchRequest) -> list[Part]:
@@ -500,7 +514,10 @@ def write_offset_fetch_request_v1(message: OffsetFetchRequest) -> list[Part]:
         partition_indexes = topic.partition_indexes
         partition_indexes_count = len(partition_indexes)
         parts.append(pack_i(partition_indexes_count))
-        parts.append(int32s.pack[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 32 else int32s.write_long(partition_indexes))
+        if len(partition_indexes) < 32:
+            parts.append(pack_int32s[len(partition_indexes)](*partition_indexes))
+        else:
+            parts.append(int32s.write_long(partition_indexes))
     return parts
 
 
@@ -525,7 +542,10 @@ def write_offset_fetch_request_v2(message: OffsetFetchRequest) -> list[Part]:
             partition_indexes = topic.partition_indexes
             partition_indexes_count = len(partition_indexes)
             parts.append(pack_i(partition_indexes_count))
-            parts.append(int32s.pack[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 32 else int32s.write_long(partition_indexes))
+            if len(partition_indexes) < 32:
+                parts.append(pack_int32s[len(partition_indexes)](*partition_indexes))
+            else:
+                parts.append(int32s.write_long(partition_indexes))
     return parts
 
 
@@ -552,7 +572,10 @@ def write_offset_fetch_request_v6(message: OffsetFetchRequest) -> list[Part]:
             partition_indexes = topic.partition_indexes
             partition_indexes_count = len(partition_indexes) + 1
             parts.append(UVARINTS[partition_indexes_count] if partition_indexes_count < 128 else uvarint(partition_indexes_count))
-            parts.append(int32s.pack[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 32 else int32s.write_long(partition_indexes))
+            if len(partition_indexes) < 32:
+                parts.append(pack_int32s[len(partition_indexes)](*partition_indexes))
+            else:
+                parts.append(int32s.write_long(partition_indexes))
             parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
@@ -579,7 +602,10 @@ def write_offset_fetch_request_v7(message: OffsetFetchRequest) -> list[Part]:
             partition_indexes = topic.partition_indexes
             partition_indexes_count = len(partition_indexes) + 1
             parts.append(UVARINTS[partition_indexes_count] if partition_indexes_count < 128 else uvarint(partition_indexes_count))
-            parts.append(int32s.pack[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 32 else int32s.write_long(partition_indexes))
+            if len(partition_indexes) < 32:
+                parts.append(pack_int32s[len(partition_indexes)](*partition_indexes))
+            else:
+                parts.append(int32s.write_long(partition_indexes))
             parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     if message.unknown_tagged_fields:
         parts.append(pack_B(BOOLEAN_BYTES[message.require_stable]))
@@ -616,7 +642,10 @@ def write_offset_fetch_request_v8(message: OffsetFetchRequest) -> list[Part]:
                 partition_indexes = topic.partition_indexes
                 partition_indexes_count = len(partition_indexes) + 1
                 parts.append(UVARINTS[partition_indexes_count] if partition_indexes_count < 128 else uvarint(partition_indexes_count))
-                parts.append(int32s.pack[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 32 else int32s.write_long(partition_indexes))
+                if len(partition_indexes) < 32:
+                    parts.append(pack_int32s[len(partition_indexes)](*partition_indexes))
+                else:
+                    parts.append(int32s.write_long(partition_indexes))
                 parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
         parts.append(tag_section((), group.unknown_tagged_fields, 0) if group.unknown_tagged_fields else b"\0")
     if message.unknown_tagged_fields:
@@ -663,7 +692,10 @@ def write_offset_fetch_request_v9(message: OffsetFetchRequest) -> list[Part]:
                 partition_indexes = topic.partition_indexes
                 partition_indexes_count = len(partition_indexes) + 1
                 parts.append(UVARINTS[partition_indexes_count] if partition_indexes_count < 128 else uvarint(partition_indexes_count))
-                parts.append(int32s.pack[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 32 else int32s.write_long(partition_indexes))
+                if len(partition_indexes) < 32:
+                    parts.append(pack_int32s[len(partition_indexes)](*partition_indexes))
+                else:
+                    parts.append(int32s.write_long(partition_indexes))
                 parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
         parts.append(tag_section((), group.unknown_tagged_fields, 0) if group.unknown_tagged_fields else b"\0")
     if message.unknown_tagged_fields:
@@ -713,7 +745,10 @@ def write_offset_fetch_request_v10(message: OffsetFetchRequest) -> list[Part]:
                 else:
                     parts.append(pack_u(topic_id))
                     parts.append(uvarint(partition_indexes_count))
-                parts.append(int32s.pack[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 32 else int32s.write_long(partition_indexes))
+                if len(partition_indexes) < 32:
+                    parts.append(pack_int32s[len(partition_indexes)](*partition_indexes))
+                else:
+                    parts.append(int32s.write_long(partition_indexes))
                 parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
         parts.append(tag_section((), group.unknown_tagged_fields, 0) if group.unknown_tagged_fields else b"\0")
     if message.unknown_tagged_fields:
@@ -853,9 +888,9 @@ def read_offset_fetch_response_v1(data: bytes, at: int) -> tuple[OffsetFetchResp
                 raise Refused
             error_code, = unpack_h(data, at)
             at += 2
-            partitions.append(OffsetFetchResponsePartition(partition_index, committed_offset, metadata=metadata, error_code=error_code))
+            partitions.append(OffsetFetchResponsePartition(partition_index, committed_offset, -1, metadata, error_code))
         topics.append(OffsetFetchResponseTopic(name, partitions))
-    return OffsetFetchResponse(topics=topics), at
+    return OffsetFetchResponse(0, topics), at
 
 
 def read_offset_fetch_response_v2(data: bytes, at: int) -> tuple[OffsetFetchResponse, int]:
@@ -893,11 +928,11 @@ def read_offset_fetch_response_v2(data: bytes, at: int) -> tuple[OffsetFetchResp
                 raise Refused
             error_code, = unpack_h(data, at)
             at += 2
-            partitions.append(OffsetFetchResponsePartition(partition_index, committed_offset, metadata=metadata, error_code=error_code))
+            partitions.append(OffsetFetchResponsePartition(partition_index, committed_offset, -1, metadata, error_code))
         topics.append(OffsetFetchResponseTopic(name, partitions))
     error_code_value, = unpack_h(data, at)
     at += 2
-    return OffsetFetchResponse(topics=topics, error_code=error_code_value), at
+    return OffsetFetchResponse(0, topics, error_code_value), at
 
 
 def read_offset_fetch_response_v3(data: bytes, at: int) -> tuple[OffsetFetchResponse, int]:
@@ -935,7 +970,7 @@ def read_offset_fetch_response_v3(data: bytes, at: int) -> tuple[OffsetFetchResp
                 raise Refused
             error_code, = unpack_h(data, at)
             at += 2
-            partitions.append(OffsetFetchResponsePartition(partition_index, committed_offset, metadata=metadata, error_code=error_code))
+            partitions.append(OffsetFetchResponsePartition(partition_index, committed_offset, -1, metadata, error_code))
         topics.append(OffsetFetchResponseTopic(name, partitions))
     error_code_value, = unpack_h(data, at)
     at += 2
@@ -987,192 +1022,215 @@ def read_offset_fetch_response_v5(data: bytes, at: int) -> tuple[OffsetFetchResp
 def read_offset_fetch_response_v6(data: bytes, at: int) -> tuple[OffsetFetchResponse, int]:
     """Read versions 6 to 7."""
     throttle_time_ms, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, committed_offset, committed_leader_epoch, metadata_length = unpack_iqiB(data, at)
-            at += 17
+            at += 16
             metadata: str | None
             if 0 < metadata_length < 128:
-                end = at + metadata_length - 1
-                metadata = data[at:end].decode()
+                end = at + metadata_length
+                metadata = data[at + 1 : end].decode()
                 at = end
             elif metadata_length:
-                metadata, at = read_long_text(data, at - 1)
+                metadata, at = read_long_text(data, at)
             else:
                 metadata = None
+                at += 1
             error_code, tag_count = unpack_hB(data, at)
-            at += 3
-            unknown = NO_TAGS
+            at += 2
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partitions.append(OffsetFetchResponsePartition(partition_index, committed_offset, committed_leader_epoch, metadata, error_code, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(OffsetFetchResponseTopic(name, partitions, topic_unknown))
     error_code_value, tag_count_value = unpack_hB(data, at)
-    at += 3
-    unknown_value = NO_TAGS
+    at += 2
     if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return OffsetFetchResponse(throttle_time_ms, topics, error_code_value, unknown_tagged_fields=unknown_value), at
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return OffsetFetchResponse(throttle_time_ms, topics, error_code_value, [], unknown_value), at
 
 
 def read_offset_fetch_response_v8(data: bytes, at: int) -> tuple[OffsetFetchResponse, int]:
     """Read versions 8 to 9."""
     throttle_time_ms, groups_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < groups_count < 128:
-        groups_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < groups_count < 128:
+        at += 1
+    else:
+        groups_count, at = read_long_count(data, at)
     groups = []
     for _ in range(groups_count - 1):
         group_id_length = data[at]
-        at += 1
         if 0 < group_id_length < 128:
-            end = at + group_id_length - 1
-            group_id = data[at:end].decode()
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
             at = end
         else:
-            group_id, at = read_long_text(data, at - 1)
+            group_id, at = read_long_text(data, at)
         topics_count = data[at]
-        at += 1
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             partitions_count = data[at]
-            at += 1
-            if not 0 < partitions_count < 128:
-                partitions_count, at = read_long_count(data, at - 1)
+            if 0 < partitions_count < 128:
+                at += 1
+            else:
+                partitions_count, at = read_long_count(data, at)
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, committed_offset, committed_leader_epoch, metadata_length = unpack_iqiB(data, at)
-                at += 17
+                at += 16
                 metadata: str | None
                 if 0 < metadata_length < 128:
-                    end = at + metadata_length - 1
-                    metadata = data[at:end].decode()
+                    end = at + metadata_length
+                    metadata = data[at + 1 : end].decode()
                     at = end
                 elif metadata_length:
-                    metadata, at = read_long_text(data, at - 1)
+                    metadata, at = read_long_text(data, at)
                 else:
                     metadata = None
+                    at += 1
                 error_code, tag_count = unpack_hB(data, at)
-                at += 3
-                unknown = NO_TAGS
+                at += 2
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(OffsetFetchResponsePartitions(partition_index, committed_offset, committed_leader_epoch, metadata, error_code, unknown))
-            topic_tag_count = data[at]
-            at += 1
-            topic_unknown = NO_TAGS
-            if topic_tag_count:
-                topic_unknown, at = read_unknown_tags(data, at - 1)
-            topics.append(OffsetFetchResponseTopics(name, partitions=partitions, unknown_tagged_fields=topic_unknown))
+            if data[at]:
+                topic_unknown, at = read_unknown_tags(data, at)
+            else:
+                topic_unknown = NO_TAGS
+                at += 1
+            topics.append(OffsetFetchResponseTopics(name, ZERO_UUID, partitions, topic_unknown))
         group_error_code, group_tag_count = unpack_hB(data, at)
-        at += 3
-        group_unknown = NO_TAGS
+        at += 2
         if group_tag_count:
-            group_unknown, at = read_unknown_tags(data, at - 1)
+            group_unknown, at = read_unknown_tags(data, at)
+        else:
+            group_unknown = NO_TAGS
+            at += 1
         groups.append(OffsetFetchResponseGroup(group_id, topics, group_error_code, group_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return OffsetFetchResponse(throttle_time_ms, groups=groups, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return OffsetFetchResponse(throttle_time_ms, [], 0, groups, unknown_value), at
 
 
 def read_offset_fetch_response_v10(data: bytes, at: int) -> tuple[OffsetFetchResponse, int]:
     """Read version 10."""
     throttle_time_ms, groups_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < groups_count < 128:
-        groups_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < groups_count < 128:
+        at += 1
+    else:
+        groups_count, at = read_long_count(data, at)
     groups = []
     for _ in range(groups_count - 1):
         group_id_length = data[at]
-        at += 1
         if 0 < group_id_length < 128:
-            end = at + group_id_length - 1
-            group_id = data[at:end].decode()
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
             at = end
         else:
-            group_id, at = read_long_text(data, at - 1)
+            group_id, at = read_long_text(data, at)
         topics_count = data[at]
-        at += 1
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             topic_id, partitions_count = unpack_uB(data, at)
-            at += 17
-            if not 0 < partitions_count < 128:
-                partitions_count, at = read_long_count(data, at - 1)
+            at += 16
+            if 0 < partitions_count < 128:
+                at += 1
+            else:
+                partitions_count, at = read_long_count(data, at)
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, committed_offset, committed_leader_epoch, metadata_length = unpack_iqiB(data, at)
-                at += 17
+                at += 16
                 metadata: str | None
                 if 0 < metadata_length < 128:
-                    end = at + metadata_length - 1
-                    metadata = data[at:end].decode()
+                    end = at + metadata_length
+                    metadata = data[at + 1 : end].decode()
                     at = end
                 elif metadata_length:
-                    metadata, at = read_long_text(data, at - 1)
+                    metadata, at = read_long_text(data, at)
                 else:
                     metadata = None
+                    at += 1
                 error_code, tag_count = unpack_hB(data, at)
-                at += 3
-                unknown = NO_TAGS
+                at += 2
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(OffsetFetchResponsePartitions(partition_index, committed_offset, committed_leader_epoch, metadata, error_code, unknown))
-            topic_tag_count = data[at]
-            at += 1
-            topic_unknown = NO_TAGS
-            if topic_tag_count:
-                topic_unknown, at = read_unknown_tags(data, at - 1)
-            topics.append(OffsetFetchResponseTopics(topic_id=topic_id, partitions=partitions, unknown_tagged_fields=topic_unknown))
+            if data[at]:
+                topic_unknown, at = read_unknown_tags(data, at)
+            else:
+                topic_unknown = NO_TAGS
+                at += 1
+            topics.append(OffsetFetchResponseTopics('', topic_id, partitions, topic_unknown))
         group_error_code, group_tag_count = unpack_hB(data, at)
-        at += 3
-        group_unknown = NO_TAGS
+        at += 2
         if group_tag_count:
-            group_unknown, at = read_unknown_tags(data, at - 1)
+            group_unknown, at = read_unknown_tags(data, at)
+        else:
+            group_unknown = NO_TAGS
+            at += 1
         groups.append(OffsetFetchResponseGroup(group_id, topics, group_error_code, group_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return OffsetFetchResponse(throttle_time_ms, groups=groups, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return OffsetFetchResponse(throttle_time_ms, [], 0, groups, unknown_value), at
 
 
 def write_offset_fetch_response_v1(message: OffsetFetchResponse) -> list[Part]:

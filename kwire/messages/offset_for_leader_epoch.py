@@ -109,7 +109,7 @@ def read_offset_for_leader_epoch_request_v2(data: bytes, at: int) -> tuple[Offse
         partitions = [*starmap(OffsetForLeaderPartition, iterate_iii(partitions_rows))]
         at = end
         topics.append(OffsetForLeaderTopic(topic, partitions))
-    return OffsetForLeaderEpochRequest(topics=topics), at
+    return OffsetForLeaderEpochRequest(-2, topics), at
 
 
 def read_offset_for_leader_epoch_request_v3(data: bytes, at: int) -> tuple[OffsetForLeaderEpochRequest, int]:
@@ -143,23 +143,25 @@ def read_offset_for_leader_epoch_request_v3(data: bytes, at: int) -> tuple[Offse
 def read_offset_for_leader_epoch_request_v4(data: bytes, at: int) -> tuple[OffsetForLeaderEpochRequest, int]:
     """Read version 4."""
     replica_id, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_length = data[at]
-        at += 1
         if 0 < topic_length < 128:
-            end = at + topic_length - 1
-            topic = data[at:end].decode()
+            end = at + topic_length
+            topic = data[at + 1 : end].decode()
             at = end
         else:
-            topic, at = read_long_text(data, at - 1)
+            topic, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 13 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[12::13].count(0) == partitions_count - 1:
@@ -169,22 +171,24 @@ def read_offset_for_leader_epoch_request_v4(data: bytes, at: int) -> tuple[Offse
             partitions = []
             for _ in range(partitions_count - 1):
                 partition, current_leader_epoch, leader_epoch, tag_count = unpack_iiiB(data, at)
-                at += 13
-                unknown = NO_TAGS
+                at += 12
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(OffsetForLeaderPartition(partition, current_leader_epoch, leader_epoch, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(OffsetForLeaderTopic(topic, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return OffsetForLeaderEpochRequest(replica_id, topics, unknown_value), at
 
 
@@ -326,23 +330,25 @@ def read_offset_for_leader_epoch_response_v2(data: bytes, at: int) -> tuple[Offs
 def read_offset_for_leader_epoch_response_v4(data: bytes, at: int) -> tuple[OffsetForLeaderEpochResponse, int]:
     """Read version 4."""
     throttle_time_ms, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_length = data[at]
-        at += 1
         if 0 < topic_length < 128:
-            end = at + topic_length - 1
-            topic = data[at:end].decode()
+            end = at + topic_length
+            topic = data[at + 1 : end].decode()
             at = end
         else:
-            topic, at = read_long_text(data, at - 1)
+            topic, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 19 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[18::19].count(0) == partitions_count - 1:
@@ -352,22 +358,24 @@ def read_offset_for_leader_epoch_response_v4(data: bytes, at: int) -> tuple[Offs
             partitions = []
             for _ in range(partitions_count - 1):
                 error_code, partition, leader_epoch, end_offset, tag_count = unpack_hiiqB(data, at)
-                at += 19
-                unknown = NO_TAGS
+                at += 18
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(EpochEndOffset(error_code, partition, leader_epoch, end_offset, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(OffsetForLeaderTopicResult(topic, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return OffsetForLeaderEpochResponse(throttle_time_ms, topics, unknown_value), at
 
 

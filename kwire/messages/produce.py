@@ -13,6 +13,7 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    ZERO_UUID,
     Part,
     Refused,
     Tags,
@@ -147,7 +148,7 @@ def read_produce_request_v3(data: bytes, at: int) -> tuple[ProduceRequest, int]:
             else:
                 raise Refused
             partition_data.append(PartitionProduceData(index, records))
-        topic_data.append(TopicProduceData(name, partition_data=partition_data))
+        topic_data.append(TopicProduceData(name, ZERO_UUID, partition_data))
     return ProduceRequest(transactional_id, acks, timeout_ms, topic_data), at
 
 
@@ -155,64 +156,68 @@ def read_produce_request_v9(data: bytes, at: int) -> tuple[ProduceRequest, int]:
     """Read versions 9 to 12."""
     view = memoryview(data)
     transactional_id_length = data[at]
-    at += 1
     transactional_id: str | None
     if 0 < transactional_id_length < 128:
-        end = at + transactional_id_length - 1
-        transactional_id = data[at:end].decode()
+        end = at + transactional_id_length
+        transactional_id = data[at + 1 : end].decode()
         at = end
     elif transactional_id_length:
-        transactional_id, at = read_long_text(data, at - 1)
+        transactional_id, at = read_long_text(data, at)
     else:
         transactional_id = None
+        at += 1
     acks, timeout_ms, topic_data_count = unpack_hiB(data, at)
-    at += 7
-    if not 0 < topic_data_count < 128:
-        topic_data_count, at = read_long_count(data, at - 1)
+    at += 6
+    if 0 < topic_data_count < 128:
+        at += 1
+    else:
+        topic_data_count, at = read_long_count(data, at)
     topic_data = []
     for _ in range(topic_data_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partition_data_count = data[at]
-        at += 1
-        if not 0 < partition_data_count < 128:
-            partition_data_count, at = read_long_count(data, at - 1)
+        if 0 < partition_data_count < 128:
+            at += 1
+        else:
+            partition_data_count, at = read_long_count(data, at)
         partition_data = []
         for _ in range(partition_data_count - 1):
             index, records_length = unpack_iB(data, at)
-            at += 5
+            at += 4
             records: bytes | memoryview | None
             if records_length > 127:
-                records_length, at = read_uvarint(data, at - 1)
+                records_length, at = read_uvarint(data, at)
+            else:
+                at += 1
             if records_length:
                 end = at + records_length - 1
                 records = view[at:end]
                 at = end
             else:
                 records = None
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partition_data.append(PartitionProduceData(index, records, unknown))
-        topic_data_tag_count = data[at]
+        if data[at]:
+            topic_data_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_data_unknown = NO_TAGS
+            at += 1
+        topic_data.append(TopicProduceData(name, ZERO_UUID, partition_data, topic_data_unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
         at += 1
-        topic_data_unknown = NO_TAGS
-        if topic_data_tag_count:
-            topic_data_unknown, at = read_unknown_tags(data, at - 1)
-        topic_data.append(TopicProduceData(name, partition_data=partition_data, unknown_tagged_fields=topic_data_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
     return ProduceRequest(transactional_id, acks, timeout_ms, topic_data, unknown_value), at
 
 
@@ -220,56 +225,62 @@ def read_produce_request_v13(data: bytes, at: int) -> tuple[ProduceRequest, int]
     """Read version 13."""
     view = memoryview(data)
     transactional_id_length = data[at]
-    at += 1
     transactional_id: str | None
     if 0 < transactional_id_length < 128:
-        end = at + transactional_id_length - 1
-        transactional_id = data[at:end].decode()
+        end = at + transactional_id_length
+        transactional_id = data[at + 1 : end].decode()
         at = end
     elif transactional_id_length:
-        transactional_id, at = read_long_text(data, at - 1)
+        transactional_id, at = read_long_text(data, at)
     else:
         transactional_id = None
+        at += 1
     acks, timeout_ms, topic_data_count = unpack_hiB(data, at)
-    at += 7
-    if not 0 < topic_data_count < 128:
-        topic_data_count, at = read_long_count(data, at - 1)
+    at += 6
+    if 0 < topic_data_count < 128:
+        at += 1
+    else:
+        topic_data_count, at = read_long_count(data, at)
     topic_data = []
     for _ in range(topic_data_count - 1):
         topic_id, partition_data_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < partition_data_count < 128:
-            partition_data_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < partition_data_count < 128:
+            at += 1
+        else:
+            partition_data_count, at = read_long_count(data, at)
         partition_data = []
         for _ in range(partition_data_count - 1):
             index, records_length = unpack_iB(data, at)
-            at += 5
+            at += 4
             records: bytes | memoryview | None
             if records_length > 127:
-                records_length, at = read_uvarint(data, at - 1)
+                records_length, at = read_uvarint(data, at)
+            else:
+                at += 1
             if records_length:
                 end = at + records_length - 1
                 records = view[at:end]
                 at = end
             else:
                 records = None
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partition_data.append(PartitionProduceData(index, records, unknown))
-        topic_data_tag_count = data[at]
+        if data[at]:
+            topic_data_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_data_unknown = NO_TAGS
+            at += 1
+        topic_data.append(TopicProduceData('', topic_id, partition_data, topic_data_unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
         at += 1
-        topic_data_unknown = NO_TAGS
-        if topic_data_tag_count:
-            topic_data_unknown, at = read_unknown_tags(data, at - 1)
-        topic_data.append(TopicProduceData(topic_id=topic_id, partition_data=partition_data, unknown_tagged_fields=topic_data_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
     return ProduceRequest(transactional_id, acks, timeout_ms, topic_data, unknown_value), at
 
 
@@ -499,7 +510,7 @@ def read_produce_response_v3(data: bytes, at: int) -> tuple[ProduceResponse, int
         partition_responses_rows = data[at:end]
         partition_responses = [*starmap(PartitionProduceResponse, iterate_ihqq(partition_responses_rows))]
         at = end
-        responses.append(TopicProduceResponse(name, partition_responses=partition_responses))
+        responses.append(TopicProduceResponse(name, ZERO_UUID, partition_responses))
     throttle_time_ms, = unpack_i(data, at)
     at += 4
     return ProduceResponse(responses, throttle_time_ms), at
@@ -529,7 +540,7 @@ def read_produce_response_v5(data: bytes, at: int) -> tuple[ProduceResponse, int
         partition_responses_rows = data[at:end]
         partition_responses = [*starmap(PartitionProduceResponse, iterate_ihqqq(partition_responses_rows))]
         at = end
-        responses.append(TopicProduceResponse(name, partition_responses=partition_responses))
+        responses.append(TopicProduceResponse(name, ZERO_UUID, partition_responses))
     throttle_time_ms, = unpack_i(data, at)
     at += 4
     return ProduceResponse(responses, throttle_time_ms), at
@@ -587,7 +598,7 @@ def read_produce_response_v8(data: bytes, at: int) -> tuple[ProduceResponse, int
             else:
                 raise Refused
             partition_responses.append(PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message))
-        responses.append(TopicProduceResponse(name, partition_responses=partition_responses))
+        responses.append(TopicProduceResponse(name, ZERO_UUID, partition_responses))
     throttle_time_ms, = unpack_i(data, at)
     at += 4
     return ProduceResponse(responses, throttle_time_ms), at
@@ -640,79 +651,83 @@ def _read_produce_response_v9_tags(data: bytes, at: int) -> tuple[Tags, int]:
 def read_produce_response_v9(data: bytes, at: int) -> tuple[ProduceResponse, int]:
     """Read version 9."""
     responses_count = data[at]
-    at += 1
-    if not 0 < responses_count < 128:
-        responses_count, at = read_long_count(data, at - 1)
+    if 0 < responses_count < 128:
+        at += 1
+    else:
+        responses_count, at = read_long_count(data, at)
     responses = []
     for _ in range(responses_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partition_responses_count = data[at]
-        at += 1
-        if not 0 < partition_responses_count < 128:
-            partition_responses_count, at = read_long_count(data, at - 1)
+        if 0 < partition_responses_count < 128:
+            at += 1
+        else:
+            partition_responses_count, at = read_long_count(data, at)
         partition_responses = []
         for _ in range(partition_responses_count - 1):
             index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors_count = unpack_ihqqqB(data, at)
-            at += 31
-            if not 0 < record_errors_count < 128:
-                record_errors_count, at = read_long_count(data, at - 1)
+            at += 30
+            if 0 < record_errors_count < 128:
+                at += 1
+            else:
+                record_errors_count, at = read_long_count(data, at)
             record_errors = []
             for _ in range(record_errors_count - 1):
                 batch_index, batch_index_error_message_length = unpack_iB(data, at)
-                at += 5
+                at += 4
                 batch_index_error_message: str | None
                 if 0 < batch_index_error_message_length < 128:
-                    end = at + batch_index_error_message_length - 1
-                    batch_index_error_message = data[at:end].decode()
+                    end = at + batch_index_error_message_length
+                    batch_index_error_message = data[at + 1 : end].decode()
                     at = end
                 elif batch_index_error_message_length:
-                    batch_index_error_message, at = read_long_text(data, at - 1)
+                    batch_index_error_message, at = read_long_text(data, at)
                 else:
                     batch_index_error_message = None
-                tag_count = data[at]
-                at += 1
-                unknown = NO_TAGS
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    at += 1
+                if data[at]:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 record_errors.append(BatchIndexAndErrorMessage(batch_index, batch_index_error_message, unknown))
             error_message_length = data[at]
-            at += 1
             error_message: str | None
             if 0 < error_message_length < 128:
-                end = at + error_message_length - 1
-                error_message = data[at:end].decode()
+                end = at + error_message_length
+                error_message = data[at + 1 : end].decode()
                 at = end
             elif error_message_length:
-                error_message, at = read_long_text(data, at - 1)
+                error_message, at = read_long_text(data, at)
             else:
                 error_message = None
-            partition_response_tag_count = data[at]
-            at += 1
-            if partition_response_tag_count:
-                partition_response_unknown, at = _read_produce_response_v9_partition_produce_response_tags(data, at - 1)
+                at += 1
+            if data[at]:
+                partition_response_unknown, at = _read_produce_response_v9_partition_produce_response_tags(data, at)
             else:
                 partition_response_unknown = NO_TAGS
-            partition_responses.append(PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message, unknown_tagged_fields=partition_response_unknown))
-        response_tag_count = data[at]
-        at += 1
-        response_unknown = NO_TAGS
-        if response_tag_count:
-            response_unknown, at = read_unknown_tags(data, at - 1)
-        responses.append(TopicProduceResponse(name, partition_responses=partition_responses, unknown_tagged_fields=response_unknown))
-    throttle_time_ms, tag_count_value = unpack_iB(data, at)
-    at += 5
-    if tag_count_value:
-        unknown_value, at = _read_produce_response_v9_tags(data, at - 1)
+                at += 1
+            partition_responses.append(PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message, LeaderIdAndEpoch(), partition_response_unknown))
+        if data[at]:
+            response_unknown, at = read_unknown_tags(data, at)
+        else:
+            response_unknown = NO_TAGS
+            at += 1
+        responses.append(TopicProduceResponse(name, ZERO_UUID, partition_responses, response_unknown))
+    throttle_time_ms, tag_count = unpack_iB(data, at)
+    at += 4
+    if tag_count:
+        unknown_value, at = _read_produce_response_v9_tags(data, at)
     else:
         unknown_value = NO_TAGS
-    return ProduceResponse(responses, throttle_time_ms, unknown_tagged_fields=unknown_value), at
+        at += 1
+    return ProduceResponse(responses, throttle_time_ms, [], unknown_value), at
 
 
 def _read_produce_response_v10_partition_produce_response_tags(data: bytes, at: int) -> tuple[LeaderIdAndEpoch, Tags, int]:
@@ -730,10 +745,12 @@ def _read_produce_response_v10_partition_produce_response_tags(data: bytes, at: 
         end_of_field = at + size
         if tag == 0:
             leader_id, leader_epoch, tag_count = unpack_iiB(data, at)
-            at += 9
-            unknown = NO_TAGS
+            at += 8
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             current_leader = LeaderIdAndEpoch(leader_id, leader_epoch, unknown)
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -758,35 +775,37 @@ def _read_produce_response_v10_tags(data: bytes, at: int) -> tuple[list[NodeEndp
         end_of_field = at + size
         if tag == 0:
             tagged_node_endpoints_count = data[at]
-            at += 1
-            if not 0 < tagged_node_endpoints_count < 128:
-                tagged_node_endpoints_count, at = read_long_count(data, at - 1)
+            if 0 < tagged_node_endpoints_count < 128:
+                at += 1
+            else:
+                tagged_node_endpoints_count, at = read_long_count(data, at)
             tagged_node_endpoints = []
             for _ in range(tagged_node_endpoints_count - 1):
                 node_id, host_length = unpack_iB(data, at)
-                at += 5
+                at += 4
                 if 0 < host_length < 128:
-                    end = at + host_length - 1
-                    host = data[at:end].decode()
+                    end = at + host_length
+                    host = data[at + 1 : end].decode()
                     at = end
                 else:
-                    host, at = read_long_text(data, at - 1)
+                    host, at = read_long_text(data, at)
                 port, rack_length = unpack_iB(data, at)
-                at += 5
+                at += 4
                 rack: str | None
                 if 0 < rack_length < 128:
-                    end = at + rack_length - 1
-                    rack = data[at:end].decode()
+                    end = at + rack_length
+                    rack = data[at + 1 : end].decode()
                     at = end
                 elif rack_length:
-                    rack, at = read_long_text(data, at - 1)
+                    rack, at = read_long_text(data, at)
                 else:
                     rack = None
-                tag_count = data[at]
-                at += 1
-                unknown = NO_TAGS
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    at += 1
+                if data[at]:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 tagged_node_endpoints.append(NodeEndpoint(node_id, host, port, rack, unknown))
             node_endpoints = tagged_node_endpoints
         else:
@@ -800,80 +819,84 @@ def _read_produce_response_v10_tags(data: bytes, at: int) -> tuple[list[NodeEndp
 def read_produce_response_v10(data: bytes, at: int) -> tuple[ProduceResponse, int]:
     """Read versions 10 to 12."""
     responses_count = data[at]
-    at += 1
-    if not 0 < responses_count < 128:
-        responses_count, at = read_long_count(data, at - 1)
+    if 0 < responses_count < 128:
+        at += 1
+    else:
+        responses_count, at = read_long_count(data, at)
     responses = []
     for _ in range(responses_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partition_responses_count = data[at]
-        at += 1
-        if not 0 < partition_responses_count < 128:
-            partition_responses_count, at = read_long_count(data, at - 1)
+        if 0 < partition_responses_count < 128:
+            at += 1
+        else:
+            partition_responses_count, at = read_long_count(data, at)
         partition_responses = []
         for _ in range(partition_responses_count - 1):
             index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors_count = unpack_ihqqqB(data, at)
-            at += 31
-            if not 0 < record_errors_count < 128:
-                record_errors_count, at = read_long_count(data, at - 1)
+            at += 30
+            if 0 < record_errors_count < 128:
+                at += 1
+            else:
+                record_errors_count, at = read_long_count(data, at)
             record_errors = []
             for _ in range(record_errors_count - 1):
                 batch_index, batch_index_error_message_length = unpack_iB(data, at)
-                at += 5
+                at += 4
                 batch_index_error_message: str | None
                 if 0 < batch_index_error_message_length < 128:
-                    end = at + batch_index_error_message_length - 1
-                    batch_index_error_message = data[at:end].decode()
+                    end = at + batch_index_error_message_length
+                    batch_index_error_message = data[at + 1 : end].decode()
                     at = end
                 elif batch_index_error_message_length:
-                    batch_index_error_message, at = read_long_text(data, at - 1)
+                    batch_index_error_message, at = read_long_text(data, at)
                 else:
                     batch_index_error_message = None
-                tag_count = data[at]
-                at += 1
-                unknown = NO_TAGS
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    at += 1
+                if data[at]:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 record_errors.append(BatchIndexAndErrorMessage(batch_index, batch_index_error_message, unknown))
             error_message_length = data[at]
-            at += 1
             error_message: str | None
             if 0 < error_message_length < 128:
-                end = at + error_message_length - 1
-                error_message = data[at:end].decode()
+                end = at + error_message_length
+                error_message = data[at + 1 : end].decode()
                 at = end
             elif error_message_length:
-                error_message, at = read_long_text(data, at - 1)
+                error_message, at = read_long_text(data, at)
             else:
                 error_message = None
-            partition_response_tag_count = data[at]
-            at += 1
-            if partition_response_tag_count:
-                current_leader, partition_response_unknown, at = _read_produce_response_v10_partition_produce_response_tags(data, at - 1)
+                at += 1
+            if data[at]:
+                current_leader, partition_response_unknown, at = _read_produce_response_v10_partition_produce_response_tags(data, at)
             else:
                 current_leader = LeaderIdAndEpoch()
                 partition_response_unknown = NO_TAGS
+                at += 1
             partition_responses.append(PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message, current_leader, partition_response_unknown))
-        response_tag_count = data[at]
-        at += 1
-        response_unknown = NO_TAGS
-        if response_tag_count:
-            response_unknown, at = read_unknown_tags(data, at - 1)
-        responses.append(TopicProduceResponse(name, partition_responses=partition_responses, unknown_tagged_fields=response_unknown))
-    throttle_time_ms, tag_count_value = unpack_iB(data, at)
-    at += 5
-    if tag_count_value:
-        node_endpoints, unknown_value, at = _read_produce_response_v10_tags(data, at - 1)
+        if data[at]:
+            response_unknown, at = read_unknown_tags(data, at)
+        else:
+            response_unknown = NO_TAGS
+            at += 1
+        responses.append(TopicProduceResponse(name, ZERO_UUID, partition_responses, response_unknown))
+    throttle_time_ms, tag_count = unpack_iB(data, at)
+    at += 4
+    if tag_count:
+        node_endpoints, unknown_value, at = _read_produce_response_v10_tags(data, at)
     else:
         node_endpoints = []
         unknown_value = NO_TAGS
+        at += 1
     return ProduceResponse(responses, throttle_time_ms, node_endpoints, unknown_value), at
 
 
@@ -892,10 +915,12 @@ def _read_produce_response_v13_partition_produce_response_tags(data: bytes, at: 
         end_of_field = at + size
         if tag == 0:
             leader_id, leader_epoch, tag_count = unpack_iiB(data, at)
-            at += 9
-            unknown = NO_TAGS
+            at += 8
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             current_leader = LeaderIdAndEpoch(leader_id, leader_epoch, unknown)
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -920,35 +945,37 @@ def _read_produce_response_v13_tags(data: bytes, at: int) -> tuple[list[NodeEndp
         end_of_field = at + size
         if tag == 0:
             tagged_node_endpoints_count = data[at]
-            at += 1
-            if not 0 < tagged_node_endpoints_count < 128:
-                tagged_node_endpoints_count, at = read_long_count(data, at - 1)
+            if 0 < tagged_node_endpoints_count < 128:
+                at += 1
+            else:
+                tagged_node_endpoints_count, at = read_long_count(data, at)
             tagged_node_endpoints = []
             for _ in range(tagged_node_endpoints_count - 1):
                 node_id, host_length = unpack_iB(data, at)
-                at += 5
+                at += 4
                 if 0 < host_length < 128:
-                    end = at + host_length - 1
-                    host = data[at:end].decode()
+                    end = at + host_length
+                    host = data[at + 1 : end].decode()
                     at = end
                 else:
-                    host, at = read_long_text(data, at - 1)
+                    host, at = read_long_text(data, at)
                 port, rack_length = unpack_iB(data, at)
-                at += 5
+                at += 4
                 rack: str | None
                 if 0 < rack_length < 128:
-                    end = at + rack_length - 1
-                    rack = data[at:end].decode()
+                    end = at + rack_length
+                    rack = data[at + 1 : end].decode()
                     at = end
                 elif rack_length:
-                    rack, at = read_long_text(data, at - 1)
+                    rack, at = read_long_text(data, at)
                 else:
                     rack = None
-                tag_count = data[at]
-                at += 1
-                unknown = NO_TAGS
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    at += 1
+                if data[at]:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 tagged_node_endpoints.append(NodeEndpoint(node_id, host, port, rack, unknown))
             node_endpoints = tagged_node_endpoints
         else:
@@ -962,72 +989,78 @@ def _read_produce_response_v13_tags(data: bytes, at: int) -> tuple[list[NodeEndp
 def read_produce_response_v13(data: bytes, at: int) -> tuple[ProduceResponse, int]:
     """Read version 13."""
     responses_count = data[at]
-    at += 1
-    if not 0 < responses_count < 128:
-        responses_count, at = read_long_count(data, at - 1)
+    if 0 < responses_count < 128:
+        at += 1
+    else:
+        responses_count, at = read_long_count(data, at)
     responses = []
     for _ in range(responses_count - 1):
         topic_id, partition_responses_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < partition_responses_count < 128:
-            partition_responses_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < partition_responses_count < 128:
+            at += 1
+        else:
+            partition_responses_count, at = read_long_count(data, at)
         partition_responses = []
         for _ in range(partition_responses_count - 1):
             index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors_count = unpack_ihqqqB(data, at)
-            at += 31
-            if not 0 < record_errors_count < 128:
-                record_errors_count, at = read_long_count(data, at - 1)
+            at += 30
+            if 0 < record_errors_count < 128:
+                at += 1
+            else:
+                record_errors_count, at = read_long_count(data, at)
             record_errors = []
             for _ in range(record_errors_count - 1):
                 batch_index, batch_index_error_message_length = unpack_iB(data, at)
-                at += 5
+                at += 4
                 batch_index_error_message: str | None
                 if 0 < batch_index_error_message_length < 128:
-                    end = at + batch_index_error_message_length - 1
-                    batch_index_error_message = data[at:end].decode()
+                    end = at + batch_index_error_message_length
+                    batch_index_error_message = data[at + 1 : end].decode()
                     at = end
                 elif batch_index_error_message_length:
-                    batch_index_error_message, at = read_long_text(data, at - 1)
+                    batch_index_error_message, at = read_long_text(data, at)
                 else:
                     batch_index_error_message = None
-                tag_count = data[at]
-                at += 1
-                unknown = NO_TAGS
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    at += 1
+                if data[at]:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 record_errors.append(BatchIndexAndErrorMessage(batch_index, batch_index_error_message, unknown))
             error_message_length = data[at]
-            at += 1
             error_message: str | None
             if 0 < error_message_length < 128:
-                end = at + error_message_length - 1
-                error_message = data[at:end].decode()
+                end = at + error_message_length
+                error_message = data[at + 1 : end].decode()
                 at = end
             elif error_message_length:
-                error_message, at = read_long_text(data, at - 1)
+                error_message, at = read_long_text(data, at)
             else:
                 error_message = None
-            partition_response_tag_count = data[at]
-            at += 1
-            if partition_response_tag_count:
-                current_leader, partition_response_unknown, at = _read_produce_response_v13_partition_produce_response_tags(data, at - 1)
+                at += 1
+            if data[at]:
+                current_leader, partition_response_unknown, at = _read_produce_response_v13_partition_produce_response_tags(data, at)
             else:
                 current_leader = LeaderIdAndEpoch()
                 partition_response_unknown = NO_TAGS
+                at += 1
             partition_responses.append(PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message, current_leader, partition_response_unknown))
-        response_tag_count = data[at]
-        at += 1
-        response_unknown = NO_TAGS
-        if response_tag_count:
-            response_unknown, at = read_unknown_tags(data, at - 1)
-        responses.append(TopicProduceResponse(topic_id=topic_id, partition_responses=partition_responses, unknown_tagged_fields=response_unknown))
-    throttle_time_ms, tag_count_value = unpack_iB(data, at)
-    at += 5
-    if tag_count_value:
-        node_endpoints, unknown_value, at = _read_produce_response_v13_tags(data, at - 1)
+        if data[at]:
+            response_unknown, at = read_unknown_tags(data, at)
+        else:
+            response_unknown = NO_TAGS
+            at += 1
+        responses.append(TopicProduceResponse('', topic_id, partition_responses, response_unknown))
+    throttle_time_ms, tag_count = unpack_iB(data, at)
+    at += 4
+    if tag_count:
+        node_endpoints, unknown_value, at = _read_produce_response_v13_tags(data, at)
     else:
         node_endpoints = []
         unknown_value = NO_TAGS
+        at += 1
     return ProduceResponse(responses, throttle_time_ms, node_endpoints, unknown_value), at
 
 

@@ -55,20 +55,22 @@ class PushTelemetryRequest(msgspec.Struct, gc=False):
 def read_push_telemetry_request_v0(data: bytes, at: int) -> tuple[PushTelemetryRequest, int]:
     """Read version 0."""
     client_instance_id, subscription_id, terminating, compression_type, metrics_length = unpack_uiBbB(data, at)
-    at += 23
+    at += 22
     if metrics_length > 127:
-        metrics_length, at = read_uvarint(data, at - 1)
+        metrics_length, at = read_uvarint(data, at)
+    else:
+        at += 1
     if metrics_length:
         end = at + metrics_length - 1
         metrics = data[at:end]
         at = end
     else:
         raise Refused
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return PushTelemetryRequest(client_instance_id, subscription_id, BOOLEANS[terminating], compression_type, metrics, unknown), at
 
 
@@ -109,10 +111,12 @@ class PushTelemetryResponse(msgspec.Struct, gc=False):
 def read_push_telemetry_response_v0(data: bytes, at: int) -> tuple[PushTelemetryResponse, int]:
     """Read version 0."""
     throttle_time_ms, error_code, tag_count = unpack_ihB(data, at)
-    at += 7
-    unknown = NO_TAGS
+    at += 6
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return PushTelemetryResponse(throttle_time_ms, error_code, unknown), at
 
 

@@ -50,21 +50,23 @@ class RemoveRaftVoterRequest(msgspec.Struct, gc=False):
 def read_remove_raft_voter_request_v0(data: bytes, at: int) -> tuple[RemoveRaftVoterRequest, int]:
     """Read version 0."""
     cluster_id_length = data[at]
-    at += 1
     cluster_id: str | None
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     elif cluster_id_length:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     else:
         cluster_id = None
+        at += 1
     voter_id, voter_directory_id, tag_count = unpack_iuB(data, at)
-    at += 21
-    unknown = NO_TAGS
+    at += 20
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return RemoveRaftVoterRequest(cluster_id, voter_id, voter_directory_id, unknown), at
 
 
@@ -108,21 +110,22 @@ class RemoveRaftVoterResponse(msgspec.Struct, gc=False):
 def read_remove_raft_voter_response_v0(data: bytes, at: int) -> tuple[RemoveRaftVoterResponse, int]:
     """Read version 0."""
     throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        at += 1
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return RemoveRaftVoterResponse(throttle_time_ms, error_code, error_message, unknown), at
 
 

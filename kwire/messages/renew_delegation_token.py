@@ -67,9 +67,10 @@ def read_renew_delegation_token_request_v1(data: bytes, at: int) -> tuple[RenewD
 def read_renew_delegation_token_request_v2(data: bytes, at: int) -> tuple[RenewDelegationTokenRequest, int]:
     """Read version 2."""
     hmac_length = data[at]
-    at += 1
     if hmac_length > 127:
-        hmac_length, at = read_uvarint(data, at - 1)
+        hmac_length, at = read_uvarint(data, at)
+    else:
+        at += 1
     if hmac_length:
         end = at + hmac_length - 1
         hmac = data[at:end]
@@ -77,10 +78,12 @@ def read_renew_delegation_token_request_v2(data: bytes, at: int) -> tuple[RenewD
     else:
         raise Refused
     renew_period_ms, tag_count = unpack_qB(data, at)
-    at += 9
-    unknown = NO_TAGS
+    at += 8
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return RenewDelegationTokenRequest(hmac, renew_period_ms, unknown), at
 
 
@@ -138,10 +141,12 @@ def read_renew_delegation_token_response_v1(data: bytes, at: int) -> tuple[Renew
 def read_renew_delegation_token_response_v2(data: bytes, at: int) -> tuple[RenewDelegationTokenResponse, int]:
     """Read version 2."""
     error_code, expiry_timestamp_ms, throttle_time_ms, tag_count = unpack_hqiB(data, at)
-    at += 15
-    unknown = NO_TAGS
+    at += 14
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return RenewDelegationTokenResponse(error_code, expiry_timestamp_ms, throttle_time_ms, unknown), at
 
 

@@ -66,20 +66,21 @@ def read_sasl_authenticate_request_v0(data: bytes, at: int) -> tuple[SaslAuthent
 def read_sasl_authenticate_request_v2(data: bytes, at: int) -> tuple[SaslAuthenticateRequest, int]:
     """Read version 2."""
     auth_bytes_length = data[at]
-    at += 1
     if auth_bytes_length > 127:
-        auth_bytes_length, at = read_uvarint(data, at - 1)
+        auth_bytes_length, at = read_uvarint(data, at)
+    else:
+        at += 1
     if auth_bytes_length:
         end = at + auth_bytes_length - 1
         auth_bytes = data[at:end]
         at = end
     else:
         raise Refused
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return SaslAuthenticateRequest(auth_bytes, unknown), at
 
 
@@ -178,20 +179,22 @@ def read_sasl_authenticate_response_v1(data: bytes, at: int) -> tuple[SaslAuthen
 def read_sasl_authenticate_response_v2(data: bytes, at: int) -> tuple[SaslAuthenticateResponse, int]:
     """Read version 2."""
     error_code, error_message_length = unpack_hB(data, at)
-    at += 3
+    at += 2
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
+        at += 1
     auth_bytes_length = data[at]
-    at += 1
     if auth_bytes_length > 127:
-        auth_bytes_length, at = read_uvarint(data, at - 1)
+        auth_bytes_length, at = read_uvarint(data, at)
+    else:
+        at += 1
     if auth_bytes_length:
         end = at + auth_bytes_length - 1
         auth_bytes = data[at:end]
@@ -199,10 +202,12 @@ def read_sasl_authenticate_response_v2(data: bytes, at: int) -> tuple[SaslAuthen
     else:
         raise Refused
     session_lifetime_ms, tag_count = unpack_qB(data, at)
-    at += 9
-    unknown = NO_TAGS
+    at += 8
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return SaslAuthenticateResponse(error_code, error_message, auth_bytes, session_lifetime_ms, unknown), at
 
 

@@ -21,11 +21,15 @@ from kwire.primitives import (
     int32s,
     int8s,
     long_text_length,
+    pack_int32s,
+    pack_int8s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     read_uvarint,
     tag_section,
+    unpack_compact_int32s,
+    unpack_compact_int8s,
     uvarint,
 )
 
@@ -155,188 +159,202 @@ class ShareFetchRequest(msgspec.Struct, gc=False):
 def read_share_fetch_request_v1(data: bytes, at: int) -> tuple[ShareFetchRequest, int]:
     """Read version 1."""
     group_id_length = data[at]
-    at += 1
     group_id: str | None
     if 0 < group_id_length < 128:
-        end = at + group_id_length - 1
-        group_id = data[at:end].decode()
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
         at = end
     elif group_id_length:
-        group_id, at = read_long_text(data, at - 1)
+        group_id, at = read_long_text(data, at)
     else:
         group_id = None
+        at += 1
     member_id_length = data[at]
-    at += 1
     member_id: str | None
     if 0 < member_id_length < 128:
-        end = at + member_id_length - 1
-        member_id = data[at:end].decode()
+        end = at + member_id_length
+        member_id = data[at + 1 : end].decode()
         at = end
     elif member_id_length:
-        member_id, at = read_long_text(data, at - 1)
+        member_id, at = read_long_text(data, at)
     else:
         member_id = None
+        at += 1
     share_session_epoch, max_wait_ms, min_bytes, max_bytes, max_records, batch_size, topics_count = unpack_iiiiiiB(data, at)
-    at += 25
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 24
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_id, partitions_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, acknowledgement_batches_count = unpack_iB(data, at)
-            at += 5
-            if not 0 < acknowledgement_batches_count < 128:
-                acknowledgement_batches_count, at = read_long_count(data, at - 1)
+            at += 4
+            if 0 < acknowledgement_batches_count < 128:
+                at += 1
+            else:
+                acknowledgement_batches_count, at = read_long_count(data, at)
             acknowledgement_batches = []
             for _ in range(acknowledgement_batches_count - 1):
                 first_offset, last_offset, acknowledge_types_count = unpack_qqB(data, at)
-                at += 17
+                at += 16
                 if 0 < acknowledge_types_count < 33:
-                    acknowledge_types = int8s.unpack_compact[acknowledge_types_count](data, at)
-                    at += acknowledge_types_count - 1
+                    acknowledge_types = unpack_compact_int8s[acknowledge_types_count](data, at + 1)
+                    at += acknowledge_types_count
                 else:
-                    acknowledge_types, at = int8s.read_compact(data, at - 1)
-                tag_count = data[at]
-                at += 1
-                unknown = NO_TAGS
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    acknowledge_types, at = int8s.read_compact(data, at)
+                if data[at]:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 acknowledgement_batches.append(AcknowledgementBatch(first_offset, last_offset, acknowledge_types, unknown))
-            partition_tag_count = data[at]
+            if data[at]:
+                partition_unknown, at = read_unknown_tags(data, at)
+            else:
+                partition_unknown = NO_TAGS
+                at += 1
+            partitions.append(FetchPartition(partition_index, 0, acknowledgement_batches, partition_unknown))
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
             at += 1
-            partition_unknown = NO_TAGS
-            if partition_tag_count:
-                partition_unknown, at = read_unknown_tags(data, at - 1)
-            partitions.append(FetchPartition(partition_index, acknowledgement_batches=acknowledgement_batches, unknown_tagged_fields=partition_unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
         topics.append(FetchTopic(topic_id, partitions, topic_unknown))
     forgotten_topics_data_count = data[at]
-    at += 1
-    if not 0 < forgotten_topics_data_count < 128:
-        forgotten_topics_data_count, at = read_long_count(data, at - 1)
+    if 0 < forgotten_topics_data_count < 128:
+        at += 1
+    else:
+        forgotten_topics_data_count, at = read_long_count(data, at)
     forgotten_topics_data = []
     for _ in range(forgotten_topics_data_count - 1):
         forgotten_topics_data_topic_id, forgotten_topics_data_partitions_count = unpack_uB(data, at)
-        at += 17
+        at += 16
         if 0 < forgotten_topics_data_partitions_count < 33:
-            forgotten_topics_data_partitions = int32s.unpack_compact[forgotten_topics_data_partitions_count](data, at)
-            at += 4 * (forgotten_topics_data_partitions_count - 1)
+            forgotten_topics_data_partitions = unpack_compact_int32s[forgotten_topics_data_partitions_count](data, at + 1)
+            at += 4 * forgotten_topics_data_partitions_count - 3
         else:
-            forgotten_topics_data_partitions, at = int32s.read_compact(data, at - 1)
-        forgotten_topics_data_tag_count = data[at]
-        at += 1
-        forgotten_topics_data_unknown = NO_TAGS
-        if forgotten_topics_data_tag_count:
-            forgotten_topics_data_unknown, at = read_unknown_tags(data, at - 1)
+            forgotten_topics_data_partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            forgotten_topics_data_unknown, at = read_unknown_tags(data, at)
+        else:
+            forgotten_topics_data_unknown = NO_TAGS
+            at += 1
         forgotten_topics_data.append(ForgottenTopic(forgotten_topics_data_topic_id, forgotten_topics_data_partitions, forgotten_topics_data_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return ShareFetchRequest(group_id, member_id, share_session_epoch, max_wait_ms, min_bytes, max_bytes, max_records, batch_size, topics=topics, forgotten_topics_data=forgotten_topics_data, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return ShareFetchRequest(group_id, member_id, share_session_epoch, max_wait_ms, min_bytes, max_bytes, max_records, batch_size, 0, False, topics, forgotten_topics_data, unknown_value), at
 
 
 def read_share_fetch_request_v2(data: bytes, at: int) -> tuple[ShareFetchRequest, int]:
     """Read version 2."""
     group_id_length = data[at]
-    at += 1
     group_id: str | None
     if 0 < group_id_length < 128:
-        end = at + group_id_length - 1
-        group_id = data[at:end].decode()
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
         at = end
     elif group_id_length:
-        group_id, at = read_long_text(data, at - 1)
+        group_id, at = read_long_text(data, at)
     else:
         group_id = None
+        at += 1
     member_id_length = data[at]
-    at += 1
     member_id: str | None
     if 0 < member_id_length < 128:
-        end = at + member_id_length - 1
-        member_id = data[at:end].decode()
+        end = at + member_id_length
+        member_id = data[at + 1 : end].decode()
         at = end
     elif member_id_length:
-        member_id, at = read_long_text(data, at - 1)
+        member_id, at = read_long_text(data, at)
     else:
         member_id = None
+        at += 1
     share_session_epoch, max_wait_ms, min_bytes, max_bytes, max_records, batch_size, share_acquire_mode, is_renew_ack, topics_count = unpack_iiiiiibBB(data, at)
-    at += 27
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 26
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_id, partitions_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, acknowledgement_batches_count = unpack_iB(data, at)
-            at += 5
-            if not 0 < acknowledgement_batches_count < 128:
-                acknowledgement_batches_count, at = read_long_count(data, at - 1)
+            at += 4
+            if 0 < acknowledgement_batches_count < 128:
+                at += 1
+            else:
+                acknowledgement_batches_count, at = read_long_count(data, at)
             acknowledgement_batches = []
             for _ in range(acknowledgement_batches_count - 1):
                 first_offset, last_offset, acknowledge_types_count = unpack_qqB(data, at)
-                at += 17
+                at += 16
                 if 0 < acknowledge_types_count < 33:
-                    acknowledge_types = int8s.unpack_compact[acknowledge_types_count](data, at)
-                    at += acknowledge_types_count - 1
+                    acknowledge_types = unpack_compact_int8s[acknowledge_types_count](data, at + 1)
+                    at += acknowledge_types_count
                 else:
-                    acknowledge_types, at = int8s.read_compact(data, at - 1)
-                tag_count = data[at]
-                at += 1
-                unknown = NO_TAGS
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    acknowledge_types, at = int8s.read_compact(data, at)
+                if data[at]:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 acknowledgement_batches.append(AcknowledgementBatch(first_offset, last_offset, acknowledge_types, unknown))
-            partition_tag_count = data[at]
+            if data[at]:
+                partition_unknown, at = read_unknown_tags(data, at)
+            else:
+                partition_unknown = NO_TAGS
+                at += 1
+            partitions.append(FetchPartition(partition_index, 0, acknowledgement_batches, partition_unknown))
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
             at += 1
-            partition_unknown = NO_TAGS
-            if partition_tag_count:
-                partition_unknown, at = read_unknown_tags(data, at - 1)
-            partitions.append(FetchPartition(partition_index, acknowledgement_batches=acknowledgement_batches, unknown_tagged_fields=partition_unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
         topics.append(FetchTopic(topic_id, partitions, topic_unknown))
     forgotten_topics_data_count = data[at]
-    at += 1
-    if not 0 < forgotten_topics_data_count < 128:
-        forgotten_topics_data_count, at = read_long_count(data, at - 1)
+    if 0 < forgotten_topics_data_count < 128:
+        at += 1
+    else:
+        forgotten_topics_data_count, at = read_long_count(data, at)
     forgotten_topics_data = []
     for _ in range(forgotten_topics_data_count - 1):
         forgotten_topics_data_topic_id, forgotten_topics_data_partitions_count = unpack_uB(data, at)
-        at += 17
+        at += 16
         if 0 < forgotten_topics_data_partitions_count < 33:
-            forgotten_topics_data_partitions = int32s.unpack_compact[forgotten_topics_data_partitions_count](data, at)
-            at += 4 * (forgotten_topics_data_partitions_count - 1)
+            forgotten_topics_data_partitions = unpack_compact_int32s[forgotten_topics_data_partitions_count](data, at + 1)
+            at += 4 * forgotten_topics_data_partitions_count - 3
         else:
-            forgotten_topics_data_partitions, at = int32s.read_compact(data, at - 1)
-        forgotten_topics_data_tag_count = data[at]
-        at += 1
-        forgotten_topics_data_unknown = NO_TAGS
-        if forgotten_topics_data_tag_count:
-            forgotten_topics_data_unknown, at = read_unknown_tags(data, at - 1)
+            forgotten_topics_data_partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            forgotten_topics_data_unknown, at = read_unknown_tags(data, at)
+        else:
+            forgotten_topics_data_unknown = NO_TAGS
+            at += 1
         forgotten_topics_data.append(ForgottenTopic(forgotten_topics_data_topic_id, forgotten_topics_data_partitions, forgotten_topics_data_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return ShareFetchRequest(group_id, member_id, share_session_epoch, max_wait_ms, min_bytes, max_bytes, max_records, batch_size, share_acquire_mode, BOOLEANS[is_renew_ack], topics, forgotten_topics_data, unknown_value), at
 
 
@@ -391,7 +409,10 @@ def write_share_fetch_request_v1(message: ShareFetchRequest) -> list[Part]:
                 else:
                     parts.append(pack_qq(acknowledgement_batch.first_offset, acknowledgement_batch.last_offset))
                     parts.append(uvarint(acknowledge_types_count))
-                parts.append(int8s.pack[len(acknowledge_types)](*acknowledge_types) if len(acknowledge_types) < 32 else int8s.write_long(acknowledge_types))
+                if len(acknowledge_types) < 32:
+                    parts.append(pack_int8s[len(acknowledge_types)](*acknowledge_types))
+                else:
+                    parts.append(int8s.write_long(acknowledge_types))
                 parts.append(tag_section((), acknowledgement_batch.unknown_tagged_fields, 0) if acknowledgement_batch.unknown_tagged_fields else b"\0")
             parts.append(tag_section((), partition.unknown_tagged_fields, 0) if partition.unknown_tagged_fields else b"\0")
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
@@ -409,7 +430,10 @@ def write_share_fetch_request_v1(message: ShareFetchRequest) -> list[Part]:
         else:
             parts.append(pack_u(one_forgotten_topics_data_topic_id))
             parts.append(uvarint(one_forgotten_topics_data_partitions_count))
-        parts.append(int32s.pack[len(one_forgotten_topics_data_partitions)](*one_forgotten_topics_data_partitions) if len(one_forgotten_topics_data_partitions) < 32 else int32s.write_long(one_forgotten_topics_data_partitions))
+        if len(one_forgotten_topics_data_partitions) < 32:
+            parts.append(pack_int32s[len(one_forgotten_topics_data_partitions)](*one_forgotten_topics_data_partitions))
+        else:
+            parts.append(int32s.write_long(one_forgotten_topics_data_partitions))
         parts.append(tag_section((), one_forgotten_topics_data.unknown_tagged_fields, 0) if one_forgotten_topics_data.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
@@ -464,7 +488,10 @@ def write_share_fetch_request_v2(message: ShareFetchRequest) -> list[Part]:
                 else:
                     parts.append(pack_qq(acknowledgement_batch.first_offset, acknowledgement_batch.last_offset))
                     parts.append(uvarint(acknowledge_types_count))
-                parts.append(int8s.pack[len(acknowledge_types)](*acknowledge_types) if len(acknowledge_types) < 32 else int8s.write_long(acknowledge_types))
+                if len(acknowledge_types) < 32:
+                    parts.append(pack_int8s[len(acknowledge_types)](*acknowledge_types))
+                else:
+                    parts.append(int8s.write_long(acknowledge_types))
                 parts.append(tag_section((), acknowledgement_batch.unknown_tagged_fields, 0) if acknowledgement_batch.unknown_tagged_fields else b"\0")
             parts.append(tag_section((), partition.unknown_tagged_fields, 0) if partition.unknown_tagged_fields else b"\0")
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
@@ -482,7 +509,10 @@ def write_share_fetch_request_v2(message: ShareFetchRequest) -> list[Part]:
         else:
             parts.append(pack_u(one_forgotten_topics_data_topic_id))
             parts.append(uvarint(one_forgotten_topics_data_partitions_count))
-        parts.append(int32s.pack[len(one_forgotten_topics_data_partitions)](*one_forgotten_topics_data_partitions) if len(one_forgotten_topics_data_partitions) < 32 else int32s.write_long(one_forgotten_topics_data_partitions))
+        if len(one_forgotten_topics_data_partitions) < 32:
+            parts.append(pack_int32s[len(one_forgotten_topics_data_partitions)](*one_forgotten_topics_data_partitions))
+        else:
+            parts.append(int32s.write_long(one_forgotten_topics_data_partitions))
         parts.append(tag_section((), one_forgotten_topics_data.unknown_tagged_fields, 0) if one_forgotten_topics_data.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
@@ -591,59 +621,69 @@ def read_share_fetch_response_v1(data: bytes, at: int) -> tuple[ShareFetchRespon
     """Read versions 1 to 2."""
     view = memoryview(data)
     throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
+        at += 1
     acquisition_lock_timeout_ms, responses_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < responses_count < 128:
-        responses_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < responses_count < 128:
+        at += 1
+    else:
+        responses_count, at = read_long_count(data, at)
     responses = []
     for _ in range(responses_count - 1):
         topic_id, partitions_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, partition_error_code, partition_error_message_length = unpack_ihB(data, at)
-            at += 7
+            at += 6
             partition_error_message: str | None
             if 0 < partition_error_message_length < 128:
-                end = at + partition_error_message_length - 1
-                partition_error_message = data[at:end].decode()
+                end = at + partition_error_message_length
+                partition_error_message = data[at + 1 : end].decode()
                 at = end
             elif partition_error_message_length:
-                partition_error_message, at = read_long_text(data, at - 1)
+                partition_error_message, at = read_long_text(data, at)
             else:
                 partition_error_message = None
+                at += 1
             acknowledge_error_code, acknowledge_error_message_length = unpack_hB(data, at)
-            at += 3
+            at += 2
             acknowledge_error_message: str | None
             if 0 < acknowledge_error_message_length < 128:
-                end = at + acknowledge_error_message_length - 1
-                acknowledge_error_message = data[at:end].decode()
+                end = at + acknowledge_error_message_length
+                acknowledge_error_message = data[at + 1 : end].decode()
                 at = end
             elif acknowledge_error_message_length:
-                acknowledge_error_message, at = read_long_text(data, at - 1)
+                acknowledge_error_message, at = read_long_text(data, at)
             else:
                 acknowledge_error_message = None
+                at += 1
             leader_id, leader_epoch, tag_count = unpack_iiB(data, at)
-            at += 9
-            unknown = NO_TAGS
+            at += 8
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             records_length = data[at]
-            at += 1
             if records_length > 127:
-                records_length, at = read_uvarint(data, at - 1)
+                records_length, at = read_uvarint(data, at)
+            else:
+                at += 1
             if records_length:
                 end = at + records_length - 1
                 records = view[at:end]
@@ -651,9 +691,10 @@ def read_share_fetch_response_v1(data: bytes, at: int) -> tuple[ShareFetchRespon
             else:
                 raise Refused
             acquired_records_count = data[at]
-            at += 1
-            if not 0 < acquired_records_count < 128:
-                acquired_records_count, at = read_long_count(data, at - 1)
+            if 0 < acquired_records_count < 128:
+                at += 1
+            else:
+                acquired_records_count, at = read_long_count(data, at)
             end = at + 19 * (acquired_records_count - 1)
             acquired_records_rows = data[at:end]
             if acquired_records_rows[18::19].count(0) == acquired_records_count - 1:
@@ -663,59 +704,63 @@ def read_share_fetch_response_v1(data: bytes, at: int) -> tuple[ShareFetchRespon
                 acquired_records = []
                 for _ in range(acquired_records_count - 1):
                     first_offset, last_offset, delivery_count, acquired_record_tag_count = unpack_qqhB(data, at)
-                    at += 19
-                    acquired_record_unknown = NO_TAGS
+                    at += 18
                     if acquired_record_tag_count:
-                        acquired_record_unknown, at = read_unknown_tags(data, at - 1)
+                        acquired_record_unknown, at = read_unknown_tags(data, at)
+                    else:
+                        acquired_record_unknown = NO_TAGS
+                        at += 1
                     acquired_records.append(AcquiredRecords(first_offset, last_offset, delivery_count, acquired_record_unknown))
-            partition_tag_count = data[at]
-            at += 1
-            partition_unknown = NO_TAGS
-            if partition_tag_count:
-                partition_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                partition_unknown, at = read_unknown_tags(data, at)
+            else:
+                partition_unknown = NO_TAGS
+                at += 1
             partitions.append(PartitionData(partition_index, partition_error_code, partition_error_message, acknowledge_error_code, acknowledge_error_message, LeaderIdAndEpoch(leader_id, leader_epoch, unknown), records, acquired_records, partition_unknown))
-        response_tag_count = data[at]
-        at += 1
-        response_unknown = NO_TAGS
-        if response_tag_count:
-            response_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            response_unknown, at = read_unknown_tags(data, at)
+        else:
+            response_unknown = NO_TAGS
+            at += 1
         responses.append(ShareFetchableTopicResponse(topic_id, partitions, response_unknown))
     node_endpoints_count = data[at]
-    at += 1
-    if not 0 < node_endpoints_count < 128:
-        node_endpoints_count, at = read_long_count(data, at - 1)
+    if 0 < node_endpoints_count < 128:
+        at += 1
+    else:
+        node_endpoints_count, at = read_long_count(data, at)
     node_endpoints = []
     for _ in range(node_endpoints_count - 1):
         node_id, host_length = unpack_iB(data, at)
-        at += 5
+        at += 4
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, rack_length = unpack_iB(data, at)
-        at += 5
+        at += 4
         rack: str | None
         if 0 < rack_length < 128:
-            end = at + rack_length - 1
-            rack = data[at:end].decode()
+            end = at + rack_length
+            rack = data[at + 1 : end].decode()
             at = end
         elif rack_length:
-            rack, at = read_long_text(data, at - 1)
+            rack, at = read_long_text(data, at)
         else:
             rack = None
-        node_endpoint_tag_count = data[at]
-        at += 1
-        node_endpoint_unknown = NO_TAGS
-        if node_endpoint_tag_count:
-            node_endpoint_unknown, at = read_unknown_tags(data, at - 1)
+            at += 1
+        if data[at]:
+            node_endpoint_unknown, at = read_unknown_tags(data, at)
+        else:
+            node_endpoint_unknown = NO_TAGS
+            at += 1
         node_endpoints.append(NodeEndpoint(node_id, host, port, rack, node_endpoint_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return ShareFetchResponse(throttle_time_ms, error_code, error_message, acquisition_lock_timeout_ms, responses, node_endpoints, unknown_value), at
 
 

@@ -33,10 +33,12 @@ class SnapshotFooterRecord(msgspec.Struct, gc=False):
 def read_snapshot_footer_record_v0(data: bytes, at: int) -> tuple[SnapshotFooterRecord, int]:
     """Read version 0."""
     version, tag_count = unpack_hB(data, at)
-    at += 3
-    unknown = NO_TAGS
+    at += 2
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return SnapshotFooterRecord(version, unknown), at
 
 

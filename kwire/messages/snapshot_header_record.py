@@ -35,10 +35,12 @@ class SnapshotHeaderRecord(msgspec.Struct, gc=False):
 def read_snapshot_header_record_v0(data: bytes, at: int) -> tuple[SnapshotHeaderRecord, int]:
     """Read version 0."""
     version, last_contained_log_timestamp, tag_count = unpack_hqB(data, at)
-    at += 11
-    unknown = NO_TAGS
+    at += 10
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return SnapshotHeaderRecord(version, last_contained_log_timestamp, unknown), at
 
 

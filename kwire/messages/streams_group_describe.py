@@ -19,10 +19,12 @@ from kwire.primitives import (
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
     uvarint,
 )
 
@@ -71,26 +73,28 @@ class StreamsGroupDescribeRequest(msgspec.Struct, gc=False):
 def read_streams_group_describe_request_v0(data: bytes, at: int) -> tuple[StreamsGroupDescribeRequest, int]:
     """Read version 0."""
     group_ids_count = data[at]
-    at += 1
-    if not 0 < group_ids_count < 128:
-        group_ids_count, at = read_long_count(data, at - 1)
+    if 0 < group_ids_count < 128:
+        at += 1
+    else:
+        group_ids_count, at = read_long_count(data, at)
     group_ids_list: list[str] = []
     for _ in range(group_ids_count - 1):
         group_id_length = data[at]
-        at += 1
         if 0 < group_id_length < 128:
-            end = at + group_id_length - 1
-            group_id = data[at:end].decode()
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
             at = end
         else:
-            group_id, at = read_long_text(data, at - 1)
+            group_id, at = read_long_text(data, at)
         group_ids_list.append(group_id)
     group_ids = tuple(group_ids_list)
     include_authorized_operations, tag_count = unpack_BB(data, at)
-    at += 2
-    unknown = NO_TAGS
+    at += 1
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return StreamsGroupDescribeRequest(group_ids, BOOLEANS[include_authorized_operations], unknown), at
 
 
@@ -297,543 +301,547 @@ class StreamsGroupDescribeResponse(msgspec.Struct, gc=False):
 def read_streams_group_describe_response_v0(data: bytes, at: int) -> tuple[StreamsGroupDescribeResponse, int]:
     """Read version 0."""
     throttle_time_ms, groups_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < groups_count < 128:
-        groups_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < groups_count < 128:
+        at += 1
+    else:
+        groups_count, at = read_long_count(data, at)
     groups = []
     for _ in range(groups_count - 1):
         error_code, error_message_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         error_message: str | None
         if 0 < error_message_length < 128:
-            end = at + error_message_length - 1
-            error_message = data[at:end].decode()
+            end = at + error_message_length
+            error_message = data[at + 1 : end].decode()
             at = end
         elif error_message_length:
-            error_message, at = read_long_text(data, at - 1)
+            error_message, at = read_long_text(data, at)
         else:
             error_message = None
+            at += 1
         group_id_length = data[at]
-        at += 1
         if 0 < group_id_length < 128:
-            end = at + group_id_length - 1
-            group_id = data[at:end].decode()
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
             at = end
         else:
-            group_id, at = read_long_text(data, at - 1)
+            group_id, at = read_long_text(data, at)
         group_state_length = data[at]
-        at += 1
         if 0 < group_state_length < 128:
-            end = at + group_state_length - 1
-            group_state = data[at:end].decode()
+            end = at + group_state_length
+            group_state = data[at + 1 : end].decode()
             at = end
         else:
-            group_state, at = read_long_text(data, at - 1)
+            group_state, at = read_long_text(data, at)
         group_epoch, assignment_epoch, topology_marker = unpack_iiB(data, at)
         at += 9
         topology: Topology | None
         if topology_marker == 1:
             epoch, subtopologies_count = unpack_iB(data, at)
-            at += 5
+            at += 4
             subtopologies: list[Subtopology] | None
             if subtopologies_count == 0:
                 subtopologies = None
+                at += 1
             else:
-                if not 0 < subtopologies_count < 128:
-                    subtopologies_count, at = read_long_count(data, at - 1)
+                if 0 < subtopologies_count < 128:
+                    at += 1
+                else:
+                    subtopologies_count, at = read_long_count(data, at)
                 subtopologies = []
                 for _ in range(subtopologies_count - 1):
                     subtopology_id_length = data[at]
-                    at += 1
                     if 0 < subtopology_id_length < 128:
-                        end = at + subtopology_id_length - 1
-                        subtopology_id = data[at:end].decode()
+                        end = at + subtopology_id_length
+                        subtopology_id = data[at + 1 : end].decode()
                         at = end
                     else:
-                        subtopology_id, at = read_long_text(data, at - 1)
+                        subtopology_id, at = read_long_text(data, at)
                     source_topics_count = data[at]
-                    at += 1
-                    if not 0 < source_topics_count < 128:
-                        source_topics_count, at = read_long_count(data, at - 1)
+                    if 0 < source_topics_count < 128:
+                        at += 1
+                    else:
+                        source_topics_count, at = read_long_count(data, at)
                     source_topics_list: list[str] = []
                     for _ in range(source_topics_count - 1):
                         source_topic_length = data[at]
-                        at += 1
                         if 0 < source_topic_length < 128:
-                            end = at + source_topic_length - 1
-                            source_topic = data[at:end].decode()
+                            end = at + source_topic_length
+                            source_topic = data[at + 1 : end].decode()
                             at = end
                         else:
-                            source_topic, at = read_long_text(data, at - 1)
+                            source_topic, at = read_long_text(data, at)
                         source_topics_list.append(source_topic)
                     source_topics = tuple(source_topics_list)
                     repartition_sink_topics_count = data[at]
-                    at += 1
-                    if not 0 < repartition_sink_topics_count < 128:
-                        repartition_sink_topics_count, at = read_long_count(data, at - 1)
+                    if 0 < repartition_sink_topics_count < 128:
+                        at += 1
+                    else:
+                        repartition_sink_topics_count, at = read_long_count(data, at)
                     repartition_sink_topics_list: list[str] = []
                     for _ in range(repartition_sink_topics_count - 1):
                         repartition_sink_topic_length = data[at]
-                        at += 1
                         if 0 < repartition_sink_topic_length < 128:
-                            end = at + repartition_sink_topic_length - 1
-                            repartition_sink_topic = data[at:end].decode()
+                            end = at + repartition_sink_topic_length
+                            repartition_sink_topic = data[at + 1 : end].decode()
                             at = end
                         else:
-                            repartition_sink_topic, at = read_long_text(data, at - 1)
+                            repartition_sink_topic, at = read_long_text(data, at)
                         repartition_sink_topics_list.append(repartition_sink_topic)
                     repartition_sink_topics = tuple(repartition_sink_topics_list)
                     state_changelog_topics_count = data[at]
-                    at += 1
-                    if not 0 < state_changelog_topics_count < 128:
-                        state_changelog_topics_count, at = read_long_count(data, at - 1)
+                    if 0 < state_changelog_topics_count < 128:
+                        at += 1
+                    else:
+                        state_changelog_topics_count, at = read_long_count(data, at)
                     state_changelog_topics = []
                     for _ in range(state_changelog_topics_count - 1):
                         name_length = data[at]
-                        at += 1
                         if 0 < name_length < 128:
-                            end = at + name_length - 1
-                            name = data[at:end].decode()
+                            end = at + name_length
+                            name = data[at + 1 : end].decode()
                             at = end
                         else:
-                            name, at = read_long_text(data, at - 1)
+                            name, at = read_long_text(data, at)
                         partitions, replication_factor, topic_configs_count = unpack_ihB(data, at)
-                        at += 7
-                        if not 0 < topic_configs_count < 128:
-                            topic_configs_count, at = read_long_count(data, at - 1)
+                        at += 6
+                        if 0 < topic_configs_count < 128:
+                            at += 1
+                        else:
+                            topic_configs_count, at = read_long_count(data, at)
                         topic_configs = []
                         for _ in range(topic_configs_count - 1):
                             key_length = data[at]
-                            at += 1
                             if 0 < key_length < 128:
-                                end = at + key_length - 1
-                                key = data[at:end].decode()
+                                end = at + key_length
+                                key = data[at + 1 : end].decode()
                                 at = end
                             else:
-                                key, at = read_long_text(data, at - 1)
+                                key, at = read_long_text(data, at)
                             value_length = data[at]
-                            at += 1
                             if 0 < value_length < 128:
-                                end = at + value_length - 1
-                                value = data[at:end].decode()
+                                end = at + value_length
+                                value = data[at + 1 : end].decode()
                                 at = end
                             else:
-                                value, at = read_long_text(data, at - 1)
-                            tag_count = data[at]
-                            at += 1
-                            unknown = NO_TAGS
-                            if tag_count:
-                                unknown, at = read_unknown_tags(data, at - 1)
+                                value, at = read_long_text(data, at)
+                            if data[at]:
+                                unknown, at = read_unknown_tags(data, at)
+                            else:
+                                unknown = NO_TAGS
+                                at += 1
                             topic_configs.append(KeyValue(key, value, unknown))
-                        state_changelog_topic_tag_count = data[at]
-                        at += 1
-                        state_changelog_topic_unknown = NO_TAGS
-                        if state_changelog_topic_tag_count:
-                            state_changelog_topic_unknown, at = read_unknown_tags(data, at - 1)
+                        if data[at]:
+                            state_changelog_topic_unknown, at = read_unknown_tags(data, at)
+                        else:
+                            state_changelog_topic_unknown = NO_TAGS
+                            at += 1
                         state_changelog_topics.append(TopicInfo(name, partitions, replication_factor, topic_configs, state_changelog_topic_unknown))
                     repartition_source_topics_count = data[at]
-                    at += 1
-                    if not 0 < repartition_source_topics_count < 128:
-                        repartition_source_topics_count, at = read_long_count(data, at - 1)
+                    if 0 < repartition_source_topics_count < 128:
+                        at += 1
+                    else:
+                        repartition_source_topics_count, at = read_long_count(data, at)
                     repartition_source_topics = []
                     for _ in range(repartition_source_topics_count - 1):
                         repartition_source_topic_name_length = data[at]
-                        at += 1
                         if 0 < repartition_source_topic_name_length < 128:
-                            end = at + repartition_source_topic_name_length - 1
-                            repartition_source_topic_name = data[at:end].decode()
+                            end = at + repartition_source_topic_name_length
+                            repartition_source_topic_name = data[at + 1 : end].decode()
                             at = end
                         else:
-                            repartition_source_topic_name, at = read_long_text(data, at - 1)
+                            repartition_source_topic_name, at = read_long_text(data, at)
                         repartition_source_topic_partitions, repartition_source_topic_replication_factor, repartition_source_topic_topic_configs_count = unpack_ihB(data, at)
-                        at += 7
-                        if not 0 < repartition_source_topic_topic_configs_count < 128:
-                            repartition_source_topic_topic_configs_count, at = read_long_count(data, at - 1)
+                        at += 6
+                        if 0 < repartition_source_topic_topic_configs_count < 128:
+                            at += 1
+                        else:
+                            repartition_source_topic_topic_configs_count, at = read_long_count(data, at)
                         repartition_source_topic_topic_configs = []
                         for _ in range(repartition_source_topic_topic_configs_count - 1):
                             repartition_source_topic_topic_config_key_length = data[at]
-                            at += 1
                             if 0 < repartition_source_topic_topic_config_key_length < 128:
-                                end = at + repartition_source_topic_topic_config_key_length - 1
-                                repartition_source_topic_topic_config_key = data[at:end].decode()
+                                end = at + repartition_source_topic_topic_config_key_length
+                                repartition_source_topic_topic_config_key = data[at + 1 : end].decode()
                                 at = end
                             else:
-                                repartition_source_topic_topic_config_key, at = read_long_text(data, at - 1)
+                                repartition_source_topic_topic_config_key, at = read_long_text(data, at)
                             repartition_source_topic_topic_config_value_length = data[at]
-                            at += 1
                             if 0 < repartition_source_topic_topic_config_value_length < 128:
-                                end = at + repartition_source_topic_topic_config_value_length - 1
-                                repartition_source_topic_topic_config_value = data[at:end].decode()
+                                end = at + repartition_source_topic_topic_config_value_length
+                                repartition_source_topic_topic_config_value = data[at + 1 : end].decode()
                                 at = end
                             else:
-                                repartition_source_topic_topic_config_value, at = read_long_text(data, at - 1)
-                            repartition_source_topic_topic_config_tag_count = data[at]
-                            at += 1
-                            repartition_source_topic_topic_config_unknown = NO_TAGS
-                            if repartition_source_topic_topic_config_tag_count:
-                                repartition_source_topic_topic_config_unknown, at = read_unknown_tags(data, at - 1)
+                                repartition_source_topic_topic_config_value, at = read_long_text(data, at)
+                            if data[at]:
+                                repartition_source_topic_topic_config_unknown, at = read_unknown_tags(data, at)
+                            else:
+                                repartition_source_topic_topic_config_unknown = NO_TAGS
+                                at += 1
                             repartition_source_topic_topic_configs.append(KeyValue(repartition_source_topic_topic_config_key, repartition_source_topic_topic_config_value, repartition_source_topic_topic_config_unknown))
-                        repartition_source_topic_tag_count = data[at]
-                        at += 1
-                        repartition_source_topic_unknown = NO_TAGS
-                        if repartition_source_topic_tag_count:
-                            repartition_source_topic_unknown, at = read_unknown_tags(data, at - 1)
+                        if data[at]:
+                            repartition_source_topic_unknown, at = read_unknown_tags(data, at)
+                        else:
+                            repartition_source_topic_unknown = NO_TAGS
+                            at += 1
                         repartition_source_topics.append(TopicInfo(repartition_source_topic_name, repartition_source_topic_partitions, repartition_source_topic_replication_factor, repartition_source_topic_topic_configs, repartition_source_topic_unknown))
-                    subtopology_tag_count = data[at]
-                    at += 1
-                    subtopology_unknown = NO_TAGS
-                    if subtopology_tag_count:
-                        subtopology_unknown, at = read_unknown_tags(data, at - 1)
+                    if data[at]:
+                        subtopology_unknown, at = read_unknown_tags(data, at)
+                    else:
+                        subtopology_unknown = NO_TAGS
+                        at += 1
                     subtopologies.append(Subtopology(subtopology_id, source_topics, repartition_sink_topics, state_changelog_topics, repartition_source_topics, subtopology_unknown))
-            topology_tag_count = data[at]
-            at += 1
-            topology_unknown = NO_TAGS
-            if topology_tag_count:
-                topology_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                topology_unknown, at = read_unknown_tags(data, at)
+            else:
+                topology_unknown = NO_TAGS
+                at += 1
             topology = Topology(epoch, subtopologies, topology_unknown)
         elif topology_marker == 255:
             topology = None
         else:
             raise Refused
         members_count = data[at]
-        at += 1
-        if not 0 < members_count < 128:
-            members_count, at = read_long_count(data, at - 1)
+        if 0 < members_count < 128:
+            at += 1
+        else:
+            members_count, at = read_long_count(data, at)
         members = []
         for _ in range(members_count - 1):
             member_id_length = data[at]
-            at += 1
             if 0 < member_id_length < 128:
-                end = at + member_id_length - 1
-                member_id = data[at:end].decode()
+                end = at + member_id_length
+                member_id = data[at + 1 : end].decode()
                 at = end
             else:
-                member_id, at = read_long_text(data, at - 1)
+                member_id, at = read_long_text(data, at)
             member_epoch, instance_id_length = unpack_iB(data, at)
-            at += 5
+            at += 4
             instance_id: str | None
             if 0 < instance_id_length < 128:
-                end = at + instance_id_length - 1
-                instance_id = data[at:end].decode()
+                end = at + instance_id_length
+                instance_id = data[at + 1 : end].decode()
                 at = end
             elif instance_id_length:
-                instance_id, at = read_long_text(data, at - 1)
+                instance_id, at = read_long_text(data, at)
             else:
                 instance_id = None
+                at += 1
             rack_id_length = data[at]
-            at += 1
             rack_id: str | None
             if 0 < rack_id_length < 128:
-                end = at + rack_id_length - 1
-                rack_id = data[at:end].decode()
+                end = at + rack_id_length
+                rack_id = data[at + 1 : end].decode()
                 at = end
             elif rack_id_length:
-                rack_id, at = read_long_text(data, at - 1)
+                rack_id, at = read_long_text(data, at)
             else:
                 rack_id = None
+                at += 1
             client_id_length = data[at]
-            at += 1
             if 0 < client_id_length < 128:
-                end = at + client_id_length - 1
-                client_id = data[at:end].decode()
+                end = at + client_id_length
+                client_id = data[at + 1 : end].decode()
                 at = end
             else:
-                client_id, at = read_long_text(data, at - 1)
+                client_id, at = read_long_text(data, at)
             client_host_length = data[at]
-            at += 1
             if 0 < client_host_length < 128:
-                end = at + client_host_length - 1
-                client_host = data[at:end].decode()
+                end = at + client_host_length
+                client_host = data[at + 1 : end].decode()
                 at = end
             else:
-                client_host, at = read_long_text(data, at - 1)
+                client_host, at = read_long_text(data, at)
             topology_epoch, process_id_length = unpack_iB(data, at)
-            at += 5
+            at += 4
             if 0 < process_id_length < 128:
-                end = at + process_id_length - 1
-                process_id = data[at:end].decode()
+                end = at + process_id_length
+                process_id = data[at + 1 : end].decode()
                 at = end
             else:
-                process_id, at = read_long_text(data, at - 1)
+                process_id, at = read_long_text(data, at)
             user_endpoint_marker = data[at]
             at += 1
             user_endpoint: Endpoint | None
             if user_endpoint_marker == 1:
                 host_length = data[at]
-                at += 1
                 if 0 < host_length < 128:
-                    end = at + host_length - 1
-                    host = data[at:end].decode()
+                    end = at + host_length
+                    host = data[at + 1 : end].decode()
                     at = end
                 else:
-                    host, at = read_long_text(data, at - 1)
-                port, user_endpoint_tag_count = unpack_HB(data, at)
-                at += 3
-                user_endpoint_unknown = NO_TAGS
-                if user_endpoint_tag_count:
-                    user_endpoint_unknown, at = read_unknown_tags(data, at - 1)
+                    host, at = read_long_text(data, at)
+                port, tag_count = unpack_HB(data, at)
+                at += 2
+                if tag_count:
+                    user_endpoint_unknown, at = read_unknown_tags(data, at)
+                else:
+                    user_endpoint_unknown = NO_TAGS
+                    at += 1
                 user_endpoint = Endpoint(host, port, user_endpoint_unknown)
             elif user_endpoint_marker == 255:
                 user_endpoint = None
             else:
                 raise Refused
             client_tags_count = data[at]
-            at += 1
-            if not 0 < client_tags_count < 128:
-                client_tags_count, at = read_long_count(data, at - 1)
+            if 0 < client_tags_count < 128:
+                at += 1
+            else:
+                client_tags_count, at = read_long_count(data, at)
             client_tags = []
             for _ in range(client_tags_count - 1):
                 client_tag_key_length = data[at]
-                at += 1
                 if 0 < client_tag_key_length < 128:
-                    end = at + client_tag_key_length - 1
-                    client_tag_key = data[at:end].decode()
+                    end = at + client_tag_key_length
+                    client_tag_key = data[at + 1 : end].decode()
                     at = end
                 else:
-                    client_tag_key, at = read_long_text(data, at - 1)
+                    client_tag_key, at = read_long_text(data, at)
                 client_tag_value_length = data[at]
-                at += 1
                 if 0 < client_tag_value_length < 128:
-                    end = at + client_tag_value_length - 1
-                    client_tag_value = data[at:end].decode()
+                    end = at + client_tag_value_length
+                    client_tag_value = data[at + 1 : end].decode()
                     at = end
                 else:
-                    client_tag_value, at = read_long_text(data, at - 1)
-                client_tag_tag_count = data[at]
-                at += 1
-                client_tag_unknown = NO_TAGS
-                if client_tag_tag_count:
-                    client_tag_unknown, at = read_unknown_tags(data, at - 1)
+                    client_tag_value, at = read_long_text(data, at)
+                if data[at]:
+                    client_tag_unknown, at = read_unknown_tags(data, at)
+                else:
+                    client_tag_unknown = NO_TAGS
+                    at += 1
                 client_tags.append(KeyValue(client_tag_key, client_tag_value, client_tag_unknown))
             task_offsets_count = data[at]
-            at += 1
-            if not 0 < task_offsets_count < 128:
-                task_offsets_count, at = read_long_count(data, at - 1)
+            if 0 < task_offsets_count < 128:
+                at += 1
+            else:
+                task_offsets_count, at = read_long_count(data, at)
             task_offsets = []
             for _ in range(task_offsets_count - 1):
                 task_offset_subtopology_id_length = data[at]
-                at += 1
                 if 0 < task_offset_subtopology_id_length < 128:
-                    end = at + task_offset_subtopology_id_length - 1
-                    task_offset_subtopology_id = data[at:end].decode()
+                    end = at + task_offset_subtopology_id_length
+                    task_offset_subtopology_id = data[at + 1 : end].decode()
                     at = end
                 else:
-                    task_offset_subtopology_id, at = read_long_text(data, at - 1)
+                    task_offset_subtopology_id, at = read_long_text(data, at)
                 partition, offset, task_offset_tag_count = unpack_iqB(data, at)
-                at += 13
-                task_offset_unknown = NO_TAGS
+                at += 12
                 if task_offset_tag_count:
-                    task_offset_unknown, at = read_unknown_tags(data, at - 1)
+                    task_offset_unknown, at = read_unknown_tags(data, at)
+                else:
+                    task_offset_unknown = NO_TAGS
+                    at += 1
                 task_offsets.append(TaskOffset(task_offset_subtopology_id, partition, offset, task_offset_unknown))
             task_end_offsets_count = data[at]
-            at += 1
-            if not 0 < task_end_offsets_count < 128:
-                task_end_offsets_count, at = read_long_count(data, at - 1)
+            if 0 < task_end_offsets_count < 128:
+                at += 1
+            else:
+                task_end_offsets_count, at = read_long_count(data, at)
             task_end_offsets = []
             for _ in range(task_end_offsets_count - 1):
                 task_end_offset_subtopology_id_length = data[at]
-                at += 1
                 if 0 < task_end_offset_subtopology_id_length < 128:
-                    end = at + task_end_offset_subtopology_id_length - 1
-                    task_end_offset_subtopology_id = data[at:end].decode()
+                    end = at + task_end_offset_subtopology_id_length
+                    task_end_offset_subtopology_id = data[at + 1 : end].decode()
                     at = end
                 else:
-                    task_end_offset_subtopology_id, at = read_long_text(data, at - 1)
+                    task_end_offset_subtopology_id, at = read_long_text(data, at)
                 task_end_offset_partition, task_end_offset_offset, task_end_offset_tag_count = unpack_iqB(data, at)
-                at += 13
-                task_end_offset_unknown = NO_TAGS
+                at += 12
                 if task_end_offset_tag_count:
-                    task_end_offset_unknown, at = read_unknown_tags(data, at - 1)
+                    task_end_offset_unknown, at = read_unknown_tags(data, at)
+                else:
+                    task_end_offset_unknown = NO_TAGS
+                    at += 1
                 task_end_offsets.append(TaskOffset(task_end_offset_subtopology_id, task_end_offset_partition, task_end_offset_offset, task_end_offset_unknown))
             active_tasks_count = data[at]
-            at += 1
-            if not 0 < active_tasks_count < 128:
-                active_tasks_count, at = read_long_count(data, at - 1)
+            if 0 < active_tasks_count < 128:
+                at += 1
+            else:
+                active_tasks_count, at = read_long_count(data, at)
             active_tasks = []
             for _ in range(active_tasks_count - 1):
                 active_task_subtopology_id_length = data[at]
-                at += 1
                 if 0 < active_task_subtopology_id_length < 128:
-                    end = at + active_task_subtopology_id_length - 1
-                    active_task_subtopology_id = data[at:end].decode()
+                    end = at + active_task_subtopology_id_length
+                    active_task_subtopology_id = data[at + 1 : end].decode()
                     at = end
                 else:
-                    active_task_subtopology_id, at = read_long_text(data, at - 1)
+                    active_task_subtopology_id, at = read_long_text(data, at)
                 active_task_partitions_count = data[at]
-                at += 1
                 if 0 < active_task_partitions_count < 33:
-                    active_task_partitions = int32s.unpack_compact[active_task_partitions_count](data, at)
-                    at += 4 * (active_task_partitions_count - 1)
+                    active_task_partitions = unpack_compact_int32s[active_task_partitions_count](data, at + 1)
+                    at += 4 * active_task_partitions_count - 3
                 else:
-                    active_task_partitions, at = int32s.read_compact(data, at - 1)
-                active_task_tag_count = data[at]
-                at += 1
-                active_task_unknown = NO_TAGS
-                if active_task_tag_count:
-                    active_task_unknown, at = read_unknown_tags(data, at - 1)
+                    active_task_partitions, at = int32s.read_compact(data, at)
+                if data[at]:
+                    active_task_unknown, at = read_unknown_tags(data, at)
+                else:
+                    active_task_unknown = NO_TAGS
+                    at += 1
                 active_tasks.append(TaskIds(active_task_subtopology_id, active_task_partitions, active_task_unknown))
             standby_tasks_count = data[at]
-            at += 1
-            if not 0 < standby_tasks_count < 128:
-                standby_tasks_count, at = read_long_count(data, at - 1)
+            if 0 < standby_tasks_count < 128:
+                at += 1
+            else:
+                standby_tasks_count, at = read_long_count(data, at)
             standby_tasks = []
             for _ in range(standby_tasks_count - 1):
                 standby_task_subtopology_id_length = data[at]
-                at += 1
                 if 0 < standby_task_subtopology_id_length < 128:
-                    end = at + standby_task_subtopology_id_length - 1
-                    standby_task_subtopology_id = data[at:end].decode()
+                    end = at + standby_task_subtopology_id_length
+                    standby_task_subtopology_id = data[at + 1 : end].decode()
                     at = end
                 else:
-                    standby_task_subtopology_id, at = read_long_text(data, at - 1)
+                    standby_task_subtopology_id, at = read_long_text(data, at)
                 standby_task_partitions_count = data[at]
-                at += 1
                 if 0 < standby_task_partitions_count < 33:
-                    standby_task_partitions = int32s.unpack_compact[standby_task_partitions_count](data, at)
-                    at += 4 * (standby_task_partitions_count - 1)
+                    standby_task_partitions = unpack_compact_int32s[standby_task_partitions_count](data, at + 1)
+                    at += 4 * standby_task_partitions_count - 3
                 else:
-                    standby_task_partitions, at = int32s.read_compact(data, at - 1)
-                standby_task_tag_count = data[at]
-                at += 1
-                standby_task_unknown = NO_TAGS
-                if standby_task_tag_count:
-                    standby_task_unknown, at = read_unknown_tags(data, at - 1)
+                    standby_task_partitions, at = int32s.read_compact(data, at)
+                if data[at]:
+                    standby_task_unknown, at = read_unknown_tags(data, at)
+                else:
+                    standby_task_unknown = NO_TAGS
+                    at += 1
                 standby_tasks.append(TaskIds(standby_task_subtopology_id, standby_task_partitions, standby_task_unknown))
             warmup_tasks_count = data[at]
-            at += 1
-            if not 0 < warmup_tasks_count < 128:
-                warmup_tasks_count, at = read_long_count(data, at - 1)
+            if 0 < warmup_tasks_count < 128:
+                at += 1
+            else:
+                warmup_tasks_count, at = read_long_count(data, at)
             warmup_tasks = []
             for _ in range(warmup_tasks_count - 1):
                 warmup_task_subtopology_id_length = data[at]
-                at += 1
                 if 0 < warmup_task_subtopology_id_length < 128:
-                    end = at + warmup_task_subtopology_id_length - 1
-                    warmup_task_subtopology_id = data[at:end].decode()
+                    end = at + warmup_task_subtopology_id_length
+                    warmup_task_subtopology_id = data[at + 1 : end].decode()
                     at = end
                 else:
-                    warmup_task_subtopology_id, at = read_long_text(data, at - 1)
+                    warmup_task_subtopology_id, at = read_long_text(data, at)
                 warmup_task_partitions_count = data[at]
-                at += 1
                 if 0 < warmup_task_partitions_count < 33:
-                    warmup_task_partitions = int32s.unpack_compact[warmup_task_partitions_count](data, at)
-                    at += 4 * (warmup_task_partitions_count - 1)
+                    warmup_task_partitions = unpack_compact_int32s[warmup_task_partitions_count](data, at + 1)
+                    at += 4 * warmup_task_partitions_count - 3
                 else:
-                    warmup_task_partitions, at = int32s.read_compact(data, at - 1)
-                warmup_task_tag_count = data[at]
-                at += 1
-                warmup_task_unknown = NO_TAGS
-                if warmup_task_tag_count:
-                    warmup_task_unknown, at = read_unknown_tags(data, at - 1)
+                    warmup_task_partitions, at = int32s.read_compact(data, at)
+                if data[at]:
+                    warmup_task_unknown, at = read_unknown_tags(data, at)
+                else:
+                    warmup_task_unknown = NO_TAGS
+                    at += 1
                 warmup_tasks.append(TaskIds(warmup_task_subtopology_id, warmup_task_partitions, warmup_task_unknown))
-            assignment_tag_count = data[at]
-            at += 1
-            assignment_unknown = NO_TAGS
-            if assignment_tag_count:
-                assignment_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                assignment_unknown, at = read_unknown_tags(data, at)
+            else:
+                assignment_unknown = NO_TAGS
+                at += 1
             target_assignment_active_tasks_count = data[at]
-            at += 1
-            if not 0 < target_assignment_active_tasks_count < 128:
-                target_assignment_active_tasks_count, at = read_long_count(data, at - 1)
+            if 0 < target_assignment_active_tasks_count < 128:
+                at += 1
+            else:
+                target_assignment_active_tasks_count, at = read_long_count(data, at)
             target_assignment_active_tasks = []
             for _ in range(target_assignment_active_tasks_count - 1):
                 target_assignment_active_task_subtopology_id_length = data[at]
-                at += 1
                 if 0 < target_assignment_active_task_subtopology_id_length < 128:
-                    end = at + target_assignment_active_task_subtopology_id_length - 1
-                    target_assignment_active_task_subtopology_id = data[at:end].decode()
+                    end = at + target_assignment_active_task_subtopology_id_length
+                    target_assignment_active_task_subtopology_id = data[at + 1 : end].decode()
                     at = end
                 else:
-                    target_assignment_active_task_subtopology_id, at = read_long_text(data, at - 1)
+                    target_assignment_active_task_subtopology_id, at = read_long_text(data, at)
                 target_assignment_active_task_partitions_count = data[at]
-                at += 1
                 if 0 < target_assignment_active_task_partitions_count < 33:
-                    target_assignment_active_task_partitions = int32s.unpack_compact[target_assignment_active_task_partitions_count](data, at)
-                    at += 4 * (target_assignment_active_task_partitions_count - 1)
+                    target_assignment_active_task_partitions = unpack_compact_int32s[target_assignment_active_task_partitions_count](data, at + 1)
+                    at += 4 * target_assignment_active_task_partitions_count - 3
                 else:
-                    target_assignment_active_task_partitions, at = int32s.read_compact(data, at - 1)
-                target_assignment_active_task_tag_count = data[at]
-                at += 1
-                target_assignment_active_task_unknown = NO_TAGS
-                if target_assignment_active_task_tag_count:
-                    target_assignment_active_task_unknown, at = read_unknown_tags(data, at - 1)
+                    target_assignment_active_task_partitions, at = int32s.read_compact(data, at)
+                if data[at]:
+                    target_assignment_active_task_unknown, at = read_unknown_tags(data, at)
+                else:
+                    target_assignment_active_task_unknown = NO_TAGS
+                    at += 1
                 target_assignment_active_tasks.append(TaskIds(target_assignment_active_task_subtopology_id, target_assignment_active_task_partitions, target_assignment_active_task_unknown))
             target_assignment_standby_tasks_count = data[at]
-            at += 1
-            if not 0 < target_assignment_standby_tasks_count < 128:
-                target_assignment_standby_tasks_count, at = read_long_count(data, at - 1)
+            if 0 < target_assignment_standby_tasks_count < 128:
+                at += 1
+            else:
+                target_assignment_standby_tasks_count, at = read_long_count(data, at)
             target_assignment_standby_tasks = []
             for _ in range(target_assignment_standby_tasks_count - 1):
                 target_assignment_standby_task_subtopology_id_length = data[at]
-                at += 1
                 if 0 < target_assignment_standby_task_subtopology_id_length < 128:
-                    end = at + target_assignment_standby_task_subtopology_id_length - 1
-                    target_assignment_standby_task_subtopology_id = data[at:end].decode()
+                    end = at + target_assignment_standby_task_subtopology_id_length
+                    target_assignment_standby_task_subtopology_id = data[at + 1 : end].decode()
                     at = end
                 else:
-                    target_assignment_standby_task_subtopology_id, at = read_long_text(data, at - 1)
+                    target_assignment_standby_task_subtopology_id, at = read_long_text(data, at)
                 target_assignment_standby_task_partitions_count = data[at]
-                at += 1
                 if 0 < target_assignment_standby_task_partitions_count < 33:
-                    target_assignment_standby_task_partitions = int32s.unpack_compact[target_assignment_standby_task_partitions_count](data, at)
-                    at += 4 * (target_assignment_standby_task_partitions_count - 1)
+                    target_assignment_standby_task_partitions = unpack_compact_int32s[target_assignment_standby_task_partitions_count](data, at + 1)
+                    at += 4 * target_assignment_standby_task_partitions_count - 3
                 else:
-                    target_assignment_standby_task_partitions, at = int32s.read_compact(data, at - 1)
-                target_assignment_standby_task_tag_count = data[at]
-                at += 1
-                target_assignment_standby_task_unknown = NO_TAGS
-                if target_assignment_standby_task_tag_count:
-                    target_assignment_standby_task_unknown, at = read_unknown_tags(data, at - 1)
+                    target_assignment_standby_task_partitions, at = int32s.read_compact(data, at)
+                if data[at]:
+                    target_assignment_standby_task_unknown, at = read_unknown_tags(data, at)
+                else:
+                    target_assignment_standby_task_unknown = NO_TAGS
+                    at += 1
                 target_assignment_standby_tasks.append(TaskIds(target_assignment_standby_task_subtopology_id, target_assignment_standby_task_partitions, target_assignment_standby_task_unknown))
             target_assignment_warmup_tasks_count = data[at]
-            at += 1
-            if not 0 < target_assignment_warmup_tasks_count < 128:
-                target_assignment_warmup_tasks_count, at = read_long_count(data, at - 1)
+            if 0 < target_assignment_warmup_tasks_count < 128:
+                at += 1
+            else:
+                target_assignment_warmup_tasks_count, at = read_long_count(data, at)
             target_assignment_warmup_tasks = []
             for _ in range(target_assignment_warmup_tasks_count - 1):
                 target_assignment_warmup_task_subtopology_id_length = data[at]
-                at += 1
                 if 0 < target_assignment_warmup_task_subtopology_id_length < 128:
-                    end = at + target_assignment_warmup_task_subtopology_id_length - 1
-                    target_assignment_warmup_task_subtopology_id = data[at:end].decode()
+                    end = at + target_assignment_warmup_task_subtopology_id_length
+                    target_assignment_warmup_task_subtopology_id = data[at + 1 : end].decode()
                     at = end
                 else:
-                    target_assignment_warmup_task_subtopology_id, at = read_long_text(data, at - 1)
+                    target_assignment_warmup_task_subtopology_id, at = read_long_text(data, at)
                 target_assignment_warmup_task_partitions_count = data[at]
-                at += 1
                 if 0 < target_assignment_warmup_task_partitions_count < 33:
-                    target_assignment_warmup_task_partitions = int32s.unpack_compact[target_assignment_warmup_task_partitions_count](data, at)
-                    at += 4 * (target_assignment_warmup_task_partitions_count - 1)
+                    target_assignment_warmup_task_partitions = unpack_compact_int32s[target_assignment_warmup_task_partitions_count](data, at + 1)
+                    at += 4 * target_assignment_warmup_task_partitions_count - 3
                 else:
-                    target_assignment_warmup_task_partitions, at = int32s.read_compact(data, at - 1)
-                target_assignment_warmup_task_tag_count = data[at]
-                at += 1
-                target_assignment_warmup_task_unknown = NO_TAGS
-                if target_assignment_warmup_task_tag_count:
-                    target_assignment_warmup_task_unknown, at = read_unknown_tags(data, at - 1)
+                    target_assignment_warmup_task_partitions, at = int32s.read_compact(data, at)
+                if data[at]:
+                    target_assignment_warmup_task_unknown, at = read_unknown_tags(data, at)
+                else:
+                    target_assignment_warmup_task_unknown = NO_TAGS
+                    at += 1
                 target_assignment_warmup_tasks.append(TaskIds(target_assignment_warmup_task_subtopology_id, target_assignment_warmup_task_partitions, target_assignment_warmup_task_unknown))
-            target_assignment_tag_count = data[at]
-            at += 1
-            target_assignment_unknown = NO_TAGS
-            if target_assignment_tag_count:
-                target_assignment_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                target_assignment_unknown, at = read_unknown_tags(data, at)
+            else:
+                target_assignment_unknown = NO_TAGS
+                at += 1
             is_classic, member_tag_count = unpack_BB(data, at)
-            at += 2
-            member_unknown = NO_TAGS
+            at += 1
             if member_tag_count:
-                member_unknown, at = read_unknown_tags(data, at - 1)
+                member_unknown, at = read_unknown_tags(data, at)
+            else:
+                member_unknown = NO_TAGS
+                at += 1
             members.append(Member(member_id, member_epoch, instance_id, rack_id, client_id, client_host, topology_epoch, process_id, user_endpoint, client_tags, task_offsets, task_end_offsets, Assignment(active_tasks, standby_tasks, warmup_tasks, assignment_unknown), Assignment(target_assignment_active_tasks, target_assignment_standby_tasks, target_assignment_warmup_tasks, target_assignment_unknown), BOOLEANS[is_classic], member_unknown))
         authorized_operations, group_tag_count = unpack_iB(data, at)
-        at += 5
-        group_unknown = NO_TAGS
+        at += 4
         if group_tag_count:
-            group_unknown, at = read_unknown_tags(data, at - 1)
+            group_unknown, at = read_unknown_tags(data, at)
+        else:
+            group_unknown = NO_TAGS
+            at += 1
         groups.append(DescribedGroup(error_code, error_message, group_id, group_state, group_epoch, assignment_epoch, topology, members, authorized_operations, group_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return StreamsGroupDescribeResponse(throttle_time_ms, groups, unknown_value), at
 
 
@@ -1059,7 +1067,10 @@ def write_streams_group_describe_response_v0(message: StreamsGroupDescribeRespon
                 partitions = active_task.partitions
                 partitions_count = len(partitions) + 1
                 parts.append(UVARINTS[partitions_count] if partitions_count < 128 else uvarint(partitions_count))
-                parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+                if len(partitions) < 32:
+                    parts.append(pack_int32s[len(partitions)](*partitions))
+                else:
+                    parts.append(int32s.write_long(partitions))
                 parts.append(tag_section((), active_task.unknown_tagged_fields, 0) if active_task.unknown_tagged_fields else b"\0")
             standby_tasks = assignment.standby_tasks
             standby_tasks_count = len(standby_tasks) + 1
@@ -1072,7 +1083,10 @@ def write_streams_group_describe_response_v0(message: StreamsGroupDescribeRespon
                 standby_task_partitions = standby_task.partitions
                 standby_task_partitions_count = len(standby_task_partitions) + 1
                 parts.append(UVARINTS[standby_task_partitions_count] if standby_task_partitions_count < 128 else uvarint(standby_task_partitions_count))
-                parts.append(int32s.pack[len(standby_task_partitions)](*standby_task_partitions) if len(standby_task_partitions) < 32 else int32s.write_long(standby_task_partitions))
+                if len(standby_task_partitions) < 32:
+                    parts.append(pack_int32s[len(standby_task_partitions)](*standby_task_partitions))
+                else:
+                    parts.append(int32s.write_long(standby_task_partitions))
                 parts.append(tag_section((), standby_task.unknown_tagged_fields, 0) if standby_task.unknown_tagged_fields else b"\0")
             warmup_tasks = assignment.warmup_tasks
             warmup_tasks_count = len(warmup_tasks) + 1
@@ -1085,7 +1099,10 @@ def write_streams_group_describe_response_v0(message: StreamsGroupDescribeRespon
                 warmup_task_partitions = warmup_task.partitions
                 warmup_task_partitions_count = len(warmup_task_partitions) + 1
                 parts.append(UVARINTS[warmup_task_partitions_count] if warmup_task_partitions_count < 128 else uvarint(warmup_task_partitions_count))
-                parts.append(int32s.pack[len(warmup_task_partitions)](*warmup_task_partitions) if len(warmup_task_partitions) < 32 else int32s.write_long(warmup_task_partitions))
+                if len(warmup_task_partitions) < 32:
+                    parts.append(pack_int32s[len(warmup_task_partitions)](*warmup_task_partitions))
+                else:
+                    parts.append(int32s.write_long(warmup_task_partitions))
                 parts.append(tag_section((), warmup_task.unknown_tagged_fields, 0) if warmup_task.unknown_tagged_fields else b"\0")
             parts.append(tag_section((), assignment.unknown_tagged_fields, 0) if assignment.unknown_tagged_fields else b"\0")
             target_assignment = member.target_assignment
@@ -1100,7 +1117,10 @@ def write_streams_group_describe_response_v0(message: StreamsGroupDescribeRespon
                 one_active_task_partitions = one_active_task.partitions
                 one_active_task_partitions_count = len(one_active_task_partitions) + 1
                 parts.append(UVARINTS[one_active_task_partitions_count] if one_active_task_partitions_count < 128 else uvarint(one_active_task_partitions_count))
-                parts.append(int32s.pack[len(one_active_task_partitions)](*one_active_task_partitions) if len(one_active_task_partitions) < 32 else int32s.write_long(one_active_task_partitions))
+                if len(one_active_task_partitions) < 32:
+                    parts.append(pack_int32s[len(one_active_task_partitions)](*one_active_task_partitions))
+                else:
+                    parts.append(int32s.write_long(one_active_task_partitions))
                 parts.append(tag_section((), one_active_task.unknown_tagged_fields, 0) if one_active_task.unknown_tagged_fields else b"\0")
             target_assignment_standby_tasks = target_assignment.standby_tasks
             target_assignment_standby_tasks_count = len(target_assignment_standby_tasks) + 1
@@ -1113,7 +1133,10 @@ def write_streams_group_describe_response_v0(message: StreamsGroupDescribeRespon
                 one_standby_task_partitions = one_standby_task.partitions
                 one_standby_task_partitions_count = len(one_standby_task_partitions) + 1
                 parts.append(UVARINTS[one_standby_task_partitions_count] if one_standby_task_partitions_count < 128 else uvarint(one_standby_task_partitions_count))
-                parts.append(int32s.pack[len(one_standby_task_partitions)](*one_standby_task_partitions) if len(one_standby_task_partitions) < 32 else int32s.write_long(one_standby_task_partitions))
+                if len(one_standby_task_partitions) < 32:
+                    parts.append(pack_int32s[len(one_standby_task_partitions)](*one_standby_task_partitions))
+                else:
+                    parts.append(int32s.write_long(one_standby_task_partitions))
                 parts.append(tag_section((), one_standby_task.unknown_tagged_fields, 0) if one_standby_task.unknown_tagged_fields else b"\0")
             target_assignment_warmup_tasks = target_assignment.warmup_tasks
             target_assignment_warmup_tasks_count = len(target_assignment_warmup_tasks) + 1
@@ -1126,7 +1149,10 @@ def write_streams_group_describe_response_v0(message: StreamsGroupDescribeRespon
                 one_warmup_task_partitions = one_warmup_task.partitions
                 one_warmup_task_partitions_count = len(one_warmup_task_partitions) + 1
                 parts.append(UVARINTS[one_warmup_task_partitions_count] if one_warmup_task_partitions_count < 128 else uvarint(one_warmup_task_partitions_count))
-                parts.append(int32s.pack[len(one_warmup_task_partitions)](*one_warmup_task_partitions) if len(one_warmup_task_partitions) < 32 else int32s.write_long(one_warmup_task_partitions))
+                if len(one_warmup_task_partitions) < 32:
+                    parts.append(pack_int32s[len(one_warmup_task_partitions)](*one_warmup_task_partitions))
+                else:
+                    parts.append(int32s.write_long(one_warmup_task_partitions))
                 parts.append(tag_section((), one_warmup_task.unknown_tagged_fields, 0) if one_warmup_task.unknown_tagged_fields else b"\0")
             parts.append(tag_section((), target_assignment.unknown_tagged_fields, 0) if target_assignment.unknown_tagged_fields else b"\0")
             if member.unknown_tagged_fields:

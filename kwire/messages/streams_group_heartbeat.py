@@ -20,10 +20,14 @@ from kwire.primitives import (
     int16s,
     int32s,
     long_text_length,
+    pack_int16s,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int16s,
+    unpack_compact_int32s,
     uvarint,
 )
 
@@ -216,465 +220,472 @@ class StreamsGroupHeartbeatRequest(msgspec.Struct, gc=False):
 def read_streams_group_heartbeat_request_v0(data: bytes, at: int) -> tuple[StreamsGroupHeartbeatRequest, int]:
     """Read version 0."""
     group_id_length = data[at]
-    at += 1
     if 0 < group_id_length < 128:
-        end = at + group_id_length - 1
-        group_id = data[at:end].decode()
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
         at = end
     else:
-        group_id, at = read_long_text(data, at - 1)
+        group_id, at = read_long_text(data, at)
     member_id_length = data[at]
-    at += 1
     if 0 < member_id_length < 128:
-        end = at + member_id_length - 1
-        member_id = data[at:end].decode()
+        end = at + member_id_length
+        member_id = data[at + 1 : end].decode()
         at = end
     else:
-        member_id, at = read_long_text(data, at - 1)
+        member_id, at = read_long_text(data, at)
     member_epoch, endpoint_information_epoch, instance_id_length = unpack_iiB(data, at)
-    at += 9
+    at += 8
     instance_id: str | None
     if 0 < instance_id_length < 128:
-        end = at + instance_id_length - 1
-        instance_id = data[at:end].decode()
+        end = at + instance_id_length
+        instance_id = data[at + 1 : end].decode()
         at = end
     elif instance_id_length:
-        instance_id, at = read_long_text(data, at - 1)
+        instance_id, at = read_long_text(data, at)
     else:
         instance_id = None
+        at += 1
     rack_id_length = data[at]
-    at += 1
     rack_id: str | None
     if 0 < rack_id_length < 128:
-        end = at + rack_id_length - 1
-        rack_id = data[at:end].decode()
+        end = at + rack_id_length
+        rack_id = data[at + 1 : end].decode()
         at = end
     elif rack_id_length:
-        rack_id, at = read_long_text(data, at - 1)
+        rack_id, at = read_long_text(data, at)
     else:
         rack_id = None
+        at += 1
     rebalance_timeout_ms, topology_marker = unpack_iB(data, at)
     at += 5
     topology: Topology | None
     if topology_marker == 1:
         epoch, subtopologies_count = unpack_iB(data, at)
-        at += 5
-        if not 0 < subtopologies_count < 128:
-            subtopologies_count, at = read_long_count(data, at - 1)
+        at += 4
+        if 0 < subtopologies_count < 128:
+            at += 1
+        else:
+            subtopologies_count, at = read_long_count(data, at)
         subtopologies = []
         for _ in range(subtopologies_count - 1):
             subtopology_id_length = data[at]
-            at += 1
             if 0 < subtopology_id_length < 128:
-                end = at + subtopology_id_length - 1
-                subtopology_id = data[at:end].decode()
+                end = at + subtopology_id_length
+                subtopology_id = data[at + 1 : end].decode()
                 at = end
             else:
-                subtopology_id, at = read_long_text(data, at - 1)
+                subtopology_id, at = read_long_text(data, at)
             source_topics_count = data[at]
-            at += 1
-            if not 0 < source_topics_count < 128:
-                source_topics_count, at = read_long_count(data, at - 1)
+            if 0 < source_topics_count < 128:
+                at += 1
+            else:
+                source_topics_count, at = read_long_count(data, at)
             source_topics_list: list[str] = []
             for _ in range(source_topics_count - 1):
                 source_topic_length = data[at]
-                at += 1
                 if 0 < source_topic_length < 128:
-                    end = at + source_topic_length - 1
-                    source_topic = data[at:end].decode()
+                    end = at + source_topic_length
+                    source_topic = data[at + 1 : end].decode()
                     at = end
                 else:
-                    source_topic, at = read_long_text(data, at - 1)
+                    source_topic, at = read_long_text(data, at)
                 source_topics_list.append(source_topic)
             source_topics = tuple(source_topics_list)
             source_topic_regex_count = data[at]
-            at += 1
-            if not 0 < source_topic_regex_count < 128:
-                source_topic_regex_count, at = read_long_count(data, at - 1)
+            if 0 < source_topic_regex_count < 128:
+                at += 1
+            else:
+                source_topic_regex_count, at = read_long_count(data, at)
             source_topic_regex_list: list[str] = []
             for _ in range(source_topic_regex_count - 1):
                 one_source_topic_regex_length = data[at]
-                at += 1
                 if 0 < one_source_topic_regex_length < 128:
-                    end = at + one_source_topic_regex_length - 1
-                    one_source_topic_regex = data[at:end].decode()
+                    end = at + one_source_topic_regex_length
+                    one_source_topic_regex = data[at + 1 : end].decode()
                     at = end
                 else:
-                    one_source_topic_regex, at = read_long_text(data, at - 1)
+                    one_source_topic_regex, at = read_long_text(data, at)
                 source_topic_regex_list.append(one_source_topic_regex)
             source_topic_regex = tuple(source_topic_regex_list)
             state_changelog_topics_count = data[at]
-            at += 1
-            if not 0 < state_changelog_topics_count < 128:
-                state_changelog_topics_count, at = read_long_count(data, at - 1)
+            if 0 < state_changelog_topics_count < 128:
+                at += 1
+            else:
+                state_changelog_topics_count, at = read_long_count(data, at)
             state_changelog_topics = []
             for _ in range(state_changelog_topics_count - 1):
                 name_length = data[at]
-                at += 1
                 if 0 < name_length < 128:
-                    end = at + name_length - 1
-                    name = data[at:end].decode()
+                    end = at + name_length
+                    name = data[at + 1 : end].decode()
                     at = end
                 else:
-                    name, at = read_long_text(data, at - 1)
+                    name, at = read_long_text(data, at)
                 partitions, replication_factor, topic_configs_count = unpack_ihB(data, at)
-                at += 7
-                if not 0 < topic_configs_count < 128:
-                    topic_configs_count, at = read_long_count(data, at - 1)
+                at += 6
+                if 0 < topic_configs_count < 128:
+                    at += 1
+                else:
+                    topic_configs_count, at = read_long_count(data, at)
                 topic_configs = []
                 for _ in range(topic_configs_count - 1):
                     key_length = data[at]
-                    at += 1
                     if 0 < key_length < 128:
-                        end = at + key_length - 1
-                        key = data[at:end].decode()
+                        end = at + key_length
+                        key = data[at + 1 : end].decode()
                         at = end
                     else:
-                        key, at = read_long_text(data, at - 1)
+                        key, at = read_long_text(data, at)
                     value_length = data[at]
-                    at += 1
                     if 0 < value_length < 128:
-                        end = at + value_length - 1
-                        value = data[at:end].decode()
+                        end = at + value_length
+                        value = data[at + 1 : end].decode()
                         at = end
                     else:
-                        value, at = read_long_text(data, at - 1)
-                    tag_count = data[at]
-                    at += 1
-                    unknown = NO_TAGS
-                    if tag_count:
-                        unknown, at = read_unknown_tags(data, at - 1)
+                        value, at = read_long_text(data, at)
+                    if data[at]:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
                     topic_configs.append(KeyValue(key, value, unknown))
-                state_changelog_topic_tag_count = data[at]
-                at += 1
-                state_changelog_topic_unknown = NO_TAGS
-                if state_changelog_topic_tag_count:
-                    state_changelog_topic_unknown, at = read_unknown_tags(data, at - 1)
+                if data[at]:
+                    state_changelog_topic_unknown, at = read_unknown_tags(data, at)
+                else:
+                    state_changelog_topic_unknown = NO_TAGS
+                    at += 1
                 state_changelog_topics.append(TopicInfo(name, partitions, replication_factor, topic_configs, state_changelog_topic_unknown))
             repartition_sink_topics_count = data[at]
-            at += 1
-            if not 0 < repartition_sink_topics_count < 128:
-                repartition_sink_topics_count, at = read_long_count(data, at - 1)
+            if 0 < repartition_sink_topics_count < 128:
+                at += 1
+            else:
+                repartition_sink_topics_count, at = read_long_count(data, at)
             repartition_sink_topics_list: list[str] = []
             for _ in range(repartition_sink_topics_count - 1):
                 repartition_sink_topic_length = data[at]
-                at += 1
                 if 0 < repartition_sink_topic_length < 128:
-                    end = at + repartition_sink_topic_length - 1
-                    repartition_sink_topic = data[at:end].decode()
+                    end = at + repartition_sink_topic_length
+                    repartition_sink_topic = data[at + 1 : end].decode()
                     at = end
                 else:
-                    repartition_sink_topic, at = read_long_text(data, at - 1)
+                    repartition_sink_topic, at = read_long_text(data, at)
                 repartition_sink_topics_list.append(repartition_sink_topic)
             repartition_sink_topics = tuple(repartition_sink_topics_list)
             repartition_source_topics_count = data[at]
-            at += 1
-            if not 0 < repartition_source_topics_count < 128:
-                repartition_source_topics_count, at = read_long_count(data, at - 1)
+            if 0 < repartition_source_topics_count < 128:
+                at += 1
+            else:
+                repartition_source_topics_count, at = read_long_count(data, at)
             repartition_source_topics = []
             for _ in range(repartition_source_topics_count - 1):
                 repartition_source_topic_name_length = data[at]
-                at += 1
                 if 0 < repartition_source_topic_name_length < 128:
-                    end = at + repartition_source_topic_name_length - 1
-                    repartition_source_topic_name = data[at:end].decode()
+                    end = at + repartition_source_topic_name_length
+                    repartition_source_topic_name = data[at + 1 : end].decode()
                     at = end
                 else:
-                    repartition_source_topic_name, at = read_long_text(data, at - 1)
+                    repartition_source_topic_name, at = read_long_text(data, at)
                 repartition_source_topic_partitions, repartition_source_topic_replication_factor, repartition_source_topic_topic_configs_count = unpack_ihB(data, at)
-                at += 7
-                if not 0 < repartition_source_topic_topic_configs_count < 128:
-                    repartition_source_topic_topic_configs_count, at = read_long_count(data, at - 1)
+                at += 6
+                if 0 < repartition_source_topic_topic_configs_count < 128:
+                    at += 1
+                else:
+                    repartition_source_topic_topic_configs_count, at = read_long_count(data, at)
                 repartition_source_topic_topic_configs = []
                 for _ in range(repartition_source_topic_topic_configs_count - 1):
                     repartition_source_topic_topic_config_key_length = data[at]
-                    at += 1
                     if 0 < repartition_source_topic_topic_config_key_length < 128:
-                        end = at + repartition_source_topic_topic_config_key_length - 1
-                        repartition_source_topic_topic_config_key = data[at:end].decode()
+                        end = at + repartition_source_topic_topic_config_key_length
+                        repartition_source_topic_topic_config_key = data[at + 1 : end].decode()
                         at = end
                     else:
-                        repartition_source_topic_topic_config_key, at = read_long_text(data, at - 1)
+                        repartition_source_topic_topic_config_key, at = read_long_text(data, at)
                     repartition_source_topic_topic_config_value_length = data[at]
-                    at += 1
                     if 0 < repartition_source_topic_topic_config_value_length < 128:
-                        end = at + repartition_source_topic_topic_config_value_length - 1
-                        repartition_source_topic_topic_config_value = data[at:end].decode()
+                        end = at + repartition_source_topic_topic_config_value_length
+                        repartition_source_topic_topic_config_value = data[at + 1 : end].decode()
                         at = end
                     else:
-                        repartition_source_topic_topic_config_value, at = read_long_text(data, at - 1)
-                    repartition_source_topic_topic_config_tag_count = data[at]
-                    at += 1
-                    repartition_source_topic_topic_config_unknown = NO_TAGS
-                    if repartition_source_topic_topic_config_tag_count:
-                        repartition_source_topic_topic_config_unknown, at = read_unknown_tags(data, at - 1)
+                        repartition_source_topic_topic_config_value, at = read_long_text(data, at)
+                    if data[at]:
+                        repartition_source_topic_topic_config_unknown, at = read_unknown_tags(data, at)
+                    else:
+                        repartition_source_topic_topic_config_unknown = NO_TAGS
+                        at += 1
                     repartition_source_topic_topic_configs.append(KeyValue(repartition_source_topic_topic_config_key, repartition_source_topic_topic_config_value, repartition_source_topic_topic_config_unknown))
-                repartition_source_topic_tag_count = data[at]
-                at += 1
-                repartition_source_topic_unknown = NO_TAGS
-                if repartition_source_topic_tag_count:
-                    repartition_source_topic_unknown, at = read_unknown_tags(data, at - 1)
+                if data[at]:
+                    repartition_source_topic_unknown, at = read_unknown_tags(data, at)
+                else:
+                    repartition_source_topic_unknown = NO_TAGS
+                    at += 1
                 repartition_source_topics.append(TopicInfo(repartition_source_topic_name, repartition_source_topic_partitions, repartition_source_topic_replication_factor, repartition_source_topic_topic_configs, repartition_source_topic_unknown))
             copartition_groups_count = data[at]
-            at += 1
-            if not 0 < copartition_groups_count < 128:
-                copartition_groups_count, at = read_long_count(data, at - 1)
+            if 0 < copartition_groups_count < 128:
+                at += 1
+            else:
+                copartition_groups_count, at = read_long_count(data, at)
             copartition_groups = []
             for _ in range(copartition_groups_count - 1):
                 copartition_group_source_topics_count = data[at]
-                at += 1
                 if 0 < copartition_group_source_topics_count < 33:
-                    copartition_group_source_topics = int16s.unpack_compact[copartition_group_source_topics_count](data, at)
-                    at += 2 * (copartition_group_source_topics_count - 1)
+                    copartition_group_source_topics = unpack_compact_int16s[copartition_group_source_topics_count](data, at + 1)
+                    at += 2 * copartition_group_source_topics_count - 1
                 else:
-                    copartition_group_source_topics, at = int16s.read_compact(data, at - 1)
+                    copartition_group_source_topics, at = int16s.read_compact(data, at)
                 copartition_group_source_topic_regex_count = data[at]
-                at += 1
                 if 0 < copartition_group_source_topic_regex_count < 33:
-                    copartition_group_source_topic_regex = int16s.unpack_compact[copartition_group_source_topic_regex_count](data, at)
-                    at += 2 * (copartition_group_source_topic_regex_count - 1)
+                    copartition_group_source_topic_regex = unpack_compact_int16s[copartition_group_source_topic_regex_count](data, at + 1)
+                    at += 2 * copartition_group_source_topic_regex_count - 1
                 else:
-                    copartition_group_source_topic_regex, at = int16s.read_compact(data, at - 1)
+                    copartition_group_source_topic_regex, at = int16s.read_compact(data, at)
                 copartition_group_repartition_source_topics_count = data[at]
-                at += 1
                 if 0 < copartition_group_repartition_source_topics_count < 33:
-                    copartition_group_repartition_source_topics = int16s.unpack_compact[copartition_group_repartition_source_topics_count](data, at)
-                    at += 2 * (copartition_group_repartition_source_topics_count - 1)
+                    copartition_group_repartition_source_topics = unpack_compact_int16s[copartition_group_repartition_source_topics_count](data, at + 1)
+                    at += 2 * copartition_group_repartition_source_topics_count - 1
                 else:
-                    copartition_group_repartition_source_topics, at = int16s.read_compact(data, at - 1)
-                copartition_group_tag_count = data[at]
-                at += 1
-                copartition_group_unknown = NO_TAGS
-                if copartition_group_tag_count:
-                    copartition_group_unknown, at = read_unknown_tags(data, at - 1)
+                    copartition_group_repartition_source_topics, at = int16s.read_compact(data, at)
+                if data[at]:
+                    copartition_group_unknown, at = read_unknown_tags(data, at)
+                else:
+                    copartition_group_unknown = NO_TAGS
+                    at += 1
                 copartition_groups.append(CopartitionGroup(copartition_group_source_topics, copartition_group_source_topic_regex, copartition_group_repartition_source_topics, copartition_group_unknown))
-            subtopology_tag_count = data[at]
-            at += 1
-            subtopology_unknown = NO_TAGS
-            if subtopology_tag_count:
-                subtopology_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                subtopology_unknown, at = read_unknown_tags(data, at)
+            else:
+                subtopology_unknown = NO_TAGS
+                at += 1
             subtopologies.append(Subtopology(subtopology_id, source_topics, source_topic_regex, state_changelog_topics, repartition_sink_topics, repartition_source_topics, copartition_groups, subtopology_unknown))
-        topology_tag_count = data[at]
-        at += 1
-        topology_unknown = NO_TAGS
-        if topology_tag_count:
-            topology_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topology_unknown, at = read_unknown_tags(data, at)
+        else:
+            topology_unknown = NO_TAGS
+            at += 1
         topology = Topology(epoch, subtopologies, topology_unknown)
     elif topology_marker == 255:
         topology = None
     else:
         raise Refused
     active_tasks_count = data[at]
-    at += 1
     active_tasks: list[TaskIds] | None
     if active_tasks_count == 0:
         active_tasks = None
+        at += 1
     else:
-        if not 0 < active_tasks_count < 128:
-            active_tasks_count, at = read_long_count(data, at - 1)
+        if 0 < active_tasks_count < 128:
+            at += 1
+        else:
+            active_tasks_count, at = read_long_count(data, at)
         active_tasks = []
         for _ in range(active_tasks_count - 1):
             active_task_subtopology_id_length = data[at]
-            at += 1
             if 0 < active_task_subtopology_id_length < 128:
-                end = at + active_task_subtopology_id_length - 1
-                active_task_subtopology_id = data[at:end].decode()
+                end = at + active_task_subtopology_id_length
+                active_task_subtopology_id = data[at + 1 : end].decode()
                 at = end
             else:
-                active_task_subtopology_id, at = read_long_text(data, at - 1)
+                active_task_subtopology_id, at = read_long_text(data, at)
             active_task_partitions_count = data[at]
-            at += 1
             if 0 < active_task_partitions_count < 33:
-                active_task_partitions = int32s.unpack_compact[active_task_partitions_count](data, at)
-                at += 4 * (active_task_partitions_count - 1)
+                active_task_partitions = unpack_compact_int32s[active_task_partitions_count](data, at + 1)
+                at += 4 * active_task_partitions_count - 3
             else:
-                active_task_partitions, at = int32s.read_compact(data, at - 1)
-            active_task_tag_count = data[at]
-            at += 1
-            active_task_unknown = NO_TAGS
-            if active_task_tag_count:
-                active_task_unknown, at = read_unknown_tags(data, at - 1)
+                active_task_partitions, at = int32s.read_compact(data, at)
+            if data[at]:
+                active_task_unknown, at = read_unknown_tags(data, at)
+            else:
+                active_task_unknown = NO_TAGS
+                at += 1
             active_tasks.append(TaskIds(active_task_subtopology_id, active_task_partitions, active_task_unknown))
     standby_tasks_count = data[at]
-    at += 1
     standby_tasks: list[TaskIds] | None
     if standby_tasks_count == 0:
         standby_tasks = None
+        at += 1
     else:
-        if not 0 < standby_tasks_count < 128:
-            standby_tasks_count, at = read_long_count(data, at - 1)
+        if 0 < standby_tasks_count < 128:
+            at += 1
+        else:
+            standby_tasks_count, at = read_long_count(data, at)
         standby_tasks = []
         for _ in range(standby_tasks_count - 1):
             standby_task_subtopology_id_length = data[at]
-            at += 1
             if 0 < standby_task_subtopology_id_length < 128:
-                end = at + standby_task_subtopology_id_length - 1
-                standby_task_subtopology_id = data[at:end].decode()
+                end = at + standby_task_subtopology_id_length
+                standby_task_subtopology_id = data[at + 1 : end].decode()
                 at = end
             else:
-                standby_task_subtopology_id, at = read_long_text(data, at - 1)
+                standby_task_subtopology_id, at = read_long_text(data, at)
             standby_task_partitions_count = data[at]
-            at += 1
             if 0 < standby_task_partitions_count < 33:
-                standby_task_partitions = int32s.unpack_compact[standby_task_partitions_count](data, at)
-                at += 4 * (standby_task_partitions_count - 1)
+                standby_task_partitions = unpack_compact_int32s[standby_task_partitions_count](data, at + 1)
+                at += 4 * standby_task_partitions_count - 3
             else:
-                standby_task_partitions, at = int32s.read_compact(data, at - 1)
-            standby_task_tag_count = data[at]
-            at += 1
-            standby_task_unknown = NO_TAGS
-            if standby_task_tag_count:
-                standby_task_unknown, at = read_unknown_tags(data, at - 1)
+                standby_task_partitions, at = int32s.read_compact(data, at)
+            if data[at]:
+                standby_task_unknown, at = read_unknown_tags(data, at)
+            else:
+                standby_task_unknown = NO_TAGS
+                at += 1
             standby_tasks.append(TaskIds(standby_task_subtopology_id, standby_task_partitions, standby_task_unknown))
     warmup_tasks_count = data[at]
-    at += 1
     warmup_tasks: list[TaskIds] | None
     if warmup_tasks_count == 0:
         warmup_tasks = None
+        at += 1
     else:
-        if not 0 < warmup_tasks_count < 128:
-            warmup_tasks_count, at = read_long_count(data, at - 1)
+        if 0 < warmup_tasks_count < 128:
+            at += 1
+        else:
+            warmup_tasks_count, at = read_long_count(data, at)
         warmup_tasks = []
         for _ in range(warmup_tasks_count - 1):
             warmup_task_subtopology_id_length = data[at]
-            at += 1
             if 0 < warmup_task_subtopology_id_length < 128:
-                end = at + warmup_task_subtopology_id_length - 1
-                warmup_task_subtopology_id = data[at:end].decode()
+                end = at + warmup_task_subtopology_id_length
+                warmup_task_subtopology_id = data[at + 1 : end].decode()
                 at = end
             else:
-                warmup_task_subtopology_id, at = read_long_text(data, at - 1)
+                warmup_task_subtopology_id, at = read_long_text(data, at)
             warmup_task_partitions_count = data[at]
-            at += 1
             if 0 < warmup_task_partitions_count < 33:
-                warmup_task_partitions = int32s.unpack_compact[warmup_task_partitions_count](data, at)
-                at += 4 * (warmup_task_partitions_count - 1)
+                warmup_task_partitions = unpack_compact_int32s[warmup_task_partitions_count](data, at + 1)
+                at += 4 * warmup_task_partitions_count - 3
             else:
-                warmup_task_partitions, at = int32s.read_compact(data, at - 1)
-            warmup_task_tag_count = data[at]
-            at += 1
-            warmup_task_unknown = NO_TAGS
-            if warmup_task_tag_count:
-                warmup_task_unknown, at = read_unknown_tags(data, at - 1)
+                warmup_task_partitions, at = int32s.read_compact(data, at)
+            if data[at]:
+                warmup_task_unknown, at = read_unknown_tags(data, at)
+            else:
+                warmup_task_unknown = NO_TAGS
+                at += 1
             warmup_tasks.append(TaskIds(warmup_task_subtopology_id, warmup_task_partitions, warmup_task_unknown))
     process_id_length = data[at]
-    at += 1
     process_id: str | None
     if 0 < process_id_length < 128:
-        end = at + process_id_length - 1
-        process_id = data[at:end].decode()
+        end = at + process_id_length
+        process_id = data[at + 1 : end].decode()
         at = end
     elif process_id_length:
-        process_id, at = read_long_text(data, at - 1)
+        process_id, at = read_long_text(data, at)
     else:
         process_id = None
+        at += 1
     user_endpoint_marker = data[at]
     at += 1
     user_endpoint: Endpoint | None
     if user_endpoint_marker == 1:
         host_length = data[at]
-        at += 1
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
-        port, user_endpoint_tag_count = unpack_HB(data, at)
-        at += 3
-        user_endpoint_unknown = NO_TAGS
-        if user_endpoint_tag_count:
-            user_endpoint_unknown, at = read_unknown_tags(data, at - 1)
+            host, at = read_long_text(data, at)
+        port, tag_count = unpack_HB(data, at)
+        at += 2
+        if tag_count:
+            user_endpoint_unknown, at = read_unknown_tags(data, at)
+        else:
+            user_endpoint_unknown = NO_TAGS
+            at += 1
         user_endpoint = Endpoint(host, port, user_endpoint_unknown)
     elif user_endpoint_marker == 255:
         user_endpoint = None
     else:
         raise Refused
     client_tags_count = data[at]
-    at += 1
     client_tags: list[KeyValue] | None
     if client_tags_count == 0:
         client_tags = None
+        at += 1
     else:
-        if not 0 < client_tags_count < 128:
-            client_tags_count, at = read_long_count(data, at - 1)
+        if 0 < client_tags_count < 128:
+            at += 1
+        else:
+            client_tags_count, at = read_long_count(data, at)
         client_tags = []
         for _ in range(client_tags_count - 1):
             client_tag_key_length = data[at]
-            at += 1
             if 0 < client_tag_key_length < 128:
-                end = at + client_tag_key_length - 1
-                client_tag_key = data[at:end].decode()
+                end = at + client_tag_key_length
+                client_tag_key = data[at + 1 : end].decode()
                 at = end
             else:
-                client_tag_key, at = read_long_text(data, at - 1)
+                client_tag_key, at = read_long_text(data, at)
             client_tag_value_length = data[at]
-            at += 1
             if 0 < client_tag_value_length < 128:
-                end = at + client_tag_value_length - 1
-                client_tag_value = data[at:end].decode()
+                end = at + client_tag_value_length
+                client_tag_value = data[at + 1 : end].decode()
                 at = end
             else:
-                client_tag_value, at = read_long_text(data, at - 1)
-            client_tag_tag_count = data[at]
-            at += 1
-            client_tag_unknown = NO_TAGS
-            if client_tag_tag_count:
-                client_tag_unknown, at = read_unknown_tags(data, at - 1)
+                client_tag_value, at = read_long_text(data, at)
+            if data[at]:
+                client_tag_unknown, at = read_unknown_tags(data, at)
+            else:
+                client_tag_unknown = NO_TAGS
+                at += 1
             client_tags.append(KeyValue(client_tag_key, client_tag_value, client_tag_unknown))
     task_offsets_count = data[at]
-    at += 1
     task_offsets: list[TaskOffset] | None
     if task_offsets_count == 0:
         task_offsets = None
+        at += 1
     else:
-        if not 0 < task_offsets_count < 128:
-            task_offsets_count, at = read_long_count(data, at - 1)
+        if 0 < task_offsets_count < 128:
+            at += 1
+        else:
+            task_offsets_count, at = read_long_count(data, at)
         task_offsets = []
         for _ in range(task_offsets_count - 1):
             task_offset_subtopology_id_length = data[at]
-            at += 1
             if 0 < task_offset_subtopology_id_length < 128:
-                end = at + task_offset_subtopology_id_length - 1
-                task_offset_subtopology_id = data[at:end].decode()
+                end = at + task_offset_subtopology_id_length
+                task_offset_subtopology_id = data[at + 1 : end].decode()
                 at = end
             else:
-                task_offset_subtopology_id, at = read_long_text(data, at - 1)
+                task_offset_subtopology_id, at = read_long_text(data, at)
             partition, offset, task_offset_tag_count = unpack_iqB(data, at)
-            at += 13
-            task_offset_unknown = NO_TAGS
+            at += 12
             if task_offset_tag_count:
-                task_offset_unknown, at = read_unknown_tags(data, at - 1)
+                task_offset_unknown, at = read_unknown_tags(data, at)
+            else:
+                task_offset_unknown = NO_TAGS
+                at += 1
             task_offsets.append(TaskOffset(task_offset_subtopology_id, partition, offset, task_offset_unknown))
     task_end_offsets_count = data[at]
-    at += 1
     task_end_offsets: list[TaskOffset] | None
     if task_end_offsets_count == 0:
         task_end_offsets = None
+        at += 1
     else:
-        if not 0 < task_end_offsets_count < 128:
-            task_end_offsets_count, at = read_long_count(data, at - 1)
+        if 0 < task_end_offsets_count < 128:
+            at += 1
+        else:
+            task_end_offsets_count, at = read_long_count(data, at)
         task_end_offsets = []
         for _ in range(task_end_offsets_count - 1):
             task_end_offset_subtopology_id_length = data[at]
-            at += 1
             if 0 < task_end_offset_subtopology_id_length < 128:
-                end = at + task_end_offset_subtopology_id_length - 1
-                task_end_offset_subtopology_id = data[at:end].decode()
+                end = at + task_end_offset_subtopology_id_length
+                task_end_offset_subtopology_id = data[at + 1 : end].decode()
                 at = end
             else:
-                task_end_offset_subtopology_id, at = read_long_text(data, at - 1)
+                task_end_offset_subtopology_id, at = read_long_text(data, at)
             task_end_offset_partition, task_end_offset_offset, task_end_offset_tag_count = unpack_iqB(data, at)
-            at += 13
-            task_end_offset_unknown = NO_TAGS
+            at += 12
             if task_end_offset_tag_count:
-                task_end_offset_unknown, at = read_unknown_tags(data, at - 1)
+                task_end_offset_unknown, at = read_unknown_tags(data, at)
+            else:
+                task_end_offset_unknown = NO_TAGS
+                at += 1
             task_end_offsets.append(TaskOffset(task_end_offset_subtopology_id, task_end_offset_partition, task_end_offset_offset, task_end_offset_unknown))
     shutdown_application, tag_count_value = unpack_BB(data, at)
-    at += 2
-    unknown_value = NO_TAGS
+    at += 1
     if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return StreamsGroupHeartbeatRequest(group_id, member_id, member_epoch, endpoint_information_epoch, instance_id, rack_id, rebalance_timeout_ms, topology, active_tasks, standby_tasks, warmup_tasks, process_id, user_endpoint, client_tags, task_offsets, task_end_offsets, BOOLEANS[shutdown_application], unknown_value), at
 
 
@@ -803,15 +814,24 @@ def write_streams_group_heartbeat_request_v0(message: StreamsGroupHeartbeatReque
                 copartition_group_source_topics = copartition_group.source_topics
                 copartition_group_source_topics_count = len(copartition_group_source_topics) + 1
                 parts.append(UVARINTS[copartition_group_source_topics_count] if copartition_group_source_topics_count < 128 else uvarint(copartition_group_source_topics_count))
-                parts.append(int16s.pack[len(copartition_group_source_topics)](*copartition_group_source_topics) if len(copartition_group_source_topics) < 32 else int16s.write_long(copartition_group_source_topics))
+                if len(copartition_group_source_topics) < 32:
+                    parts.append(pack_int16s[len(copartition_group_source_topics)](*copartition_group_source_topics))
+                else:
+                    parts.append(int16s.write_long(copartition_group_source_topics))
                 copartition_group_source_topic_regex = copartition_group.source_topic_regex
                 copartition_group_source_topic_regex_count = len(copartition_group_source_topic_regex) + 1
                 parts.append(UVARINTS[copartition_group_source_topic_regex_count] if copartition_group_source_topic_regex_count < 128 else uvarint(copartition_group_source_topic_regex_count))
-                parts.append(int16s.pack[len(copartition_group_source_topic_regex)](*copartition_group_source_topic_regex) if len(copartition_group_source_topic_regex) < 32 else int16s.write_long(copartition_group_source_topic_regex))
+                if len(copartition_group_source_topic_regex) < 32:
+                    parts.append(pack_int16s[len(copartition_group_source_topic_regex)](*copartition_group_source_topic_regex))
+                else:
+                    parts.append(int16s.write_long(copartition_group_source_topic_regex))
                 copartition_group_repartition_source_topics = copartition_group.repartition_source_topics
                 copartition_group_repartition_source_topics_count = len(copartition_group_repartition_source_topics) + 1
                 parts.append(UVARINTS[copartition_group_repartition_source_topics_count] if copartition_group_repartition_source_topics_count < 128 else uvarint(copartition_group_repartition_source_topics_count))
-                parts.append(int16s.pack[len(copartition_group_repartition_source_topics)](*copartition_group_repartition_source_topics) if len(copartition_group_repartition_source_topics) < 32 else int16s.write_long(copartition_group_repartition_source_topics))
+                if len(copartition_group_repartition_source_topics) < 32:
+                    parts.append(pack_int16s[len(copartition_group_repartition_source_topics)](*copartition_group_repartition_source_topics))
+                else:
+                    parts.append(int16s.write_long(copartition_group_repartition_source_topics))
                 parts.append(tag_section((), copartition_group.unknown_tagged_fields, 0) if copartition_group.unknown_tagged_fields else b"\0")
             parts.append(tag_section((), subtopology.unknown_tagged_fields, 0) if subtopology.unknown_tagged_fields else b"\0")
         parts.append(tag_section((), topology.unknown_tagged_fields, 0) if topology.unknown_tagged_fields else b"\0")
@@ -827,7 +847,10 @@ def write_streams_group_heartbeat_request_v0(message: StreamsGroupHeartbeatReque
             partitions = active_task.partitions
             partitions_count = len(partitions) + 1
             parts.append(UVARINTS[partitions_count] if partitions_count < 128 else uvarint(partitions_count))
-            parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+            if len(partitions) < 32:
+                parts.append(pack_int32s[len(partitions)](*partitions))
+            else:
+                parts.append(int32s.write_long(partitions))
             parts.append(tag_section((), active_task.unknown_tagged_fields, 0) if active_task.unknown_tagged_fields else b"\0")
     standby_tasks = message.standby_tasks
     standby_tasks_count = 0 if standby_tasks is None else len(standby_tasks) + 1
@@ -841,7 +864,10 @@ def write_streams_group_heartbeat_request_v0(message: StreamsGroupHeartbeatReque
             standby_task_partitions = standby_task.partitions
             standby_task_partitions_count = len(standby_task_partitions) + 1
             parts.append(UVARINTS[standby_task_partitions_count] if standby_task_partitions_count < 128 else uvarint(standby_task_partitions_count))
-            parts.append(int32s.pack[len(standby_task_partitions)](*standby_task_partitions) if len(standby_task_partitions) < 32 else int32s.write_long(standby_task_partitions))
+            if len(standby_task_partitions) < 32:
+                parts.append(pack_int32s[len(standby_task_partitions)](*standby_task_partitions))
+            else:
+                parts.append(int32s.write_long(standby_task_partitions))
             parts.append(tag_section((), standby_task.unknown_tagged_fields, 0) if standby_task.unknown_tagged_fields else b"\0")
     warmup_tasks = message.warmup_tasks
     warmup_tasks_count = 0 if warmup_tasks is None else len(warmup_tasks) + 1
@@ -855,7 +881,10 @@ def write_streams_group_heartbeat_request_v0(message: StreamsGroupHeartbeatReque
             warmup_task_partitions = warmup_task.partitions
             warmup_task_partitions_count = len(warmup_task_partitions) + 1
             parts.append(UVARINTS[warmup_task_partitions_count] if warmup_task_partitions_count < 128 else uvarint(warmup_task_partitions_count))
-            parts.append(int32s.pack[len(warmup_task_partitions)](*warmup_task_partitions) if len(warmup_task_partitions) < 32 else int32s.write_long(warmup_task_partitions))
+            if len(warmup_task_partitions) < 32:
+                parts.append(pack_int32s[len(warmup_task_partitions)](*warmup_task_partitions))
+            else:
+                parts.append(int32s.write_long(warmup_task_partitions))
             parts.append(tag_section((), warmup_task.unknown_tagged_fields, 0) if warmup_task.unknown_tagged_fields else b"\0")
     process_id = message.process_id
     process_id_bytes = b"" if process_id is None else process_id.encode()
@@ -1011,229 +1040,234 @@ class StreamsGroupHeartbeatResponse(msgspec.Struct, gc=False):
 def read_streams_group_heartbeat_response_v0(data: bytes, at: int) -> tuple[StreamsGroupHeartbeatResponse, int]:
     """Read version 0."""
     throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
+        at += 1
     member_id_length = data[at]
-    at += 1
     if 0 < member_id_length < 128:
-        end = at + member_id_length - 1
-        member_id = data[at:end].decode()
+        end = at + member_id_length
+        member_id = data[at + 1 : end].decode()
         at = end
     else:
-        member_id, at = read_long_text(data, at - 1)
+        member_id, at = read_long_text(data, at)
     member_epoch, heartbeat_interval_ms, acceptable_recovery_lag, task_offset_interval_ms, status_count = unpack_iiiiB(data, at)
-    at += 17
+    at += 16
     status: list[Status] | None
     if status_count == 0:
         status = None
+        at += 1
     else:
-        if not 0 < status_count < 128:
-            status_count, at = read_long_count(data, at - 1)
+        if 0 < status_count < 128:
+            at += 1
+        else:
+            status_count, at = read_long_count(data, at)
         status = []
         for _ in range(status_count - 1):
             status_code, status_detail_length = unpack_bB(data, at)
-            at += 2
+            at += 1
             if 0 < status_detail_length < 128:
-                end = at + status_detail_length - 1
-                status_detail = data[at:end].decode()
+                end = at + status_detail_length
+                status_detail = data[at + 1 : end].decode()
                 at = end
             else:
-                status_detail, at = read_long_text(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                status_detail, at = read_long_text(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             status.append(Status(status_code, status_detail, unknown))
     active_tasks_count = data[at]
-    at += 1
     active_tasks: list[TaskIds] | None
     if active_tasks_count == 0:
         active_tasks = None
+        at += 1
     else:
-        if not 0 < active_tasks_count < 128:
-            active_tasks_count, at = read_long_count(data, at - 1)
+        if 0 < active_tasks_count < 128:
+            at += 1
+        else:
+            active_tasks_count, at = read_long_count(data, at)
         active_tasks = []
         for _ in range(active_tasks_count - 1):
             subtopology_id_length = data[at]
-            at += 1
             if 0 < subtopology_id_length < 128:
-                end = at + subtopology_id_length - 1
-                subtopology_id = data[at:end].decode()
+                end = at + subtopology_id_length
+                subtopology_id = data[at + 1 : end].decode()
                 at = end
             else:
-                subtopology_id, at = read_long_text(data, at - 1)
+                subtopology_id, at = read_long_text(data, at)
             partitions_count = data[at]
-            at += 1
             if 0 < partitions_count < 33:
-                partitions = int32s.unpack_compact[partitions_count](data, at)
-                at += 4 * (partitions_count - 1)
+                partitions = unpack_compact_int32s[partitions_count](data, at + 1)
+                at += 4 * partitions_count - 3
             else:
-                partitions, at = int32s.read_compact(data, at - 1)
-            active_task_tag_count = data[at]
-            at += 1
-            active_task_unknown = NO_TAGS
-            if active_task_tag_count:
-                active_task_unknown, at = read_unknown_tags(data, at - 1)
+                partitions, at = int32s.read_compact(data, at)
+            if data[at]:
+                active_task_unknown, at = read_unknown_tags(data, at)
+            else:
+                active_task_unknown = NO_TAGS
+                at += 1
             active_tasks.append(TaskIds(subtopology_id, partitions, active_task_unknown))
     standby_tasks_count = data[at]
-    at += 1
     standby_tasks: list[TaskIds] | None
     if standby_tasks_count == 0:
         standby_tasks = None
+        at += 1
     else:
-        if not 0 < standby_tasks_count < 128:
-            standby_tasks_count, at = read_long_count(data, at - 1)
+        if 0 < standby_tasks_count < 128:
+            at += 1
+        else:
+            standby_tasks_count, at = read_long_count(data, at)
         standby_tasks = []
         for _ in range(standby_tasks_count - 1):
             standby_task_subtopology_id_length = data[at]
-            at += 1
             if 0 < standby_task_subtopology_id_length < 128:
-                end = at + standby_task_subtopology_id_length - 1
-                standby_task_subtopology_id = data[at:end].decode()
+                end = at + standby_task_subtopology_id_length
+                standby_task_subtopology_id = data[at + 1 : end].decode()
                 at = end
             else:
-                standby_task_subtopology_id, at = read_long_text(data, at - 1)
+                standby_task_subtopology_id, at = read_long_text(data, at)
             standby_task_partitions_count = data[at]
-            at += 1
             if 0 < standby_task_partitions_count < 33:
-                standby_task_partitions = int32s.unpack_compact[standby_task_partitions_count](data, at)
-                at += 4 * (standby_task_partitions_count - 1)
+                standby_task_partitions = unpack_compact_int32s[standby_task_partitions_count](data, at + 1)
+                at += 4 * standby_task_partitions_count - 3
             else:
-                standby_task_partitions, at = int32s.read_compact(data, at - 1)
-            standby_task_tag_count = data[at]
-            at += 1
-            standby_task_unknown = NO_TAGS
-            if standby_task_tag_count:
-                standby_task_unknown, at = read_unknown_tags(data, at - 1)
+                standby_task_partitions, at = int32s.read_compact(data, at)
+            if data[at]:
+                standby_task_unknown, at = read_unknown_tags(data, at)
+            else:
+                standby_task_unknown = NO_TAGS
+                at += 1
             standby_tasks.append(TaskIds(standby_task_subtopology_id, standby_task_partitions, standby_task_unknown))
     warmup_tasks_count = data[at]
-    at += 1
     warmup_tasks: list[TaskIds] | None
     if warmup_tasks_count == 0:
         warmup_tasks = None
+        at += 1
     else:
-        if not 0 < warmup_tasks_count < 128:
-            warmup_tasks_count, at = read_long_count(data, at - 1)
+        if 0 < warmup_tasks_count < 128:
+            at += 1
+        else:
+            warmup_tasks_count, at = read_long_count(data, at)
         warmup_tasks = []
         for _ in range(warmup_tasks_count - 1):
             warmup_task_subtopology_id_length = data[at]
-            at += 1
             if 0 < warmup_task_subtopology_id_length < 128:
-                end = at + warmup_task_subtopology_id_length - 1
-                warmup_task_subtopology_id = data[at:end].decode()
+                end = at + warmup_task_subtopology_id_length
+                warmup_task_subtopology_id = data[at + 1 : end].decode()
                 at = end
             else:
-                warmup_task_subtopology_id, at = read_long_text(data, at - 1)
+                warmup_task_subtopology_id, at = read_long_text(data, at)
             warmup_task_partitions_count = data[at]
-            at += 1
             if 0 < warmup_task_partitions_count < 33:
-                warmup_task_partitions = int32s.unpack_compact[warmup_task_partitions_count](data, at)
-                at += 4 * (warmup_task_partitions_count - 1)
+                warmup_task_partitions = unpack_compact_int32s[warmup_task_partitions_count](data, at + 1)
+                at += 4 * warmup_task_partitions_count - 3
             else:
-                warmup_task_partitions, at = int32s.read_compact(data, at - 1)
-            warmup_task_tag_count = data[at]
-            at += 1
-            warmup_task_unknown = NO_TAGS
-            if warmup_task_tag_count:
-                warmup_task_unknown, at = read_unknown_tags(data, at - 1)
+                warmup_task_partitions, at = int32s.read_compact(data, at)
+            if data[at]:
+                warmup_task_unknown, at = read_unknown_tags(data, at)
+            else:
+                warmup_task_unknown = NO_TAGS
+                at += 1
             warmup_tasks.append(TaskIds(warmup_task_subtopology_id, warmup_task_partitions, warmup_task_unknown))
     endpoint_information_epoch, partitions_by_user_endpoint_count = unpack_iB(data, at)
-    at += 5
+    at += 4
     partitions_by_user_endpoint: list[EndpointToPartitions] | None
     if partitions_by_user_endpoint_count == 0:
         partitions_by_user_endpoint = None
+        at += 1
     else:
-        if not 0 < partitions_by_user_endpoint_count < 128:
-            partitions_by_user_endpoint_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_by_user_endpoint_count < 128:
+            at += 1
+        else:
+            partitions_by_user_endpoint_count, at = read_long_count(data, at)
         partitions_by_user_endpoint = []
         for _ in range(partitions_by_user_endpoint_count - 1):
             host_length = data[at]
-            at += 1
             if 0 < host_length < 128:
-                end = at + host_length - 1
-                host = data[at:end].decode()
+                end = at + host_length
+                host = data[at + 1 : end].decode()
                 at = end
             else:
-                host, at = read_long_text(data, at - 1)
-            port, user_endpoint_tag_count = unpack_HB(data, at)
-            at += 3
-            user_endpoint_unknown = NO_TAGS
-            if user_endpoint_tag_count:
-                user_endpoint_unknown, at = read_unknown_tags(data, at - 1)
+                host, at = read_long_text(data, at)
+            port, tag_count = unpack_HB(data, at)
+            at += 2
+            if tag_count:
+                user_endpoint_unknown, at = read_unknown_tags(data, at)
+            else:
+                user_endpoint_unknown = NO_TAGS
+                at += 1
             active_partitions_count = data[at]
-            at += 1
-            if not 0 < active_partitions_count < 128:
-                active_partitions_count, at = read_long_count(data, at - 1)
+            if 0 < active_partitions_count < 128:
+                at += 1
+            else:
+                active_partitions_count, at = read_long_count(data, at)
             active_partitions = []
             for _ in range(active_partitions_count - 1):
                 topic_length = data[at]
-                at += 1
                 if 0 < topic_length < 128:
-                    end = at + topic_length - 1
-                    topic = data[at:end].decode()
+                    end = at + topic_length
+                    topic = data[at + 1 : end].decode()
                     at = end
                 else:
-                    topic, at = read_long_text(data, at - 1)
+                    topic, at = read_long_text(data, at)
                 active_partition_partitions_count = data[at]
-                at += 1
                 if 0 < active_partition_partitions_count < 33:
-                    active_partition_partitions = int32s.unpack_compact[active_partition_partitions_count](data, at)
-                    at += 4 * (active_partition_partitions_count - 1)
+                    active_partition_partitions = unpack_compact_int32s[active_partition_partitions_count](data, at + 1)
+                    at += 4 * active_partition_partitions_count - 3
                 else:
-                    active_partition_partitions, at = int32s.read_compact(data, at - 1)
-                active_partition_tag_count = data[at]
-                at += 1
-                active_partition_unknown = NO_TAGS
-                if active_partition_tag_count:
-                    active_partition_unknown, at = read_unknown_tags(data, at - 1)
+                    active_partition_partitions, at = int32s.read_compact(data, at)
+                if data[at]:
+                    active_partition_unknown, at = read_unknown_tags(data, at)
+                else:
+                    active_partition_unknown = NO_TAGS
+                    at += 1
                 active_partitions.append(TopicPartition(topic, active_partition_partitions, active_partition_unknown))
             standby_partitions_count = data[at]
-            at += 1
-            if not 0 < standby_partitions_count < 128:
-                standby_partitions_count, at = read_long_count(data, at - 1)
+            if 0 < standby_partitions_count < 128:
+                at += 1
+            else:
+                standby_partitions_count, at = read_long_count(data, at)
             standby_partitions = []
             for _ in range(standby_partitions_count - 1):
                 standby_partition_topic_length = data[at]
-                at += 1
                 if 0 < standby_partition_topic_length < 128:
-                    end = at + standby_partition_topic_length - 1
-                    standby_partition_topic = data[at:end].decode()
+                    end = at + standby_partition_topic_length
+                    standby_partition_topic = data[at + 1 : end].decode()
                     at = end
                 else:
-                    standby_partition_topic, at = read_long_text(data, at - 1)
+                    standby_partition_topic, at = read_long_text(data, at)
                 standby_partition_partitions_count = data[at]
-                at += 1
                 if 0 < standby_partition_partitions_count < 33:
-                    standby_partition_partitions = int32s.unpack_compact[standby_partition_partitions_count](data, at)
-                    at += 4 * (standby_partition_partitions_count - 1)
+                    standby_partition_partitions = unpack_compact_int32s[standby_partition_partitions_count](data, at + 1)
+                    at += 4 * standby_partition_partitions_count - 3
                 else:
-                    standby_partition_partitions, at = int32s.read_compact(data, at - 1)
-                standby_partition_tag_count = data[at]
-                at += 1
-                standby_partition_unknown = NO_TAGS
-                if standby_partition_tag_count:
-                    standby_partition_unknown, at = read_unknown_tags(data, at - 1)
+                    standby_partition_partitions, at = int32s.read_compact(data, at)
+                if data[at]:
+                    standby_partition_unknown, at = read_unknown_tags(data, at)
+                else:
+                    standby_partition_unknown = NO_TAGS
+                    at += 1
                 standby_partitions.append(TopicPartition(standby_partition_topic, standby_partition_partitions, standby_partition_unknown))
-            partitions_by_user_endpoint_tag_count = data[at]
-            at += 1
-            partitions_by_user_endpoint_unknown = NO_TAGS
-            if partitions_by_user_endpoint_tag_count:
-                partitions_by_user_endpoint_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                partitions_by_user_endpoint_unknown, at = read_unknown_tags(data, at)
+            else:
+                partitions_by_user_endpoint_unknown = NO_TAGS
+                at += 1
             partitions_by_user_endpoint.append(EndpointToPartitions(Endpoint(host, port, user_endpoint_unknown), active_partitions, standby_partitions, partitions_by_user_endpoint_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return StreamsGroupHeartbeatResponse(throttle_time_ms, error_code, error_message, member_id, member_epoch, heartbeat_interval_ms, acceptable_recovery_lag, task_offset_interval_ms, status, active_tasks, standby_tasks, warmup_tasks, endpoint_information_epoch, partitions_by_user_endpoint, unknown_value), at
 
 
@@ -1283,7 +1317,10 @@ def write_streams_group_heartbeat_response_v0(message: StreamsGroupHeartbeatResp
             partitions = active_task.partitions
             partitions_count = len(partitions) + 1
             parts.append(UVARINTS[partitions_count] if partitions_count < 128 else uvarint(partitions_count))
-            parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+            if len(partitions) < 32:
+                parts.append(pack_int32s[len(partitions)](*partitions))
+            else:
+                parts.append(int32s.write_long(partitions))
             parts.append(tag_section((), active_task.unknown_tagged_fields, 0) if active_task.unknown_tagged_fields else b"\0")
     standby_tasks = message.standby_tasks
     standby_tasks_count = 0 if standby_tasks is None else len(standby_tasks) + 1
@@ -1297,7 +1334,10 @@ def write_streams_group_heartbeat_response_v0(message: StreamsGroupHeartbeatResp
             standby_task_partitions = standby_task.partitions
             standby_task_partitions_count = len(standby_task_partitions) + 1
             parts.append(UVARINTS[standby_task_partitions_count] if standby_task_partitions_count < 128 else uvarint(standby_task_partitions_count))
-            parts.append(int32s.pack[len(standby_task_partitions)](*standby_task_partitions) if len(standby_task_partitions) < 32 else int32s.write_long(standby_task_partitions))
+            if len(standby_task_partitions) < 32:
+                parts.append(pack_int32s[len(standby_task_partitions)](*standby_task_partitions))
+            else:
+                parts.append(int32s.write_long(standby_task_partitions))
             parts.append(tag_section((), standby_task.unknown_tagged_fields, 0) if standby_task.unknown_tagged_fields else b"\0")
     warmup_tasks = message.warmup_tasks
     warmup_tasks_count = 0 if warmup_tasks is None else len(warmup_tasks) + 1
@@ -1311,7 +1351,10 @@ def write_streams_group_heartbeat_response_v0(message: StreamsGroupHeartbeatResp
             warmup_task_partitions = warmup_task.partitions
             warmup_task_partitions_count = len(warmup_task_partitions) + 1
             parts.append(UVARINTS[warmup_task_partitions_count] if warmup_task_partitions_count < 128 else uvarint(warmup_task_partitions_count))
-            parts.append(int32s.pack[len(warmup_task_partitions)](*warmup_task_partitions) if len(warmup_task_partitions) < 32 else int32s.write_long(warmup_task_partitions))
+            if len(warmup_task_partitions) < 32:
+                parts.append(pack_int32s[len(warmup_task_partitions)](*warmup_task_partitions))
+            else:
+                parts.append(int32s.write_long(warmup_task_partitions))
             parts.append(tag_section((), warmup_task.unknown_tagged_fields, 0) if warmup_task.unknown_tagged_fields else b"\0")
     partitions_by_user_endpoint = message.partitions_by_user_endpoint
     partitions_by_user_endpoint_count = 0 if partitions_by_user_endpoint is None else len(partitions_by_user_endpoint) + 1
@@ -1343,7 +1386,10 @@ def write_streams_group_heartbeat_response_v0(message: StreamsGroupHeartbeatResp
                 active_partition_partitions = active_partition.partitions
                 active_partition_partitions_count = len(active_partition_partitions) + 1
                 parts.append(UVARINTS[active_partition_partitions_count] if active_partition_partitions_count < 128 else uvarint(active_partition_partitions_count))
-                parts.append(int32s.pack[len(active_partition_partitions)](*active_partition_partitions) if len(active_partition_partitions) < 32 else int32s.write_long(active_partition_partitions))
+                if len(active_partition_partitions) < 32:
+                    parts.append(pack_int32s[len(active_partition_partitions)](*active_partition_partitions))
+                else:
+                    parts.append(int32s.write_long(active_partition_partitions))
                 parts.append(tag_section((), active_partition.unknown_tagged_fields, 0) if active_partition.unknown_tagged_fields else b"\0")
             standby_partitions = one_partitions_by_user_endpoint.standby_partitions
             standby_partitions_count = len(standby_partitions) + 1
@@ -1356,7 +1402,10 @@ def write_streams_group_heartbeat_response_v0(message: StreamsGroupHeartbeatResp
                 standby_partition_partitions = standby_partition.partitions
                 standby_partition_partitions_count = len(standby_partition_partitions) + 1
                 parts.append(UVARINTS[standby_partition_partitions_count] if standby_partition_partitions_count < 128 else uvarint(standby_partition_partitions_count))
-                parts.append(int32s.pack[len(standby_partition_partitions)](*standby_partition_partitions) if len(standby_partition_partitions) < 32 else int32s.write_long(standby_partition_partitions))
+                if len(standby_partition_partitions) < 32:
+                    parts.append(pack_int32s[len(standby_partition_partitions)](*standby_partition_partitions))
+                else:
+                    parts.append(int32s.write_long(standby_partition_partitions))
                 parts.append(tag_section((), standby_partition.unknown_tagged_fields, 0) if standby_partition.unknown_tagged_fields else b"\0")
             parts.append(tag_section((), one_partitions_by_user_endpoint.unknown_tagged_fields, 0) if one_partitions_by_user_endpoint.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")

@@ -120,7 +120,7 @@ def read_sync_group_request_v0(data: bytes, at: int) -> tuple[SyncGroupRequest, 
         else:
             raise Refused
         assignments.append(SyncGroupRequestAssignment(assignment_member_id, assignment))
-    return SyncGroupRequest(group_id, generation_id, member_id, assignments=assignments), at
+    return SyncGroupRequest(group_id, generation_id, member_id, None, None, None, assignments), at
 
 
 def read_sync_group_request_v3(data: bytes, at: int) -> tuple[SyncGroupRequest, int]:
@@ -175,162 +175,162 @@ def read_sync_group_request_v3(data: bytes, at: int) -> tuple[SyncGroupRequest, 
         else:
             raise Refused
         assignments.append(SyncGroupRequestAssignment(assignment_member_id, assignment))
-    return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, assignments=assignments), at
+    return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, None, None, assignments), at
 
 
 def read_sync_group_request_v4(data: bytes, at: int) -> tuple[SyncGroupRequest, int]:
     """Read version 4."""
     group_id_length = data[at]
-    at += 1
     if 0 < group_id_length < 128:
-        end = at + group_id_length - 1
-        group_id = data[at:end].decode()
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
         at = end
     else:
-        group_id, at = read_long_text(data, at - 1)
+        group_id, at = read_long_text(data, at)
     generation_id, member_id_length = unpack_iB(data, at)
-    at += 5
+    at += 4
     if 0 < member_id_length < 128:
-        end = at + member_id_length - 1
-        member_id = data[at:end].decode()
+        end = at + member_id_length
+        member_id = data[at + 1 : end].decode()
         at = end
     else:
-        member_id, at = read_long_text(data, at - 1)
+        member_id, at = read_long_text(data, at)
     group_instance_id_length = data[at]
-    at += 1
     group_instance_id: str | None
     if 0 < group_instance_id_length < 128:
-        end = at + group_instance_id_length - 1
-        group_instance_id = data[at:end].decode()
+        end = at + group_instance_id_length
+        group_instance_id = data[at + 1 : end].decode()
         at = end
     elif group_instance_id_length:
-        group_instance_id, at = read_long_text(data, at - 1)
+        group_instance_id, at = read_long_text(data, at)
     else:
         group_instance_id = None
+        at += 1
     assignments_count = data[at]
-    at += 1
-    if not 0 < assignments_count < 128:
-        assignments_count, at = read_long_count(data, at - 1)
+    if 0 < assignments_count < 128:
+        at += 1
+    else:
+        assignments_count, at = read_long_count(data, at)
     assignments = []
     for _ in range(assignments_count - 1):
         assignment_member_id_length = data[at]
-        at += 1
         if 0 < assignment_member_id_length < 128:
-            end = at + assignment_member_id_length - 1
-            assignment_member_id = data[at:end].decode()
+            end = at + assignment_member_id_length
+            assignment_member_id = data[at + 1 : end].decode()
             at = end
         else:
-            assignment_member_id, at = read_long_text(data, at - 1)
+            assignment_member_id, at = read_long_text(data, at)
         assignment_length = data[at]
-        at += 1
         if assignment_length > 127:
-            assignment_length, at = read_uvarint(data, at - 1)
+            assignment_length, at = read_uvarint(data, at)
+        else:
+            at += 1
         if assignment_length:
             end = at + assignment_length - 1
             assignment = data[at:end]
             at = end
         else:
             raise Refused
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         assignments.append(SyncGroupRequestAssignment(assignment_member_id, assignment, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, assignments=assignments, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, None, None, assignments, unknown_value), at
 
 
 def read_sync_group_request_v5(data: bytes, at: int) -> tuple[SyncGroupRequest, int]:
     """Read version 5."""
     group_id_length = data[at]
-    at += 1
     if 0 < group_id_length < 128:
-        end = at + group_id_length - 1
-        group_id = data[at:end].decode()
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
         at = end
     else:
-        group_id, at = read_long_text(data, at - 1)
+        group_id, at = read_long_text(data, at)
     generation_id, member_id_length = unpack_iB(data, at)
-    at += 5
+    at += 4
     if 0 < member_id_length < 128:
-        end = at + member_id_length - 1
-        member_id = data[at:end].decode()
+        end = at + member_id_length
+        member_id = data[at + 1 : end].decode()
         at = end
     else:
-        member_id, at = read_long_text(data, at - 1)
+        member_id, at = read_long_text(data, at)
     group_instance_id_length = data[at]
-    at += 1
     group_instance_id: str | None
     if 0 < group_instance_id_length < 128:
-        end = at + group_instance_id_length - 1
-        group_instance_id = data[at:end].decode()
+        end = at + group_instance_id_length
+        group_instance_id = data[at + 1 : end].decode()
         at = end
     elif group_instance_id_length:
-        group_instance_id, at = read_long_text(data, at - 1)
+        group_instance_id, at = read_long_text(data, at)
     else:
         group_instance_id = None
+        at += 1
     protocol_type_length = data[at]
-    at += 1
     protocol_type: str | None
     if 0 < protocol_type_length < 128:
-        end = at + protocol_type_length - 1
-        protocol_type = data[at:end].decode()
+        end = at + protocol_type_length
+        protocol_type = data[at + 1 : end].decode()
         at = end
     elif protocol_type_length:
-        protocol_type, at = read_long_text(data, at - 1)
+        protocol_type, at = read_long_text(data, at)
     else:
         protocol_type = None
+        at += 1
     protocol_name_length = data[at]
-    at += 1
     protocol_name: str | None
     if 0 < protocol_name_length < 128:
-        end = at + protocol_name_length - 1
-        protocol_name = data[at:end].decode()
+        end = at + protocol_name_length
+        protocol_name = data[at + 1 : end].decode()
         at = end
     elif protocol_name_length:
-        protocol_name, at = read_long_text(data, at - 1)
+        protocol_name, at = read_long_text(data, at)
     else:
         protocol_name = None
+        at += 1
     assignments_count = data[at]
-    at += 1
-    if not 0 < assignments_count < 128:
-        assignments_count, at = read_long_count(data, at - 1)
+    if 0 < assignments_count < 128:
+        at += 1
+    else:
+        assignments_count, at = read_long_count(data, at)
     assignments = []
     for _ in range(assignments_count - 1):
         assignment_member_id_length = data[at]
-        at += 1
         if 0 < assignment_member_id_length < 128:
-            end = at + assignment_member_id_length - 1
-            assignment_member_id = data[at:end].decode()
+            end = at + assignment_member_id_length
+            assignment_member_id = data[at + 1 : end].decode()
             at = end
         else:
-            assignment_member_id, at = read_long_text(data, at - 1)
+            assignment_member_id, at = read_long_text(data, at)
         assignment_length = data[at]
-        at += 1
         if assignment_length > 127:
-            assignment_length, at = read_uvarint(data, at - 1)
+            assignment_length, at = read_uvarint(data, at)
+        else:
+            at += 1
         if assignment_length:
             end = at + assignment_length - 1
             assignment = data[at:end]
             at = end
         else:
             raise Refused
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         assignments.append(SyncGroupRequestAssignment(assignment_member_id, assignment, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, protocol_type, protocol_name, assignments, unknown_value), at
 
 
@@ -505,7 +505,7 @@ def read_sync_group_response_v0(data: bytes, at: int) -> tuple[SyncGroupResponse
         at = end
     else:
         raise Refused
-    return SyncGroupResponse(error_code=error_code, assignment=assignment), at
+    return SyncGroupResponse(0, error_code, None, None, assignment), at
 
 
 def read_sync_group_response_v1(data: bytes, at: int) -> tuple[SyncGroupResponse, int]:
@@ -518,68 +518,72 @@ def read_sync_group_response_v1(data: bytes, at: int) -> tuple[SyncGroupResponse
         at = end
     else:
         raise Refused
-    return SyncGroupResponse(throttle_time_ms, error_code, assignment=assignment), at
+    return SyncGroupResponse(throttle_time_ms, error_code, None, None, assignment), at
 
 
 def read_sync_group_response_v4(data: bytes, at: int) -> tuple[SyncGroupResponse, int]:
     """Read version 4."""
     throttle_time_ms, error_code, assignment_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     if assignment_length > 127:
-        assignment_length, at = read_uvarint(data, at - 1)
+        assignment_length, at = read_uvarint(data, at)
+    else:
+        at += 1
     if assignment_length:
         end = at + assignment_length - 1
         assignment = data[at:end]
         at = end
     else:
         raise Refused
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
-    return SyncGroupResponse(throttle_time_ms, error_code, assignment=assignment, unknown_tagged_fields=unknown), at
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
+    return SyncGroupResponse(throttle_time_ms, error_code, None, None, assignment, unknown), at
 
 
 def read_sync_group_response_v5(data: bytes, at: int) -> tuple[SyncGroupResponse, int]:
     """Read version 5."""
     throttle_time_ms, error_code, protocol_type_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     protocol_type: str | None
     if 0 < protocol_type_length < 128:
-        end = at + protocol_type_length - 1
-        protocol_type = data[at:end].decode()
+        end = at + protocol_type_length
+        protocol_type = data[at + 1 : end].decode()
         at = end
     elif protocol_type_length:
-        protocol_type, at = read_long_text(data, at - 1)
+        protocol_type, at = read_long_text(data, at)
     else:
         protocol_type = None
+        at += 1
     protocol_name_length = data[at]
-    at += 1
     protocol_name: str | None
     if 0 < protocol_name_length < 128:
-        end = at + protocol_name_length - 1
-        protocol_name = data[at:end].decode()
+        end = at + protocol_name_length
+        protocol_name = data[at + 1 : end].decode()
         at = end
     elif protocol_name_length:
-        protocol_name, at = read_long_text(data, at - 1)
+        protocol_name, at = read_long_text(data, at)
     else:
         protocol_name = None
+        at += 1
     assignment_length = data[at]
-    at += 1
     if assignment_length > 127:
-        assignment_length, at = read_uvarint(data, at - 1)
+        assignment_length, at = read_uvarint(data, at)
+    else:
+        at += 1
     if assignment_length:
         end = at + assignment_length - 1
         assignment = data[at:end]
         at = end
     else:
         raise Refused
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return SyncGroupResponse(throttle_time_ms, error_code, protocol_type, protocol_name, assignment, unknown), at
 
 

@@ -155,9 +155,9 @@ def read_txn_offset_commit_request_v0(data: bytes, at: int) -> tuple[TxnOffsetCo
                 committed_metadata = None
             else:
                 raise Refused
-            partitions.append(TxnOffsetCommitRequestPartition(partition_index, committed_offset, committed_metadata=committed_metadata))
+            partitions.append(TxnOffsetCommitRequestPartition(partition_index, committed_offset, -1, committed_metadata))
         topics.append(TxnOffsetCommitRequestTopic(name, partitions))
-    return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, topics=topics), at
+    return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, -1, '', None, topics), at
 
 
 def read_txn_offset_commit_request_v2(data: bytes, at: int) -> tuple[TxnOffsetCommitRequest, int]:
@@ -211,94 +211,94 @@ def read_txn_offset_commit_request_v2(data: bytes, at: int) -> tuple[TxnOffsetCo
                 raise Refused
             partitions.append(TxnOffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch, committed_metadata))
         topics.append(TxnOffsetCommitRequestTopic(name, partitions))
-    return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, topics=topics), at
+    return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, -1, '', None, topics), at
 
 
 def read_txn_offset_commit_request_v3(data: bytes, at: int) -> tuple[TxnOffsetCommitRequest, int]:
     """Read versions 3 to 5."""
     transactional_id_length = data[at]
-    at += 1
     if 0 < transactional_id_length < 128:
-        end = at + transactional_id_length - 1
-        transactional_id = data[at:end].decode()
+        end = at + transactional_id_length
+        transactional_id = data[at + 1 : end].decode()
         at = end
     else:
-        transactional_id, at = read_long_text(data, at - 1)
+        transactional_id, at = read_long_text(data, at)
     group_id_length = data[at]
-    at += 1
     if 0 < group_id_length < 128:
-        end = at + group_id_length - 1
-        group_id = data[at:end].decode()
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
         at = end
     else:
-        group_id, at = read_long_text(data, at - 1)
+        group_id, at = read_long_text(data, at)
     producer_id, producer_epoch, generation_id, member_id_length = unpack_qhiB(data, at)
-    at += 15
+    at += 14
     if 0 < member_id_length < 128:
-        end = at + member_id_length - 1
-        member_id = data[at:end].decode()
+        end = at + member_id_length
+        member_id = data[at + 1 : end].decode()
         at = end
     else:
-        member_id, at = read_long_text(data, at - 1)
+        member_id, at = read_long_text(data, at)
     group_instance_id_length = data[at]
-    at += 1
     group_instance_id: str | None
     if 0 < group_instance_id_length < 128:
-        end = at + group_instance_id_length - 1
-        group_instance_id = data[at:end].decode()
+        end = at + group_instance_id_length
+        group_instance_id = data[at + 1 : end].decode()
         at = end
     elif group_instance_id_length:
-        group_instance_id, at = read_long_text(data, at - 1)
+        group_instance_id, at = read_long_text(data, at)
     else:
         group_instance_id = None
+        at += 1
     topics_count = data[at]
-    at += 1
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, committed_offset, committed_leader_epoch, committed_metadata_length = unpack_iqiB(data, at)
-            at += 17
+            at += 16
             committed_metadata: str | None
             if 0 < committed_metadata_length < 128:
-                end = at + committed_metadata_length - 1
-                committed_metadata = data[at:end].decode()
+                end = at + committed_metadata_length
+                committed_metadata = data[at + 1 : end].decode()
                 at = end
             elif committed_metadata_length:
-                committed_metadata, at = read_long_text(data, at - 1)
+                committed_metadata, at = read_long_text(data, at)
             else:
                 committed_metadata = None
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                at += 1
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partitions.append(TxnOffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch, committed_metadata, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(TxnOffsetCommitRequestTopic(name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, generation_id, member_id, group_instance_id, topics, unknown_value), at
 
 
@@ -490,23 +490,25 @@ def read_txn_offset_commit_response_v0(data: bytes, at: int) -> tuple[TxnOffsetC
 def read_txn_offset_commit_response_v3(data: bytes, at: int) -> tuple[TxnOffsetCommitResponse, int]:
     """Read versions 3 to 5."""
     throttle_time_ms, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 7 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[6::7].count(0) == partitions_count - 1:
@@ -516,22 +518,24 @@ def read_txn_offset_commit_response_v3(data: bytes, at: int) -> tuple[TxnOffsetC
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, error_code, tag_count = unpack_ihB(data, at)
-                at += 7
-                unknown = NO_TAGS
+                at += 6
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(TxnOffsetCommitResponsePartition(partition_index, error_code, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(TxnOffsetCommitResponseTopic(name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return TxnOffsetCommitResponse(throttle_time_ms, topics, unknown_value), at
 
 

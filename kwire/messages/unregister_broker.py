@@ -44,10 +44,12 @@ class UnregisterBrokerRequest(msgspec.Struct, gc=False):
 def read_unregister_broker_request_v0(data: bytes, at: int) -> tuple[UnregisterBrokerRequest, int]:
     """Read version 0."""
     broker_id, tag_count = unpack_iB(data, at)
-    at += 5
-    unknown = NO_TAGS
+    at += 4
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return UnregisterBrokerRequest(broker_id, unknown), at
 
 
@@ -83,21 +85,22 @@ class UnregisterBrokerResponse(msgspec.Struct, gc=False):
 def read_unregister_broker_response_v0(data: bytes, at: int) -> tuple[UnregisterBrokerResponse, int]:
     """Read version 0."""
     throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        at += 1
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return UnregisterBrokerResponse(throttle_time_ms, error_code, error_message, unknown), at
 
 

@@ -80,60 +80,68 @@ class UpdateFeaturesRequest(msgspec.Struct, gc=False):
 def read_update_features_request_v0(data: bytes, at: int) -> tuple[UpdateFeaturesRequest, int]:
     """Read version 0."""
     timeout_ms, feature_updates_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < feature_updates_count < 128:
-        feature_updates_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < feature_updates_count < 128:
+        at += 1
+    else:
+        feature_updates_count, at = read_long_count(data, at)
     feature_updates = []
     for _ in range(feature_updates_count - 1):
         feature_length = data[at]
-        at += 1
         if 0 < feature_length < 128:
-            end = at + feature_length - 1
-            feature = data[at:end].decode()
+            end = at + feature_length
+            feature = data[at + 1 : end].decode()
             at = end
         else:
-            feature, at = read_long_text(data, at - 1)
+            feature, at = read_long_text(data, at)
         max_version_level, allow_downgrade, tag_count = unpack_hBB(data, at)
-        at += 4
-        unknown = NO_TAGS
+        at += 3
         if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
-        feature_updates.append(FeatureUpdateKey(feature, max_version_level, BOOLEANS[allow_downgrade], unknown_tagged_fields=unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return UpdateFeaturesRequest(timeout_ms, feature_updates, unknown_tagged_fields=unknown_value), at
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
+        feature_updates.append(FeatureUpdateKey(feature, max_version_level, BOOLEANS[allow_downgrade], 1, unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return UpdateFeaturesRequest(timeout_ms, feature_updates, False, unknown_value), at
 
 
 def read_update_features_request_v1(data: bytes, at: int) -> tuple[UpdateFeaturesRequest, int]:
     """Read versions 1 to 2."""
     timeout_ms, feature_updates_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < feature_updates_count < 128:
-        feature_updates_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < feature_updates_count < 128:
+        at += 1
+    else:
+        feature_updates_count, at = read_long_count(data, at)
     feature_updates = []
     for _ in range(feature_updates_count - 1):
         feature_length = data[at]
-        at += 1
         if 0 < feature_length < 128:
-            end = at + feature_length - 1
-            feature = data[at:end].decode()
+            end = at + feature_length
+            feature = data[at + 1 : end].decode()
             at = end
         else:
-            feature, at = read_long_text(data, at - 1)
+            feature, at = read_long_text(data, at)
         max_version_level, upgrade_type, tag_count = unpack_hbB(data, at)
-        at += 4
-        unknown = NO_TAGS
+        at += 3
         if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
-        feature_updates.append(FeatureUpdateKey(feature, max_version_level, upgrade_type=upgrade_type, unknown_tagged_fields=unknown))
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
+        feature_updates.append(FeatureUpdateKey(feature, max_version_level, False, upgrade_type, unknown))
     validate_only, tag_count_value = unpack_BB(data, at)
-    at += 2
-    unknown_value = NO_TAGS
+    at += 1
     if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return UpdateFeaturesRequest(timeout_ms, feature_updates, BOOLEANS[validate_only], unknown_value), at
 
 
@@ -231,74 +239,77 @@ class UpdateFeaturesResponse(msgspec.Struct, gc=False):
 def read_update_features_response_v0(data: bytes, at: int) -> tuple[UpdateFeaturesResponse, int]:
     """Read versions 0 to 1."""
     throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
+        at += 1
     results_count = data[at]
-    at += 1
-    if not 0 < results_count < 128:
-        results_count, at = read_long_count(data, at - 1)
+    if 0 < results_count < 128:
+        at += 1
+    else:
+        results_count, at = read_long_count(data, at)
     results = []
     for _ in range(results_count - 1):
         feature_length = data[at]
-        at += 1
         if 0 < feature_length < 128:
-            end = at + feature_length - 1
-            feature = data[at:end].decode()
+            end = at + feature_length
+            feature = data[at + 1 : end].decode()
             at = end
         else:
-            feature, at = read_long_text(data, at - 1)
+            feature, at = read_long_text(data, at)
         result_error_code, result_error_message_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         result_error_message: str | None
         if 0 < result_error_message_length < 128:
-            end = at + result_error_message_length - 1
-            result_error_message = data[at:end].decode()
+            end = at + result_error_message_length
+            result_error_message = data[at + 1 : end].decode()
             at = end
         elif result_error_message_length:
-            result_error_message, at = read_long_text(data, at - 1)
+            result_error_message, at = read_long_text(data, at)
         else:
             result_error_message = None
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            at += 1
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         results.append(UpdatableFeatureResult(feature, result_error_code, result_error_message, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return UpdateFeaturesResponse(throttle_time_ms, error_code, error_message, results, unknown_value), at
 
 
 def read_update_features_response_v2(data: bytes, at: int) -> tuple[UpdateFeaturesResponse, int]:
     """Read version 2."""
     throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
-    return UpdateFeaturesResponse(throttle_time_ms, error_code, error_message, unknown_tagged_fields=unknown), at
+        at += 1
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
+    return UpdateFeaturesResponse(throttle_time_ms, error_code, error_message, [], unknown), at
 
 
 def write_update_features_response_v0(message: UpdateFeaturesResponse) -> list[Part]:

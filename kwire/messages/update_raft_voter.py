@@ -95,54 +95,58 @@ class UpdateRaftVoterRequest(msgspec.Struct, gc=False):
 def read_update_raft_voter_request_v0(data: bytes, at: int) -> tuple[UpdateRaftVoterRequest, int]:
     """Read version 0."""
     cluster_id_length = data[at]
-    at += 1
     cluster_id: str | None
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     elif cluster_id_length:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     else:
         cluster_id = None
+        at += 1
     current_leader_epoch, voter_id, voter_directory_id, listeners_count = unpack_iiuB(data, at)
-    at += 25
-    if not 0 < listeners_count < 128:
-        listeners_count, at = read_long_count(data, at - 1)
+    at += 24
+    if 0 < listeners_count < 128:
+        at += 1
+    else:
+        listeners_count, at = read_long_count(data, at)
     listeners = []
     for _ in range(listeners_count - 1):
         name_length = data[at]
-        at += 1
         if 0 < name_length < 128:
-            end = at + name_length - 1
-            name = data[at:end].decode()
+            end = at + name_length
+            name = data[at + 1 : end].decode()
             at = end
         else:
-            name, at = read_long_text(data, at - 1)
+            name, at = read_long_text(data, at)
         host_length = data[at]
-        at += 1
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, tag_count = unpack_HB(data, at)
-        at += 3
-        unknown = NO_TAGS
+        at += 2
         if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         listeners.append(Listener(name, host, port, unknown))
     min_supported_version, max_supported_version, k_raft_version_feature_tag_count = unpack_hhB(data, at)
-    at += 5
-    k_raft_version_feature_unknown = NO_TAGS
+    at += 4
     if k_raft_version_feature_tag_count:
-        k_raft_version_feature_unknown, at = read_unknown_tags(data, at - 1)
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+        k_raft_version_feature_unknown, at = read_unknown_tags(data, at)
+    else:
+        k_raft_version_feature_unknown = NO_TAGS
+        at += 1
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return UpdateRaftVoterRequest(cluster_id, current_leader_epoch, voter_id, voter_directory_id, listeners, KRaftVersionFeature(min_supported_version, max_supported_version, k_raft_version_feature_unknown), unknown_value), at
 
 
@@ -236,18 +240,20 @@ def _read_update_raft_voter_response_v0_tags(data: bytes, at: int) -> tuple[Curr
         end_of_field = at + size
         if tag == 0:
             leader_id, leader_epoch, host_length = unpack_iiB(data, at)
-            at += 9
+            at += 8
             if 0 < host_length < 128:
-                end = at + host_length - 1
-                host = data[at:end].decode()
+                end = at + host_length
+                host = data[at + 1 : end].decode()
                 at = end
             else:
-                host, at = read_long_text(data, at - 1)
+                host, at = read_long_text(data, at)
             port, tag_count = unpack_iB(data, at)
-            at += 5
-            unknown = NO_TAGS
+            at += 4
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             current_leader = CurrentLeader(leader_id, leader_epoch, host, port, unknown)
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -260,12 +266,13 @@ def _read_update_raft_voter_response_v0_tags(data: bytes, at: int) -> tuple[Curr
 def read_update_raft_voter_response_v0(data: bytes, at: int) -> tuple[UpdateRaftVoterResponse, int]:
     """Read version 0."""
     throttle_time_ms, error_code, tag_count = unpack_ihB(data, at)
-    at += 7
+    at += 6
     if tag_count:
-        current_leader, unknown, at = _read_update_raft_voter_response_v0_tags(data, at - 1)
+        current_leader, unknown, at = _read_update_raft_voter_response_v0_tags(data, at)
     else:
         current_leader = CurrentLeader()
         unknown = NO_TAGS
+        at += 1
     return UpdateRaftVoterResponse(throttle_time_ms, error_code, current_leader, unknown), at
 
 

@@ -15,6 +15,7 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    ZERO_UUID,
     Part,
     Refused,
     Tags,
@@ -109,93 +110,98 @@ class VoteRequest(msgspec.Struct, gc=False):
 def read_vote_request_v0(data: bytes, at: int) -> tuple[VoteRequest, int]:
     """Read version 0."""
     cluster_id_length = data[at]
-    at += 1
     cluster_id: str | None
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     elif cluster_id_length:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     else:
         cluster_id = None
+        at += 1
     topics_count = data[at]
-    at += 1
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 25 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[24::25].count(0) == partitions_count - 1:
-            partitions = [VoteRequestPartitionData(partition_index, replica_epoch, replica_id, last_offset_epoch=last_offset_epoch, last_offset=last_offset) for partition_index, replica_epoch, replica_id, last_offset_epoch, last_offset in iterate_iiiiqx(partitions_rows)]
+            partitions = [VoteRequestPartitionData(partition_index, replica_epoch, replica_id, ZERO_UUID, ZERO_UUID, last_offset_epoch, last_offset) for partition_index, replica_epoch, replica_id, last_offset_epoch, last_offset in iterate_iiiiqx(partitions_rows)]
             at = end
         else:
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, replica_epoch, replica_id, last_offset_epoch, last_offset, tag_count = unpack_iiiiqB(data, at)
-                at += 25
-                unknown = NO_TAGS
+                at += 24
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
-                partitions.append(VoteRequestPartitionData(partition_index, replica_epoch, replica_id, last_offset_epoch=last_offset_epoch, last_offset=last_offset, unknown_tagged_fields=unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
+                partitions.append(VoteRequestPartitionData(partition_index, replica_epoch, replica_id, ZERO_UUID, ZERO_UUID, last_offset_epoch, last_offset, False, unknown))
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(VoteRequestTopicData(topic_name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
-    return VoteRequest(cluster_id, topics=topics, unknown_tagged_fields=unknown_value), at
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return VoteRequest(cluster_id, -1, topics, unknown_value), at
 
 
 def read_vote_request_v1(data: bytes, at: int) -> tuple[VoteRequest, int]:
     """Read version 1."""
     cluster_id_length = data[at]
-    at += 1
     cluster_id: str | None
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     elif cluster_id_length:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     else:
         cluster_id = None
+        at += 1
     voter_id, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 57 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[56::57].count(0) == partitions_count - 1:
@@ -205,75 +211,81 @@ def read_vote_request_v1(data: bytes, at: int) -> tuple[VoteRequest, int]:
             partitions = []
             for _ in range(partitions_count - 1):
                 partition_index, replica_epoch, replica_id, replica_directory_id, voter_directory_id, last_offset_epoch, last_offset, tag_count = unpack_iiiuuiqB(data, at)
-                at += 57
-                unknown = NO_TAGS
+                at += 56
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
-                partitions.append(VoteRequestPartitionData(partition_index, replica_epoch, replica_id, replica_directory_id, voter_directory_id, last_offset_epoch, last_offset, unknown_tagged_fields=unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
+                partitions.append(VoteRequestPartitionData(partition_index, replica_epoch, replica_id, replica_directory_id, voter_directory_id, last_offset_epoch, last_offset, False, unknown))
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(VoteRequestTopicData(topic_name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return VoteRequest(cluster_id, voter_id, topics, unknown_value), at
 
 
 def read_vote_request_v2(data: bytes, at: int) -> tuple[VoteRequest, int]:
     """Read version 2."""
     cluster_id_length = data[at]
-    at += 1
     cluster_id: str | None
     if 0 < cluster_id_length < 128:
-        end = at + cluster_id_length - 1
-        cluster_id = data[at:end].decode()
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
         at = end
     elif cluster_id_length:
-        cluster_id, at = read_long_text(data, at - 1)
+        cluster_id, at = read_long_text(data, at)
     else:
         cluster_id = None
+        at += 1
     voter_id, topics_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, replica_epoch, replica_id, replica_directory_id, voter_directory_id, last_offset_epoch, last_offset, pre_vote, tag_count = unpack_iiiuuiqBB(data, at)
-            at += 58
-            unknown = NO_TAGS
+            at += 57
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partitions.append(VoteRequestPartitionData(partition_index, replica_epoch, replica_id, replica_directory_id, voter_directory_id, last_offset_epoch, last_offset, BOOLEANS[pre_vote], unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(VoteRequestTopicData(topic_name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return VoteRequest(cluster_id, voter_id, topics, unknown_value), at
 
 
@@ -475,44 +487,47 @@ def _read_vote_response_v0_tags(data: bytes, at: int) -> tuple[Tags, int]:
 def read_vote_response_v0(data: bytes, at: int) -> tuple[VoteResponse, int]:
     """Read version 0."""
     error_code, topics_count = unpack_hB(data, at)
-    at += 3
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 2
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, partition_error_code, leader_id, leader_epoch, vote_granted, tag_count = unpack_ihiiBB(data, at)
-            at += 16
-            unknown = NO_TAGS
+            at += 15
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partitions.append(VoteResponsePartitionData(partition_index, partition_error_code, leader_id, leader_epoch, BOOLEANS[vote_granted], unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(VoteResponseTopicData(topic_name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    if tag_count_value:
-        unknown_value, at = _read_vote_response_v0_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = _read_vote_response_v0_tags(data, at)
     else:
         unknown_value = NO_TAGS
-    return VoteResponse(error_code, topics, unknown_tagged_fields=unknown_value), at
+        at += 1
+    return VoteResponse(error_code, topics, [], unknown_value), at
 
 
 def _read_vote_response_v1_tags(data: bytes, at: int) -> tuple[list[NodeEndpoint], Tags, int]:
@@ -530,24 +545,27 @@ def _read_vote_response_v1_tags(data: bytes, at: int) -> tuple[list[NodeEndpoint
         end_of_field = at + size
         if tag == 0:
             tagged_node_endpoints_count = data[at]
-            at += 1
-            if not 0 < tagged_node_endpoints_count < 128:
-                tagged_node_endpoints_count, at = read_long_count(data, at - 1)
+            if 0 < tagged_node_endpoints_count < 128:
+                at += 1
+            else:
+                tagged_node_endpoints_count, at = read_long_count(data, at)
             tagged_node_endpoints = []
             for _ in range(tagged_node_endpoints_count - 1):
                 node_id, host_length = unpack_iB(data, at)
-                at += 5
+                at += 4
                 if 0 < host_length < 128:
-                    end = at + host_length - 1
-                    host = data[at:end].decode()
+                    end = at + host_length
+                    host = data[at + 1 : end].decode()
                     at = end
                 else:
-                    host, at = read_long_text(data, at - 1)
+                    host, at = read_long_text(data, at)
                 port, tag_count = unpack_HB(data, at)
-                at += 3
-                unknown = NO_TAGS
+                at += 2
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 tagged_node_endpoints.append(NodeEndpoint(node_id, host, port, unknown))
             node_endpoints = tagged_node_endpoints
         else:
@@ -561,44 +579,47 @@ def _read_vote_response_v1_tags(data: bytes, at: int) -> tuple[list[NodeEndpoint
 def read_vote_response_v1(data: bytes, at: int) -> tuple[VoteResponse, int]:
     """Read versions 1 to 2."""
     error_code, topics_count = unpack_hB(data, at)
-    at += 3
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    at += 2
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_name_length = data[at]
-        at += 1
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition_index, partition_error_code, leader_id, leader_epoch, vote_granted, tag_count = unpack_ihiiBB(data, at)
-            at += 16
-            unknown = NO_TAGS
+            at += 15
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partitions.append(VoteResponsePartitionData(partition_index, partition_error_code, leader_id, leader_epoch, BOOLEANS[vote_granted], unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(VoteResponseTopicData(topic_name, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    if tag_count_value:
-        node_endpoints, unknown_value, at = _read_vote_response_v1_tags(data, at - 1)
+    if data[at]:
+        node_endpoints, unknown_value, at = _read_vote_response_v1_tags(data, at)
     else:
         node_endpoints = []
         unknown_value = NO_TAGS
+        at += 1
     return VoteResponse(error_code, topics, node_endpoints, unknown_value), at
 
 

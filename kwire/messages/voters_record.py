@@ -95,55 +95,61 @@ class VotersRecord(msgspec.Struct, gc=False):
 def read_voters_record_v0(data: bytes, at: int) -> tuple[VotersRecord, int]:
     """Read version 0."""
     version, voters_count = unpack_hB(data, at)
-    at += 3
-    if not 0 < voters_count < 128:
-        voters_count, at = read_long_count(data, at - 1)
+    at += 2
+    if 0 < voters_count < 128:
+        at += 1
+    else:
+        voters_count, at = read_long_count(data, at)
     voters = []
     for _ in range(voters_count - 1):
         voter_id, voter_directory_id, endpoints_count = unpack_iuB(data, at)
-        at += 21
-        if not 0 < endpoints_count < 128:
-            endpoints_count, at = read_long_count(data, at - 1)
+        at += 20
+        if 0 < endpoints_count < 128:
+            at += 1
+        else:
+            endpoints_count, at = read_long_count(data, at)
         endpoints = []
         for _ in range(endpoints_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             host_length = data[at]
-            at += 1
             if 0 < host_length < 128:
-                end = at + host_length - 1
-                host = data[at:end].decode()
+                end = at + host_length
+                host = data[at + 1 : end].decode()
                 at = end
             else:
-                host, at = read_long_text(data, at - 1)
+                host, at = read_long_text(data, at)
             port, tag_count = unpack_HB(data, at)
-            at += 3
-            unknown = NO_TAGS
+            at += 2
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             endpoints.append(Endpoint(name, host, port, unknown))
         min_supported_version, max_supported_version, k_raft_version_feature_tag_count = unpack_hhB(data, at)
-        at += 5
-        k_raft_version_feature_unknown = NO_TAGS
+        at += 4
         if k_raft_version_feature_tag_count:
-            k_raft_version_feature_unknown, at = read_unknown_tags(data, at - 1)
-        voter_tag_count = data[at]
-        at += 1
-        voter_unknown = NO_TAGS
-        if voter_tag_count:
-            voter_unknown, at = read_unknown_tags(data, at - 1)
+            k_raft_version_feature_unknown, at = read_unknown_tags(data, at)
+        else:
+            k_raft_version_feature_unknown = NO_TAGS
+            at += 1
+        if data[at]:
+            voter_unknown, at = read_unknown_tags(data, at)
+        else:
+            voter_unknown = NO_TAGS
+            at += 1
         voters.append(Voter(voter_id, voter_directory_id, endpoints, KRaftVersionFeature(min_supported_version, max_supported_version, k_raft_version_feature_unknown), voter_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return VotersRecord(version, voters, unknown_value), at
 
 

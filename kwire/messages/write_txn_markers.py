@@ -19,10 +19,12 @@ from kwire.primitives import (
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
     uvarint,
 )
 
@@ -92,98 +94,104 @@ class WriteTxnMarkersRequest(msgspec.Struct, gc=False):
 def read_write_txn_markers_request_v1(data: bytes, at: int) -> tuple[WriteTxnMarkersRequest, int]:
     """Read version 1."""
     markers_count = data[at]
-    at += 1
-    if not 0 < markers_count < 128:
-        markers_count, at = read_long_count(data, at - 1)
+    if 0 < markers_count < 128:
+        at += 1
+    else:
+        markers_count, at = read_long_count(data, at)
     markers = []
     for _ in range(markers_count - 1):
         producer_id, producer_epoch, transaction_result, topics_count = unpack_qhBB(data, at)
-        at += 12
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        at += 11
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             partition_indexes_count = data[at]
-            at += 1
             if 0 < partition_indexes_count < 33:
-                partition_indexes = int32s.unpack_compact[partition_indexes_count](data, at)
-                at += 4 * (partition_indexes_count - 1)
+                partition_indexes = unpack_compact_int32s[partition_indexes_count](data, at + 1)
+                at += 4 * partition_indexes_count - 3
             else:
-                partition_indexes, at = int32s.read_compact(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                partition_indexes, at = int32s.read_compact(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             topics.append(WritableTxnMarkerTopic(name, partition_indexes, unknown))
-        coordinator_epoch, marker_tag_count = unpack_iB(data, at)
-        at += 5
-        marker_unknown = NO_TAGS
-        if marker_tag_count:
-            marker_unknown, at = read_unknown_tags(data, at - 1)
-        markers.append(WritableTxnMarker(producer_id, producer_epoch, BOOLEANS[transaction_result], topics, coordinator_epoch, unknown_tagged_fields=marker_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+        coordinator_epoch, tag_count = unpack_iB(data, at)
+        at += 4
+        if tag_count:
+            marker_unknown, at = read_unknown_tags(data, at)
+        else:
+            marker_unknown = NO_TAGS
+            at += 1
+        markers.append(WritableTxnMarker(producer_id, producer_epoch, BOOLEANS[transaction_result], topics, coordinator_epoch, 0, marker_unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return WriteTxnMarkersRequest(markers, unknown_value), at
 
 
 def read_write_txn_markers_request_v2(data: bytes, at: int) -> tuple[WriteTxnMarkersRequest, int]:
     """Read version 2."""
     markers_count = data[at]
-    at += 1
-    if not 0 < markers_count < 128:
-        markers_count, at = read_long_count(data, at - 1)
+    if 0 < markers_count < 128:
+        at += 1
+    else:
+        markers_count, at = read_long_count(data, at)
     markers = []
     for _ in range(markers_count - 1):
         producer_id, producer_epoch, transaction_result, topics_count = unpack_qhBB(data, at)
-        at += 12
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        at += 11
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             partition_indexes_count = data[at]
-            at += 1
             if 0 < partition_indexes_count < 33:
-                partition_indexes = int32s.unpack_compact[partition_indexes_count](data, at)
-                at += 4 * (partition_indexes_count - 1)
+                partition_indexes = unpack_compact_int32s[partition_indexes_count](data, at + 1)
+                at += 4 * partition_indexes_count - 3
             else:
-                partition_indexes, at = int32s.read_compact(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                partition_indexes, at = int32s.read_compact(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             topics.append(WritableTxnMarkerTopic(name, partition_indexes, unknown))
-        coordinator_epoch, transaction_version, marker_tag_count = unpack_ibB(data, at)
-        at += 6
-        marker_unknown = NO_TAGS
-        if marker_tag_count:
-            marker_unknown, at = read_unknown_tags(data, at - 1)
+        coordinator_epoch, transaction_version, tag_count = unpack_ibB(data, at)
+        at += 5
+        if tag_count:
+            marker_unknown, at = read_unknown_tags(data, at)
+        else:
+            marker_unknown = NO_TAGS
+            at += 1
         markers.append(WritableTxnMarker(producer_id, producer_epoch, BOOLEANS[transaction_result], topics, coordinator_epoch, transaction_version, marker_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return WriteTxnMarkersRequest(markers, unknown_value), at
 
 
@@ -209,7 +217,10 @@ def write_write_txn_markers_request_v1(message: WriteTxnMarkersRequest) -> list[
             partition_indexes = topic.partition_indexes
             partition_indexes_count = len(partition_indexes) + 1
             parts.append(UVARINTS[partition_indexes_count] if partition_indexes_count < 128 else uvarint(partition_indexes_count))
-            parts.append(int32s.pack[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 32 else int32s.write_long(partition_indexes))
+            if len(partition_indexes) < 32:
+                parts.append(pack_int32s[len(partition_indexes)](*partition_indexes))
+            else:
+                parts.append(int32s.write_long(partition_indexes))
             parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
         if marker.unknown_tagged_fields:
             parts.append(pack_i(marker.coordinator_epoch))
@@ -242,7 +253,10 @@ def write_write_txn_markers_request_v2(message: WriteTxnMarkersRequest) -> list[
             partition_indexes = topic.partition_indexes
             partition_indexes_count = len(partition_indexes) + 1
             parts.append(UVARINTS[partition_indexes_count] if partition_indexes_count < 128 else uvarint(partition_indexes_count))
-            parts.append(int32s.pack[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 32 else int32s.write_long(partition_indexes))
+            if len(partition_indexes) < 32:
+                parts.append(pack_int32s[len(partition_indexes)](*partition_indexes))
+            else:
+                parts.append(int32s.write_long(partition_indexes))
             parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
         if marker.unknown_tagged_fields:
             parts.append(pack_ib(marker.coordinator_epoch, marker.transaction_version))
@@ -303,29 +317,32 @@ class WriteTxnMarkersResponse(msgspec.Struct, gc=False):
 def read_write_txn_markers_response_v1(data: bytes, at: int) -> tuple[WriteTxnMarkersResponse, int]:
     """Read versions 1 to 2."""
     markers_count = data[at]
-    at += 1
-    if not 0 < markers_count < 128:
-        markers_count, at = read_long_count(data, at - 1)
+    if 0 < markers_count < 128:
+        at += 1
+    else:
+        markers_count, at = read_long_count(data, at)
     markers = []
     for _ in range(markers_count - 1):
         producer_id, topics_count = unpack_qB(data, at)
-        at += 9
-        if not 0 < topics_count < 128:
-            topics_count, at = read_long_count(data, at - 1)
+        at += 8
+        if 0 < topics_count < 128:
+            at += 1
+        else:
+            topics_count, at = read_long_count(data, at)
         topics = []
         for _ in range(topics_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             partitions_count = data[at]
-            at += 1
-            if not 0 < partitions_count < 128:
-                partitions_count, at = read_long_count(data, at - 1)
+            if 0 < partitions_count < 128:
+                at += 1
+            else:
+                partitions_count, at = read_long_count(data, at)
             end = at + 7 * (partitions_count - 1)
             partitions_rows = data[at:end]
             if partitions_rows[6::7].count(0) == partitions_count - 1:
@@ -335,28 +352,30 @@ def read_write_txn_markers_response_v1(data: bytes, at: int) -> tuple[WriteTxnMa
                 partitions = []
                 for _ in range(partitions_count - 1):
                     partition_index, error_code, tag_count = unpack_ihB(data, at)
-                    at += 7
-                    unknown = NO_TAGS
+                    at += 6
                     if tag_count:
-                        unknown, at = read_unknown_tags(data, at - 1)
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
                     partitions.append(WritableTxnMarkerPartitionResult(partition_index, error_code, unknown))
-            topic_tag_count = data[at]
-            at += 1
-            topic_unknown = NO_TAGS
-            if topic_tag_count:
-                topic_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                topic_unknown, at = read_unknown_tags(data, at)
+            else:
+                topic_unknown = NO_TAGS
+                at += 1
             topics.append(WritableTxnMarkerTopicResult(name, partitions, topic_unknown))
-        marker_tag_count = data[at]
-        at += 1
-        marker_unknown = NO_TAGS
-        if marker_tag_count:
-            marker_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            marker_unknown, at = read_unknown_tags(data, at)
+        else:
+            marker_unknown = NO_TAGS
+            at += 1
         markers.append(WritableTxnMarkerResult(producer_id, topics, marker_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return WriteTxnMarkersResponse(markers, unknown_value), at
 
 

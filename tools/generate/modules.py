@@ -11,7 +11,7 @@ from tools.generate.reading import Reader
 from tools.generate.source import Source, wrap
 from tools.generate.writing import Writer
 
-_STRUCT_NAME = re.compile(r"(unpack|iterate|pack)_(\w+)")
+_STRUCT_NAME = re.compile(r"(unpack|iterate|pack)_([hHiIqdbBxu]+)")
 _METHODS = {"unpack": "unpack_from", "iterate": "iter_unpack", "pack": "pack"}
 
 

@@ -72,7 +72,8 @@ class Reader:
     def fixed(self, code: str, name: str) -> None:
         self.run.append((code, name))
 
-    def flush(self) -> None:
+    def flush(self, stay: int = 0) -> None:
+        """Read the run; with `stay` the offset remains that many bytes before its end."""
         if not self.run:
             return
         codes = [code for code, _ in self.run]
@@ -82,13 +83,17 @@ class Reader:
         else:
             comma = "," if len(codes) == 1 else ""
             self.out(f"{targets}{comma} = {self.use(constant('unpack', codes))}(data, at)")
-        self.out(f"at += {size_of(codes)}")
+        if size_of(codes) > stay:
+            self.out(f"at += {size_of(codes) - stay}")
         self.run.clear()
 
-    def head(self, code: str, name: str) -> None:
-        """A length, count or marker: the last of its run, as what follows depends on it."""
+    def head(self, code: str, name: str, stay: int = 0) -> None:
+        """A length, count or marker: the last of its run, as what follows depends on it.
+
+        A compact length of more bytes must be read again from its first, so the offset stays there with `stay=1`.
+        """
         self.fixed(code, name)
-        self.flush()
+        self.flush(stay)
 
     # Structs
 
@@ -107,32 +112,37 @@ class Reader:
         return self.construction(struct_name, fields, values, extra)
 
     def construction(self, struct_name: str, fields: tuple[FieldSpec, ...], values: dict[str, str], extra: str) -> str:
-        """The call of the class: positional as far as fields are there one after the other, by name behind a gap."""
-        arguments = []
-        positional = True
-        for field in fields:
-            if field.name not in values:
-                positional = False
-            elif positional:
-                arguments.append(values[field.name])
-            else:
-                arguments.append(f"{attribute(field)}={values[field.name]}")
-        if extra:
-            arguments.append(extra if positional else f"unknown_tagged_fields={extra}")
-        return f"{self.class_of(struct_name)}({', '.join(arguments)})"
+        """The call of the class; a field that the version does not have takes its default, unless none comes behind."""
+        arguments = [values.get(field.name) for field in fields] + ([extra] if extra else [])
+        while arguments and arguments[-1] is None:
+            arguments.pop()
+        filled = [value or self.default(field) for value, field in zip(arguments, fields, strict=False)]
+        if len(arguments) > len(fields):
+            filled.append(extra)
+        return f"{self.class_of(struct_name)}({', '.join(filled)})"
+
+    def default(self, field: FieldSpec) -> str:
+        if field.type == "uuid" and field.default == bytes(16):
+            return self.use("ZERO_UUID")
+        return default_of(field, self.message)
 
     def class_of(self, struct_name: str) -> str:
         return struct_name if struct_name == self.message.spec.name else self.message.class_of(struct_name)
 
     def tag_section(self, struct_name: str, tagged: list[FieldSpec], values: dict[str, str], owner: str) -> str:
-        count = self.names.new("tag_count", owner)
         unknown = self.names.new("unknown", owner)
-        self.head("B", count)
+        # Alone in its run the byte needs no name of its own.
+        count = "data[at]"
+        if self.run:
+            count = self.names.new("tag_count", owner)
+            self.head("B", count, stay=1)
         live = [field for field in tagged if field.is_tagged(self.version)]
         if not tagged:
-            self.out(f"{unknown} = {self.use('NO_TAGS')}")
             with self.out.block(f"if {count}:"):
-                self.out(f"{unknown}, at = {self.use('read_unknown_tags')}(data, at - 1)")
+                self.out(f"{unknown}, at = {self.use('read_unknown_tags')}(data, at)")
+            with self.out.block("else:"):
+                self.out(f"{unknown} = {self.use('NO_TAGS')}")
+                self.out("at += 1")
             return unknown
         targets = []
         for field in live:
@@ -140,11 +150,12 @@ class Reader:
             targets.append(values[field.name])
         helper = self.tag_helper(struct_name, tagged, live)
         with self.out.block(f"if {count}:"):
-            self.out(f"{', '.join([*targets, unknown])}, at = {helper}(data, at - 1)")
+            self.out(f"{', '.join([*targets, unknown])}, at = {helper}(data, at)")
         with self.out.block("else:"):
             for field in live:
                 self.out(f"{values[field.name]} = {default_of(field, self.message)}")
             self.out(f"{unknown} = {self.use('NO_TAGS')}")
+            self.out("at += 1")
         return unknown
 
     def tag_helper(self, struct_name: str, tagged: list[FieldSpec], live: list[FieldSpec]) -> str:
@@ -220,18 +231,19 @@ class Reader:
 
     def compact_text(self, name: str, nullable: bool) -> None:
         length = self.names.new(f"{name}_length")
-        self.head("B", length)
+        self.head("B", length, stay=1)
         if nullable:
             self.out(f"{name}: str | None")
         with self.out.block(f"if 0 < {length} < 128:"):
-            self.out(f"end = at + {length} - 1")
-            self.out(f"{name} = data[at:end].decode()")
+            self.out(f"end = at + {length}")
+            self.out(f"{name} = data[at + 1 : end].decode()")
             self.out("at = end")
         with self.out.block(f"elif {length}:" if nullable else "else:"):
-            self.out(f"{name}, at = {self.use('read_long_text')}(data, at - 1)")
+            self.out(f"{name}, at = {self.use('read_long_text')}(data, at)")
         if nullable:
             with self.out.block("else:"):
                 self.out(f"{name} = None")
+                self.out("at += 1")
 
     def text(self, name: str, nullable: bool) -> None:
         length = self.names.new(f"{name}_length")
@@ -257,12 +269,14 @@ class Reader:
             # A view of the whole message: record batches are not copied.
             source, self.uses_view = "view", True
         length = self.names.new(f"{name}_length")
-        self.head("B" if flexible else "i", length)
+        self.head("B" if flexible else "i", length, stay=int(flexible))
         if nullable:
             self.out(f"{name}: {_HINTS[type_name]} | None")
         if flexible:
             with self.out.block(f"if {length} > 127:"):
-                self.out(f"{length}, at = {self.use('read_uvarint')}(data, at - 1)")
+                self.out(f"{length}, at = {self.use('read_uvarint')}(data, at)")
+            with self.out.block("else:"):
+                self.out("at += 1")
         with self.out.block(f"if {length}:" if flexible else f"if {length} >= 0:"):
             self.out(f"end = at + {length} - 1" if flexible else f"end = at + {length}")
             self.out(f"{name} = {source}[at:end]")
@@ -291,24 +305,30 @@ class Reader:
 
     def array(self, field: FieldSpec, name: str, nullable: bool, flexible: bool) -> str:
         count = self.names.new(f"{name}_count")
-        self.head("B" if flexible else "i", count)
+        element = field.element_type
+        numbers = element in FIXED_SIZES and element != "bool"
+        self.head("B" if flexible else "i", count, stay=int(flexible))
         if nullable:
             self.out(f"{name}: {hint(field, self.message)} | None")
-        element = field.element_type
-        if element in FIXED_SIZES and element != "bool":
+        if numbers:
             self.numbers(element, name, count, nullable, flexible)
             return name
         null = f"{count} == 0" if flexible else f"{count} == -1"
         if nullable:
             with self.out.block(f"if {null}:"):
                 self.out(f"{name} = None")
+                if flexible:
+                    self.out("at += 1")
             self.out("else:")
             self.out.indent += 1
         elements = f"{count} - 1" if flexible else count
-        with self.out.block(f"if not 0 < {count} < 128:" if flexible else f"if not 0 <= {count} <= len(data) - at:"):
-            if flexible:
-                self.out(f"{count}, at = {self.use('read_long_count')}(data, at - 1)")
-            else:
+        if flexible:
+            with self.out.block(f"if 0 < {count} < 128:"):
+                self.out("at += 1")
+            with self.out.block("else:"):
+                self.out(f"{count}, at = {self.use('read_long_count')}(data, at)")
+        else:
+            with self.out.block(f"if not 0 <= {count} <= len(data) - at:"):
                 self.out(f"raise {self.use('Refused')}")
         self.elements(field, name, elements, flexible)
         if nullable:
@@ -331,27 +351,27 @@ class Reader:
         self.out(f"{name} = tuple({items})")
 
     def numbers(self, element: str, name: str, count: str, nullable: bool, flexible: bool) -> None:
-        table = self.use(f"{element}s")
         size = FIXED_SIZES[element]
         times = "" if size == 1 else f"{size} * "
         if flexible:
             with self.out.block(f"if 0 < {count} < 33:"):
-                self.out(f"{name} = {table}.unpack_compact[{count}](data, at)")
-                self.out(f"at += {times}({count} - 1)" if times else f"at += {count} - 1")
+                self.out(f"{name} = {self.use(f'unpack_compact_{element}s')}[{count}](data, at + 1)")
+                self.out(f"at += {times}{count} - {size - 1}" if times else f"at += {count}")
             with self.out.block(f"elif {count}:" if nullable else "else:"):
-                self.out(f"{name}, at = {table}.read_compact(data, at - 1)")
+                self.out(f"{name}, at = {self.use(f'{element}s')}.read_compact(data, at)")
             if nullable:
                 with self.out.block("else:"):
                     self.out(f"{name} = None")
+                    self.out("at += 1")
             return
         with self.out.block(f"if 0 <= {count} < 32:"):
-            self.out(f"{name} = {table}.unpack[{count}](data, at)")
+            self.out(f"{name} = {self.use(f'unpack_{element}s')}[{count}](data, at)")
             self.out(f"at += {times}{count}")
         if nullable:
             with self.out.block(f"elif {count} == -1:"):
                 self.out(f"{name} = None")
         with self.out.block("else:"):
-            self.out(f"{name}, at = {table}.read_long(data, at, {count})")
+            self.out(f"{name}, at = {self.use(f'{element}s')}.read_long(data, at, {count})")
 
     def structs(self, field: FieldSpec, name: str, elements: str) -> None:
         assert field.struct

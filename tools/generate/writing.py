@@ -245,10 +245,12 @@ class Writer:
             self.out(f"parts.append(bytes([{self.use('BOOLEAN_BYTES')}[one] for one in {name}]))")
             return
         if element in FIXED_SIZES:
-            table = self.use(f"{element}s")
             if element == "uuid":
                 self.out(f"{self.use('check_uuids')}({name})")
-            self.out(f"parts.append({table}.pack[len({name})](*{name}) if len({name}) < 32 else {table}.write_long({name}))")
+            with self.out.block(f"if len({name}) < 32:"):
+                self.out(f"parts.append({self.use(f'pack_{element}s')}[len({name})](*{name}))")
+            with self.out.block("else:"):
+                self.out(f"parts.append({self.use(f'{element}s')}.write_long({name}))")
             return
         one = self.names.new(singular(field.snake), "one")
         with self.out.block(f"for {one} in {name}:"):

@@ -85,23 +85,25 @@ class ReadShareGroupStateRequest(msgspec.Struct, gc=False):
 def read_read_share_group_state_request_v0(data: bytes, at: int) -> tuple[ReadShareGroupStateRequest, int]:
     """Read version 0."""
     group_id_length = data[at]
-    at += 1
     if 0 < group_id_length < 128:
-        end = at + group_id_length - 1
-        group_id = data[at:end].decode()
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
         at = end
     else:
-        group_id, at = read_long_text(data, at - 1)
+        group_id, at = read_long_text(data, at)
     topics_count = data[at]
-    at += 1
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_id, partitions_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         end = at + 9 * (partitions_count - 1)
         partitions_rows = data[at:end]
         if partitions_rows[8::9].count(0) == partitions_count - 1:
@@ -111,22 +113,24 @@ def read_read_share_group_state_request_v0(data: bytes, at: int) -> tuple[ReadSh
             partitions = []
             for _ in range(partitions_count - 1):
                 partition, leader_epoch, tag_count = unpack_iiB(data, at)
-                at += 9
-                unknown = NO_TAGS
+                at += 8
                 if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 partitions.append(PartitionData(partition, leader_epoch, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(ReadStateData(topic_id, partitions, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return ReadShareGroupStateRequest(group_id, topics, unknown_value), at
 
 
@@ -224,32 +228,38 @@ class ReadShareGroupStateResponse(msgspec.Struct, gc=False):
 def read_read_share_group_state_response_v0(data: bytes, at: int) -> tuple[ReadShareGroupStateResponse, int]:
     """Read version 0."""
     results_count = data[at]
-    at += 1
-    if not 0 < results_count < 128:
-        results_count, at = read_long_count(data, at - 1)
+    if 0 < results_count < 128:
+        at += 1
+    else:
+        results_count, at = read_long_count(data, at)
     results = []
     for _ in range(results_count - 1):
         topic_id, partitions_count = unpack_uB(data, at)
-        at += 17
-        if not 0 < partitions_count < 128:
-            partitions_count, at = read_long_count(data, at - 1)
+        at += 16
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
         partitions = []
         for _ in range(partitions_count - 1):
             partition, error_code, error_message_length = unpack_ihB(data, at)
-            at += 7
+            at += 6
             error_message: str | None
             if 0 < error_message_length < 128:
-                end = at + error_message_length - 1
-                error_message = data[at:end].decode()
+                end = at + error_message_length
+                error_message = data[at + 1 : end].decode()
                 at = end
             elif error_message_length:
-                error_message, at = read_long_text(data, at - 1)
+                error_message, at = read_long_text(data, at)
             else:
                 error_message = None
+                at += 1
             state_epoch, start_offset, state_batches_count = unpack_iqB(data, at)
-            at += 13
-            if not 0 < state_batches_count < 128:
-                state_batches_count, at = read_long_count(data, at - 1)
+            at += 12
+            if 0 < state_batches_count < 128:
+                at += 1
+            else:
+                state_batches_count, at = read_long_count(data, at)
             end = at + 20 * (state_batches_count - 1)
             state_batches_rows = data[at:end]
             if state_batches_rows[19::20].count(0) == state_batches_count - 1:
@@ -259,28 +269,30 @@ def read_read_share_group_state_response_v0(data: bytes, at: int) -> tuple[ReadS
                 state_batches = []
                 for _ in range(state_batches_count - 1):
                     first_offset, last_offset, delivery_state, delivery_count, tag_count = unpack_qqbhB(data, at)
-                    at += 20
-                    unknown = NO_TAGS
+                    at += 19
                     if tag_count:
-                        unknown, at = read_unknown_tags(data, at - 1)
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
                     state_batches.append(StateBatch(first_offset, last_offset, delivery_state, delivery_count, unknown))
-            partition_tag_count = data[at]
-            at += 1
-            partition_unknown = NO_TAGS
-            if partition_tag_count:
-                partition_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                partition_unknown, at = read_unknown_tags(data, at)
+            else:
+                partition_unknown = NO_TAGS
+                at += 1
             partitions.append(PartitionResult(partition, error_code, error_message, state_epoch, start_offset, state_batches, partition_unknown))
-        result_tag_count = data[at]
-        at += 1
-        result_unknown = NO_TAGS
-        if result_tag_count:
-            result_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            result_unknown, at = read_unknown_tags(data, at)
+        else:
+            result_unknown = NO_TAGS
+            at += 1
         results.append(ReadStateResult(topic_id, partitions, result_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return ReadShareGroupStateResponse(results, unknown_value), at
 
 

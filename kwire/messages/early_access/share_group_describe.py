@@ -19,10 +19,12 @@ from kwire.primitives import (
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
     uvarint,
 )
 
@@ -63,26 +65,28 @@ class ShareGroupDescribeRequest(msgspec.Struct, gc=False):
 def read_share_group_describe_request_v0(data: bytes, at: int) -> tuple[ShareGroupDescribeRequest, int]:
     """Read version 0."""
     group_ids_count = data[at]
-    at += 1
-    if not 0 < group_ids_count < 128:
-        group_ids_count, at = read_long_count(data, at - 1)
+    if 0 < group_ids_count < 128:
+        at += 1
+    else:
+        group_ids_count, at = read_long_count(data, at)
     group_ids_list: list[str] = []
     for _ in range(group_ids_count - 1):
         group_id_length = data[at]
-        at += 1
         if 0 < group_id_length < 128:
-            end = at + group_id_length - 1
-            group_id = data[at:end].decode()
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
             at = end
         else:
-            group_id, at = read_long_text(data, at - 1)
+            group_id, at = read_long_text(data, at)
         group_ids_list.append(group_id)
     group_ids = tuple(group_ids_list)
     include_authorized_operations, tag_count = unpack_BB(data, at)
-    at += 2
-    unknown = NO_TAGS
+    at += 1
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return ShareGroupDescribeRequest(group_ids, BOOLEANS[include_authorized_operations], unknown), at
 
 
@@ -192,152 +196,154 @@ class ShareGroupDescribeResponse(msgspec.Struct, gc=False):
 def read_share_group_describe_response_v0(data: bytes, at: int) -> tuple[ShareGroupDescribeResponse, int]:
     """Read version 0."""
     throttle_time_ms, groups_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < groups_count < 128:
-        groups_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < groups_count < 128:
+        at += 1
+    else:
+        groups_count, at = read_long_count(data, at)
     groups = []
     for _ in range(groups_count - 1):
         error_code, error_message_length = unpack_hB(data, at)
-        at += 3
+        at += 2
         error_message: str | None
         if 0 < error_message_length < 128:
-            end = at + error_message_length - 1
-            error_message = data[at:end].decode()
+            end = at + error_message_length
+            error_message = data[at + 1 : end].decode()
             at = end
         elif error_message_length:
-            error_message, at = read_long_text(data, at - 1)
+            error_message, at = read_long_text(data, at)
         else:
             error_message = None
+            at += 1
         group_id_length = data[at]
-        at += 1
         if 0 < group_id_length < 128:
-            end = at + group_id_length - 1
-            group_id = data[at:end].decode()
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
             at = end
         else:
-            group_id, at = read_long_text(data, at - 1)
+            group_id, at = read_long_text(data, at)
         group_state_length = data[at]
-        at += 1
         if 0 < group_state_length < 128:
-            end = at + group_state_length - 1
-            group_state = data[at:end].decode()
+            end = at + group_state_length
+            group_state = data[at + 1 : end].decode()
             at = end
         else:
-            group_state, at = read_long_text(data, at - 1)
+            group_state, at = read_long_text(data, at)
         group_epoch, assignment_epoch, assignor_name_length = unpack_iiB(data, at)
-        at += 9
+        at += 8
         if 0 < assignor_name_length < 128:
-            end = at + assignor_name_length - 1
-            assignor_name = data[at:end].decode()
+            end = at + assignor_name_length
+            assignor_name = data[at + 1 : end].decode()
             at = end
         else:
-            assignor_name, at = read_long_text(data, at - 1)
+            assignor_name, at = read_long_text(data, at)
         members_count = data[at]
-        at += 1
-        if not 0 < members_count < 128:
-            members_count, at = read_long_count(data, at - 1)
+        if 0 < members_count < 128:
+            at += 1
+        else:
+            members_count, at = read_long_count(data, at)
         members = []
         for _ in range(members_count - 1):
             member_id_length = data[at]
-            at += 1
             if 0 < member_id_length < 128:
-                end = at + member_id_length - 1
-                member_id = data[at:end].decode()
+                end = at + member_id_length
+                member_id = data[at + 1 : end].decode()
                 at = end
             else:
-                member_id, at = read_long_text(data, at - 1)
+                member_id, at = read_long_text(data, at)
             rack_id_length = data[at]
-            at += 1
             rack_id: str | None
             if 0 < rack_id_length < 128:
-                end = at + rack_id_length - 1
-                rack_id = data[at:end].decode()
+                end = at + rack_id_length
+                rack_id = data[at + 1 : end].decode()
                 at = end
             elif rack_id_length:
-                rack_id, at = read_long_text(data, at - 1)
+                rack_id, at = read_long_text(data, at)
             else:
                 rack_id = None
+                at += 1
             member_epoch, client_id_length = unpack_iB(data, at)
-            at += 5
+            at += 4
             if 0 < client_id_length < 128:
-                end = at + client_id_length - 1
-                client_id = data[at:end].decode()
+                end = at + client_id_length
+                client_id = data[at + 1 : end].decode()
                 at = end
             else:
-                client_id, at = read_long_text(data, at - 1)
+                client_id, at = read_long_text(data, at)
             client_host_length = data[at]
-            at += 1
             if 0 < client_host_length < 128:
-                end = at + client_host_length - 1
-                client_host = data[at:end].decode()
+                end = at + client_host_length
+                client_host = data[at + 1 : end].decode()
                 at = end
             else:
-                client_host, at = read_long_text(data, at - 1)
+                client_host, at = read_long_text(data, at)
             subscribed_topic_names_count = data[at]
-            at += 1
-            if not 0 < subscribed_topic_names_count < 128:
-                subscribed_topic_names_count, at = read_long_count(data, at - 1)
+            if 0 < subscribed_topic_names_count < 128:
+                at += 1
+            else:
+                subscribed_topic_names_count, at = read_long_count(data, at)
             subscribed_topic_names_list: list[str] = []
             for _ in range(subscribed_topic_names_count - 1):
                 subscribed_topic_name_length = data[at]
-                at += 1
                 if 0 < subscribed_topic_name_length < 128:
-                    end = at + subscribed_topic_name_length - 1
-                    subscribed_topic_name = data[at:end].decode()
+                    end = at + subscribed_topic_name_length
+                    subscribed_topic_name = data[at + 1 : end].decode()
                     at = end
                 else:
-                    subscribed_topic_name, at = read_long_text(data, at - 1)
+                    subscribed_topic_name, at = read_long_text(data, at)
                 subscribed_topic_names_list.append(subscribed_topic_name)
             subscribed_topic_names = tuple(subscribed_topic_names_list)
             topic_partitions_count = data[at]
-            at += 1
-            if not 0 < topic_partitions_count < 128:
-                topic_partitions_count, at = read_long_count(data, at - 1)
+            if 0 < topic_partitions_count < 128:
+                at += 1
+            else:
+                topic_partitions_count, at = read_long_count(data, at)
             topic_partitions = []
             for _ in range(topic_partitions_count - 1):
                 topic_id, topic_name_length = unpack_uB(data, at)
-                at += 17
+                at += 16
                 if 0 < topic_name_length < 128:
-                    end = at + topic_name_length - 1
-                    topic_name = data[at:end].decode()
+                    end = at + topic_name_length
+                    topic_name = data[at + 1 : end].decode()
                     at = end
                 else:
-                    topic_name, at = read_long_text(data, at - 1)
+                    topic_name, at = read_long_text(data, at)
                 partitions_count = data[at]
-                at += 1
                 if 0 < partitions_count < 33:
-                    partitions = int32s.unpack_compact[partitions_count](data, at)
-                    at += 4 * (partitions_count - 1)
+                    partitions = unpack_compact_int32s[partitions_count](data, at + 1)
+                    at += 4 * partitions_count - 3
                 else:
-                    partitions, at = int32s.read_compact(data, at - 1)
-                tag_count = data[at]
-                at += 1
-                unknown = NO_TAGS
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    partitions, at = int32s.read_compact(data, at)
+                if data[at]:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 topic_partitions.append(TopicPartitions(topic_id, topic_name, partitions, unknown))
-            assignment_tag_count = data[at]
-            at += 1
-            assignment_unknown = NO_TAGS
-            if assignment_tag_count:
-                assignment_unknown, at = read_unknown_tags(data, at - 1)
-            member_tag_count = data[at]
-            at += 1
-            member_unknown = NO_TAGS
-            if member_tag_count:
-                member_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                assignment_unknown, at = read_unknown_tags(data, at)
+            else:
+                assignment_unknown = NO_TAGS
+                at += 1
+            if data[at]:
+                member_unknown, at = read_unknown_tags(data, at)
+            else:
+                member_unknown = NO_TAGS
+                at += 1
             members.append(Member(member_id, rack_id, member_epoch, client_id, client_host, subscribed_topic_names, Assignment(topic_partitions, assignment_unknown), member_unknown))
-        authorized_operations, group_tag_count = unpack_iB(data, at)
-        at += 5
-        group_unknown = NO_TAGS
-        if group_tag_count:
-            group_unknown, at = read_unknown_tags(data, at - 1)
+        authorized_operations, tag_count = unpack_iB(data, at)
+        at += 4
+        if tag_count:
+            group_unknown, at = read_unknown_tags(data, at)
+        else:
+            group_unknown = NO_TAGS
+            at += 1
         groups.append(DescribedGroup(error_code, error_message, group_id, group_state, group_epoch, assignment_epoch, assignor_name, members, authorized_operations, group_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return ShareGroupDescribeResponse(throttle_time_ms, groups, unknown_value), at
 
 
@@ -429,7 +435,10 @@ def write_share_group_describe_response_v0(message: ShareGroupDescribeResponse) 
                 partitions = topic_partition.partitions
                 partitions_count = len(partitions) + 1
                 parts.append(UVARINTS[partitions_count] if partitions_count < 128 else uvarint(partitions_count))
-                parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+                if len(partitions) < 32:
+                    parts.append(pack_int32s[len(partitions)](*partitions))
+                else:
+                    parts.append(int32s.write_long(partitions))
                 parts.append(tag_section((), topic_partition.unknown_tagged_fields, 0) if topic_partition.unknown_tagged_fields else b"\0")
             parts.append(tag_section((), assignment.unknown_tagged_fields, 0) if assignment.unknown_tagged_fields else b"\0")
             parts.append(tag_section((), member.unknown_tagged_fields, 0) if member.unknown_tagged_fields else b"\0")

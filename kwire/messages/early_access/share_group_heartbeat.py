@@ -17,10 +17,12 @@ from kwire.primitives import (
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
     uvarint,
 )
 
@@ -64,57 +66,57 @@ class ShareGroupHeartbeatRequest(msgspec.Struct, gc=False):
 def read_share_group_heartbeat_request_v0(data: bytes, at: int) -> tuple[ShareGroupHeartbeatRequest, int]:
     """Read version 0."""
     group_id_length = data[at]
-    at += 1
     if 0 < group_id_length < 128:
-        end = at + group_id_length - 1
-        group_id = data[at:end].decode()
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
         at = end
     else:
-        group_id, at = read_long_text(data, at - 1)
+        group_id, at = read_long_text(data, at)
     member_id_length = data[at]
-    at += 1
     if 0 < member_id_length < 128:
-        end = at + member_id_length - 1
-        member_id = data[at:end].decode()
+        end = at + member_id_length
+        member_id = data[at + 1 : end].decode()
         at = end
     else:
-        member_id, at = read_long_text(data, at - 1)
+        member_id, at = read_long_text(data, at)
     member_epoch, rack_id_length = unpack_iB(data, at)
-    at += 5
+    at += 4
     rack_id: str | None
     if 0 < rack_id_length < 128:
-        end = at + rack_id_length - 1
-        rack_id = data[at:end].decode()
+        end = at + rack_id_length
+        rack_id = data[at + 1 : end].decode()
         at = end
     elif rack_id_length:
-        rack_id, at = read_long_text(data, at - 1)
+        rack_id, at = read_long_text(data, at)
     else:
         rack_id = None
+        at += 1
     subscribed_topic_names_count = data[at]
-    at += 1
     subscribed_topic_names: tuple[str, ...] | None
     if subscribed_topic_names_count == 0:
         subscribed_topic_names = None
+        at += 1
     else:
-        if not 0 < subscribed_topic_names_count < 128:
-            subscribed_topic_names_count, at = read_long_count(data, at - 1)
+        if 0 < subscribed_topic_names_count < 128:
+            at += 1
+        else:
+            subscribed_topic_names_count, at = read_long_count(data, at)
         subscribed_topic_names_list: list[str] = []
         for _ in range(subscribed_topic_names_count - 1):
             subscribed_topic_name_length = data[at]
-            at += 1
             if 0 < subscribed_topic_name_length < 128:
-                end = at + subscribed_topic_name_length - 1
-                subscribed_topic_name = data[at:end].decode()
+                end = at + subscribed_topic_name_length
+                subscribed_topic_name = data[at + 1 : end].decode()
                 at = end
             else:
-                subscribed_topic_name, at = read_long_text(data, at - 1)
+                subscribed_topic_name, at = read_long_text(data, at)
             subscribed_topic_names_list.append(subscribed_topic_name)
         subscribed_topic_names = tuple(subscribed_topic_names_list)
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return ShareGroupHeartbeatRequest(group_id, member_id, member_epoch, rack_id, subscribed_topic_names, unknown), at
 
 
@@ -200,65 +202,67 @@ class ShareGroupHeartbeatResponse(msgspec.Struct, gc=False):
 def read_share_group_heartbeat_response_v0(data: bytes, at: int) -> tuple[ShareGroupHeartbeatResponse, int]:
     """Read version 0."""
     throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
-    at += 7
+    at += 6
     error_message: str | None
     if 0 < error_message_length < 128:
-        end = at + error_message_length - 1
-        error_message = data[at:end].decode()
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
         at = end
     elif error_message_length:
-        error_message, at = read_long_text(data, at - 1)
+        error_message, at = read_long_text(data, at)
     else:
         error_message = None
+        at += 1
     member_id_length = data[at]
-    at += 1
     member_id: str | None
     if 0 < member_id_length < 128:
-        end = at + member_id_length - 1
-        member_id = data[at:end].decode()
+        end = at + member_id_length
+        member_id = data[at + 1 : end].decode()
         at = end
     elif member_id_length:
-        member_id, at = read_long_text(data, at - 1)
+        member_id, at = read_long_text(data, at)
     else:
         member_id = None
+        at += 1
     member_epoch, heartbeat_interval_ms, assignment_marker = unpack_iiB(data, at)
     at += 9
     assignment: Assignment | None
     if assignment_marker == 1:
         topic_partitions_count = data[at]
-        at += 1
-        if not 0 < topic_partitions_count < 128:
-            topic_partitions_count, at = read_long_count(data, at - 1)
+        if 0 < topic_partitions_count < 128:
+            at += 1
+        else:
+            topic_partitions_count, at = read_long_count(data, at)
         topic_partitions = []
         for _ in range(topic_partitions_count - 1):
             topic_id, partitions_count = unpack_uB(data, at)
-            at += 17
+            at += 16
             if 0 < partitions_count < 33:
-                partitions = int32s.unpack_compact[partitions_count](data, at)
-                at += 4 * (partitions_count - 1)
+                partitions = unpack_compact_int32s[partitions_count](data, at + 1)
+                at += 4 * partitions_count - 3
             else:
-                partitions, at = int32s.read_compact(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                partitions, at = int32s.read_compact(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             topic_partitions.append(TopicPartitions(topic_id, partitions, unknown))
-        assignment_tag_count = data[at]
-        at += 1
-        assignment_unknown = NO_TAGS
-        if assignment_tag_count:
-            assignment_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            assignment_unknown, at = read_unknown_tags(data, at)
+        else:
+            assignment_unknown = NO_TAGS
+            at += 1
         assignment = Assignment(topic_partitions, assignment_unknown)
     elif assignment_marker == 255:
         assignment = None
     else:
         raise Refused
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return ShareGroupHeartbeatResponse(throttle_time_ms, error_code, error_message, member_id, member_epoch, heartbeat_interval_ms, assignment, unknown_value), at
 
 
@@ -302,7 +306,10 @@ def write_share_group_heartbeat_response_v0(message: ShareGroupHeartbeatResponse
             else:
                 parts.append(pack_u(topic_id))
                 parts.append(uvarint(partitions_count))
-            parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+            if len(partitions) < 32:
+                parts.append(pack_int32s[len(partitions)](*partitions))
+            else:
+                parts.append(int32s.write_long(partitions))
             parts.append(tag_section((), topic_partition.unknown_tagged_fields, 0) if topic_partition.unknown_tagged_fields else b"\0")
         parts.append(tag_section((), assignment.unknown_tagged_fields, 0) if assignment.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")

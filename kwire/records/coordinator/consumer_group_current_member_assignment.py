@@ -16,10 +16,12 @@ from kwire.primitives import (
     Refused,
     Tags,
     int32s,
+    pack_int32s,
     read_long_count,
     read_unknown_tags,
     read_uvarint,
     tag_section,
+    unpack_compact_int32s,
     uvarint,
 )
 
@@ -130,15 +132,15 @@ def _read_consumer_group_current_member_assignment_value_v0_topic_partitions_tag
         end_of_field = at + size
         if tag == 0:
             tagged_assignment_epochs_count = data[at]
-            at += 1
             tagged_assignment_epochs: tuple[int, ...] | None
             if 0 < tagged_assignment_epochs_count < 33:
-                tagged_assignment_epochs = int32s.unpack_compact[tagged_assignment_epochs_count](data, at)
-                at += 4 * (tagged_assignment_epochs_count - 1)
+                tagged_assignment_epochs = unpack_compact_int32s[tagged_assignment_epochs_count](data, at + 1)
+                at += 4 * tagged_assignment_epochs_count - 3
             elif tagged_assignment_epochs_count:
-                tagged_assignment_epochs, at = int32s.read_compact(data, at - 1)
+                tagged_assignment_epochs, at = int32s.read_compact(data, at)
             else:
                 tagged_assignment_epochs = None
+                at += 1
             assignment_epochs = tagged_assignment_epochs
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -163,15 +165,15 @@ def _read_consumer_group_current_member_assignment_value_v0_topic_partitions_tag
         end_of_field = at + size
         if tag == 0:
             tagged_assignment_epochs_count = data[at]
-            at += 1
             tagged_assignment_epochs: tuple[int, ...] | None
             if 0 < tagged_assignment_epochs_count < 33:
-                tagged_assignment_epochs = int32s.unpack_compact[tagged_assignment_epochs_count](data, at)
-                at += 4 * (tagged_assignment_epochs_count - 1)
+                tagged_assignment_epochs = unpack_compact_int32s[tagged_assignment_epochs_count](data, at + 1)
+                at += 4 * tagged_assignment_epochs_count - 3
             elif tagged_assignment_epochs_count:
-                tagged_assignment_epochs, at = int32s.read_compact(data, at - 1)
+                tagged_assignment_epochs, at = int32s.read_compact(data, at)
             else:
                 tagged_assignment_epochs = None
+                at += 1
             assignment_epochs = tagged_assignment_epochs
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -184,52 +186,53 @@ def _read_consumer_group_current_member_assignment_value_v0_topic_partitions_tag
 def read_consumer_group_current_member_assignment_value_v0(data: bytes, at: int) -> tuple[ConsumerGroupCurrentMemberAssignmentValue, int]:
     """Read version 0."""
     member_epoch, previous_member_epoch, state, assigned_partitions_count = unpack_iibB(data, at)
-    at += 10
-    if not 0 < assigned_partitions_count < 128:
-        assigned_partitions_count, at = read_long_count(data, at - 1)
+    at += 9
+    if 0 < assigned_partitions_count < 128:
+        at += 1
+    else:
+        assigned_partitions_count, at = read_long_count(data, at)
     assigned_partitions = []
     for _ in range(assigned_partitions_count - 1):
         topic_id, partitions_count = unpack_uB(data, at)
-        at += 17
+        at += 16
         if 0 < partitions_count < 33:
-            partitions = int32s.unpack_compact[partitions_count](data, at)
-            at += 4 * (partitions_count - 1)
+            partitions = unpack_compact_int32s[partitions_count](data, at + 1)
+            at += 4 * partitions_count - 3
         else:
-            partitions, at = int32s.read_compact(data, at - 1)
-        tag_count = data[at]
-        at += 1
-        if tag_count:
-            assignment_epochs, unknown, at = _read_consumer_group_current_member_assignment_value_v0_topic_partitions_tags(data, at - 1)
+            partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            assignment_epochs, unknown, at = _read_consumer_group_current_member_assignment_value_v0_topic_partitions_tags(data, at)
         else:
             assignment_epochs = ()
             unknown = NO_TAGS
+            at += 1
         assigned_partitions.append(TopicPartitions(topic_id, partitions, assignment_epochs, unknown))
     partitions_pending_revocation_count = data[at]
-    at += 1
-    if not 0 < partitions_pending_revocation_count < 128:
-        partitions_pending_revocation_count, at = read_long_count(data, at - 1)
+    if 0 < partitions_pending_revocation_count < 128:
+        at += 1
+    else:
+        partitions_pending_revocation_count, at = read_long_count(data, at)
     partitions_pending_revocation = []
     for _ in range(partitions_pending_revocation_count - 1):
         partitions_pending_revocation_topic_id, partitions_pending_revocation_partitions_count = unpack_uB(data, at)
-        at += 17
+        at += 16
         if 0 < partitions_pending_revocation_partitions_count < 33:
-            partitions_pending_revocation_partitions = int32s.unpack_compact[partitions_pending_revocation_partitions_count](data, at)
-            at += 4 * (partitions_pending_revocation_partitions_count - 1)
+            partitions_pending_revocation_partitions = unpack_compact_int32s[partitions_pending_revocation_partitions_count](data, at + 1)
+            at += 4 * partitions_pending_revocation_partitions_count - 3
         else:
-            partitions_pending_revocation_partitions, at = int32s.read_compact(data, at - 1)
-        partitions_pending_revocation_tag_count = data[at]
-        at += 1
-        if partitions_pending_revocation_tag_count:
-            partitions_pending_revocation_assignment_epochs, partitions_pending_revocation_unknown, at = _read_consumer_group_current_member_assignment_value_v0_topic_partitions_tags(data, at - 1)
+            partitions_pending_revocation_partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            partitions_pending_revocation_assignment_epochs, partitions_pending_revocation_unknown, at = _read_consumer_group_current_member_assignment_value_v0_topic_partitions_tags(data, at)
         else:
             partitions_pending_revocation_assignment_epochs = ()
             partitions_pending_revocation_unknown = NO_TAGS
+            at += 1
         partitions_pending_revocation.append(TopicPartitions(partitions_pending_revocation_topic_id, partitions_pending_revocation_partitions, partitions_pending_revocation_assignment_epochs, partitions_pending_revocation_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return ConsumerGroupCurrentMemberAssignmentValue(member_epoch, previous_member_epoch, state, assigned_partitions, partitions_pending_revocation, unknown_value), at
 
 
@@ -242,7 +245,10 @@ def _write_consumer_group_current_member_assignment_value_v0_topic_partitions_ta
         assignment_epochs_count = 0 if assignment_epochs is None else len(assignment_epochs) + 1
         parts.append(UVARINTS[assignment_epochs_count] if assignment_epochs_count < 128 else uvarint(assignment_epochs_count))
         if assignment_epochs:
-            parts.append(int32s.pack[len(assignment_epochs)](*assignment_epochs) if len(assignment_epochs) < 32 else int32s.write_long(assignment_epochs))
+            if len(assignment_epochs) < 32:
+                parts.append(pack_int32s[len(assignment_epochs)](*assignment_epochs))
+            else:
+                parts.append(int32s.write_long(assignment_epochs))
         known.append((0, b"".join(parts)))
     return tag_section(known, topic_partition.unknown_tagged_fields, 1)
 
@@ -256,7 +262,10 @@ def _write_consumer_group_current_member_assignment_value_v0_topic_partitions_ta
         assignment_epochs_count = 0 if assignment_epochs is None else len(assignment_epochs) + 1
         parts.append(UVARINTS[assignment_epochs_count] if assignment_epochs_count < 128 else uvarint(assignment_epochs_count))
         if assignment_epochs:
-            parts.append(int32s.pack[len(assignment_epochs)](*assignment_epochs) if len(assignment_epochs) < 32 else int32s.write_long(assignment_epochs))
+            if len(assignment_epochs) < 32:
+                parts.append(pack_int32s[len(assignment_epochs)](*assignment_epochs))
+            else:
+                parts.append(int32s.write_long(assignment_epochs))
         known.append((0, b"".join(parts)))
     return tag_section(known, topic_partition.unknown_tagged_fields, 1)
 
@@ -282,7 +291,10 @@ def write_consumer_group_current_member_assignment_value_v0(message: ConsumerGro
         else:
             parts.append(pack_u(topic_id))
             parts.append(uvarint(partitions_count))
-        parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+        if len(partitions) < 32:
+            parts.append(pack_int32s[len(partitions)](*partitions))
+        else:
+            parts.append(int32s.write_long(partitions))
         parts.append(_write_consumer_group_current_member_assignment_value_v0_topic_partitions_tags(assigned_partition) if assigned_partition.assignment_epochs is None or assigned_partition.assignment_epochs or assigned_partition.unknown_tagged_fields else b"\0")
     partitions_pending_revocation = message.partitions_pending_revocation
     partitions_pending_revocation_count = len(partitions_pending_revocation) + 1
@@ -298,7 +310,10 @@ def write_consumer_group_current_member_assignment_value_v0(message: ConsumerGro
         else:
             parts.append(pack_u(one_partitions_pending_revocation_topic_id))
             parts.append(uvarint(one_partitions_pending_revocation_partitions_count))
-        parts.append(int32s.pack[len(one_partitions_pending_revocation_partitions)](*one_partitions_pending_revocation_partitions) if len(one_partitions_pending_revocation_partitions) < 32 else int32s.write_long(one_partitions_pending_revocation_partitions))
+        if len(one_partitions_pending_revocation_partitions) < 32:
+            parts.append(pack_int32s[len(one_partitions_pending_revocation_partitions)](*one_partitions_pending_revocation_partitions))
+        else:
+            parts.append(int32s.write_long(one_partitions_pending_revocation_partitions))
         parts.append(_write_consumer_group_current_member_assignment_value_v0_topic_partitions_tags(one_partitions_pending_revocation) if one_partitions_pending_revocation.assignment_epochs is None or one_partitions_pending_revocation.assignment_epochs or one_partitions_pending_revocation.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts

@@ -156,40 +156,42 @@ def _read_consumer_group_member_metadata_value_v0_tags(data: bytes, at: int) -> 
             tagged_classic_member_metadata: ClassicMemberMetadata | None
             if tagged_classic_member_metadata_marker == 1:
                 session_timeout_ms, supported_protocols_count = unpack_iB(data, at)
-                at += 5
-                if not 0 < supported_protocols_count < 128:
-                    supported_protocols_count, at = read_long_count(data, at - 1)
+                at += 4
+                if 0 < supported_protocols_count < 128:
+                    at += 1
+                else:
+                    supported_protocols_count, at = read_long_count(data, at)
                 supported_protocols = []
                 for _ in range(supported_protocols_count - 1):
                     name_length = data[at]
-                    at += 1
                     if 0 < name_length < 128:
-                        end = at + name_length - 1
-                        name = data[at:end].decode()
+                        end = at + name_length
+                        name = data[at + 1 : end].decode()
                         at = end
                     else:
-                        name, at = read_long_text(data, at - 1)
+                        name, at = read_long_text(data, at)
                     metadata_length = data[at]
-                    at += 1
                     if metadata_length > 127:
-                        metadata_length, at = read_uvarint(data, at - 1)
+                        metadata_length, at = read_uvarint(data, at)
+                    else:
+                        at += 1
                     if metadata_length:
                         end = at + metadata_length - 1
                         metadata = data[at:end]
                         at = end
                     else:
                         raise Refused
-                    tag_count = data[at]
-                    at += 1
-                    unknown = NO_TAGS
-                    if tag_count:
-                        unknown, at = read_unknown_tags(data, at - 1)
+                    if data[at]:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
                     supported_protocols.append(ClassicProtocol(name, metadata, unknown))
-                tagged_classic_member_metadata_tag_count = data[at]
-                at += 1
-                tagged_classic_member_metadata_unknown = NO_TAGS
-                if tagged_classic_member_metadata_tag_count:
-                    tagged_classic_member_metadata_unknown, at = read_unknown_tags(data, at - 1)
+                if data[at]:
+                    tagged_classic_member_metadata_unknown, at = read_unknown_tags(data, at)
+                else:
+                    tagged_classic_member_metadata_unknown = NO_TAGS
+                    at += 1
                 tagged_classic_member_metadata = ClassicMemberMetadata(session_timeout_ms, supported_protocols, tagged_classic_member_metadata_unknown)
             elif tagged_classic_member_metadata_marker == 255:
                 tagged_classic_member_metadata = None
@@ -207,88 +209,86 @@ def _read_consumer_group_member_metadata_value_v0_tags(data: bytes, at: int) -> 
 def read_consumer_group_member_metadata_value_v0(data: bytes, at: int) -> tuple[ConsumerGroupMemberMetadataValue, int]:
     """Read version 0."""
     instance_id_length = data[at]
-    at += 1
     instance_id: str | None
     if 0 < instance_id_length < 128:
-        end = at + instance_id_length - 1
-        instance_id = data[at:end].decode()
+        end = at + instance_id_length
+        instance_id = data[at + 1 : end].decode()
         at = end
     elif instance_id_length:
-        instance_id, at = read_long_text(data, at - 1)
+        instance_id, at = read_long_text(data, at)
     else:
         instance_id = None
+        at += 1
     rack_id_length = data[at]
-    at += 1
     rack_id: str | None
     if 0 < rack_id_length < 128:
-        end = at + rack_id_length - 1
-        rack_id = data[at:end].decode()
+        end = at + rack_id_length
+        rack_id = data[at + 1 : end].decode()
         at = end
     elif rack_id_length:
-        rack_id, at = read_long_text(data, at - 1)
+        rack_id, at = read_long_text(data, at)
     else:
         rack_id = None
+        at += 1
     client_id_length = data[at]
-    at += 1
     if 0 < client_id_length < 128:
-        end = at + client_id_length - 1
-        client_id = data[at:end].decode()
+        end = at + client_id_length
+        client_id = data[at + 1 : end].decode()
         at = end
     else:
-        client_id, at = read_long_text(data, at - 1)
+        client_id, at = read_long_text(data, at)
     client_host_length = data[at]
-    at += 1
     if 0 < client_host_length < 128:
-        end = at + client_host_length - 1
-        client_host = data[at:end].decode()
+        end = at + client_host_length
+        client_host = data[at + 1 : end].decode()
         at = end
     else:
-        client_host, at = read_long_text(data, at - 1)
+        client_host, at = read_long_text(data, at)
     subscribed_topic_names_count = data[at]
-    at += 1
-    if not 0 < subscribed_topic_names_count < 128:
-        subscribed_topic_names_count, at = read_long_count(data, at - 1)
+    if 0 < subscribed_topic_names_count < 128:
+        at += 1
+    else:
+        subscribed_topic_names_count, at = read_long_count(data, at)
     subscribed_topic_names_list: list[str] = []
     for _ in range(subscribed_topic_names_count - 1):
         subscribed_topic_name_length = data[at]
-        at += 1
         if 0 < subscribed_topic_name_length < 128:
-            end = at + subscribed_topic_name_length - 1
-            subscribed_topic_name = data[at:end].decode()
+            end = at + subscribed_topic_name_length
+            subscribed_topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            subscribed_topic_name, at = read_long_text(data, at - 1)
+            subscribed_topic_name, at = read_long_text(data, at)
         subscribed_topic_names_list.append(subscribed_topic_name)
     subscribed_topic_names = tuple(subscribed_topic_names_list)
     subscribed_topic_regex_length = data[at]
-    at += 1
     subscribed_topic_regex: str | None
     if 0 < subscribed_topic_regex_length < 128:
-        end = at + subscribed_topic_regex_length - 1
-        subscribed_topic_regex = data[at:end].decode()
+        end = at + subscribed_topic_regex_length
+        subscribed_topic_regex = data[at + 1 : end].decode()
         at = end
     elif subscribed_topic_regex_length:
-        subscribed_topic_regex, at = read_long_text(data, at - 1)
+        subscribed_topic_regex, at = read_long_text(data, at)
     else:
         subscribed_topic_regex = None
+        at += 1
     rebalance_timeout_ms, server_assignor_length = unpack_iB(data, at)
-    at += 5
+    at += 4
     server_assignor: str | None
     if 0 < server_assignor_length < 128:
-        end = at + server_assignor_length - 1
-        server_assignor = data[at:end].decode()
+        end = at + server_assignor_length
+        server_assignor = data[at + 1 : end].decode()
         at = end
     elif server_assignor_length:
-        server_assignor, at = read_long_text(data, at - 1)
+        server_assignor, at = read_long_text(data, at)
     else:
         server_assignor = None
-    tag_count = data[at]
-    at += 1
-    if tag_count:
-        classic_member_metadata, unknown, at = _read_consumer_group_member_metadata_value_v0_tags(data, at - 1)
+        at += 1
+    if data[at]:
+        classic_member_metadata, unknown, at = _read_consumer_group_member_metadata_value_v0_tags(data, at)
     else:
         classic_member_metadata = ClassicMemberMetadata()
         unknown = NO_TAGS
+        at += 1
     return ConsumerGroupMemberMetadataValue(instance_id, rack_id, client_id, client_host, subscribed_topic_names, subscribed_topic_regex, rebalance_timeout_ms, server_assignor, classic_member_metadata, unknown), at
 
 

@@ -99,12 +99,13 @@ def _read_consumer_group_metadata_value_v0_tags(data: bytes, at: int) -> tuple[i
 def read_consumer_group_metadata_value_v0(data: bytes, at: int) -> tuple[ConsumerGroupMetadataValue, int]:
     """Read version 0."""
     epoch, tag_count = unpack_iB(data, at)
-    at += 5
+    at += 4
     if tag_count:
-        metadata_hash, unknown, at = _read_consumer_group_metadata_value_v0_tags(data, at - 1)
+        metadata_hash, unknown, at = _read_consumer_group_metadata_value_v0_tags(data, at)
     else:
         metadata_hash = 0
         unknown = NO_TAGS
+        at += 1
     return ConsumerGroupMetadataValue(epoch, metadata_hash, unknown), at
 
 

@@ -110,58 +110,62 @@ class ConsumerGroupPartitionMetadataValue(msgspec.Struct, gc=False):
 def read_consumer_group_partition_metadata_value_v0(data: bytes, at: int) -> tuple[ConsumerGroupPartitionMetadataValue, int]:
     """Read version 0."""
     topics_count = data[at]
-    at += 1
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics = []
     for _ in range(topics_count - 1):
         topic_id, topic_name_length = unpack_uB(data, at)
-        at += 17
+        at += 16
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         num_partitions, partition_metadata_count = unpack_iB(data, at)
-        at += 5
-        if not 0 < partition_metadata_count < 128:
-            partition_metadata_count, at = read_long_count(data, at - 1)
+        at += 4
+        if 0 < partition_metadata_count < 128:
+            at += 1
+        else:
+            partition_metadata_count, at = read_long_count(data, at)
         partition_metadata = []
         for _ in range(partition_metadata_count - 1):
             partition, racks_count = unpack_iB(data, at)
-            at += 5
-            if not 0 < racks_count < 128:
-                racks_count, at = read_long_count(data, at - 1)
+            at += 4
+            if 0 < racks_count < 128:
+                at += 1
+            else:
+                racks_count, at = read_long_count(data, at)
             racks_list: list[str] = []
             for _ in range(racks_count - 1):
                 rack_length = data[at]
-                at += 1
                 if 0 < rack_length < 128:
-                    end = at + rack_length - 1
-                    rack = data[at:end].decode()
+                    end = at + rack_length
+                    rack = data[at + 1 : end].decode()
                     at = end
                 else:
-                    rack, at = read_long_text(data, at - 1)
+                    rack, at = read_long_text(data, at)
                 racks_list.append(rack)
             racks = tuple(racks_list)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             partition_metadata.append(PartitionMetadata(partition, racks, unknown))
-        topic_tag_count = data[at]
-        at += 1
-        topic_unknown = NO_TAGS
-        if topic_tag_count:
-            topic_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
         topics.append(TopicMetadata(topic_id, topic_name, num_partitions, partition_metadata, topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return ConsumerGroupPartitionMetadataValue(topics, unknown_value), at
 
 

@@ -98,26 +98,28 @@ class ConsumerGroupRegularExpressionValue(msgspec.Struct, gc=False):
 def read_consumer_group_regular_expression_value_v0(data: bytes, at: int) -> tuple[ConsumerGroupRegularExpressionValue, int]:
     """Read version 0."""
     topics_count = data[at]
-    at += 1
-    if not 0 < topics_count < 128:
-        topics_count, at = read_long_count(data, at - 1)
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
     topics_list: list[str] = []
     for _ in range(topics_count - 1):
         topic_length = data[at]
-        at += 1
         if 0 < topic_length < 128:
-            end = at + topic_length - 1
-            topic = data[at:end].decode()
+            end = at + topic_length
+            topic = data[at + 1 : end].decode()
             at = end
         else:
-            topic, at = read_long_text(data, at - 1)
+            topic, at = read_long_text(data, at)
         topics_list.append(topic)
     topics = tuple(topics_list)
     version, timestamp, tag_count = unpack_qqB(data, at)
-    at += 17
-    unknown = NO_TAGS
+    at += 16
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return ConsumerGroupRegularExpressionValue(topics, version, timestamp, unknown), at
 
 

@@ -206,8 +206,8 @@ def read_group_metadata_value_v0(data: bytes, at: int) -> tuple[GroupMetadataVal
             at = end
         else:
             raise Refused
-        members.append(MemberMetadata(member_id, client_id=client_id, client_host=client_host, session_timeout=session_timeout, subscription=subscription, assignment=assignment))
-    return GroupMetadataValue(protocol_type, generation, protocol, leader, members=members), at
+        members.append(MemberMetadata(member_id, None, client_id, client_host, -1, session_timeout, subscription, assignment))
+    return GroupMetadataValue(protocol_type, generation, protocol, leader, -1, members), at
 
 
 def read_group_metadata_value_v1(data: bytes, at: int) -> tuple[GroupMetadataValue, int]:
@@ -288,8 +288,8 @@ def read_group_metadata_value_v1(data: bytes, at: int) -> tuple[GroupMetadataVal
             at = end
         else:
             raise Refused
-        members.append(MemberMetadata(member_id, client_id=client_id, client_host=client_host, rebalance_timeout=rebalance_timeout, session_timeout=session_timeout, subscription=subscription, assignment=assignment))
-    return GroupMetadataValue(protocol_type, generation, protocol, leader, members=members), at
+        members.append(MemberMetadata(member_id, None, client_id, client_host, rebalance_timeout, session_timeout, subscription, assignment))
+    return GroupMetadataValue(protocol_type, generation, protocol, leader, -1, members), at
 
 
 def read_group_metadata_value_v2(data: bytes, at: int) -> tuple[GroupMetadataValue, int]:
@@ -370,7 +370,7 @@ def read_group_metadata_value_v2(data: bytes, at: int) -> tuple[GroupMetadataVal
             at = end
         else:
             raise Refused
-        members.append(MemberMetadata(member_id, client_id=client_id, client_host=client_host, rebalance_timeout=rebalance_timeout, session_timeout=session_timeout, subscription=subscription, assignment=assignment))
+        members.append(MemberMetadata(member_id, None, client_id, client_host, rebalance_timeout, session_timeout, subscription, assignment))
     return GroupMetadataValue(protocol_type, generation, protocol, leader, current_state_timestamp, members), at
 
 
@@ -470,80 +470,81 @@ def read_group_metadata_value_v3(data: bytes, at: int) -> tuple[GroupMetadataVal
 def read_group_metadata_value_v4(data: bytes, at: int) -> tuple[GroupMetadataValue, int]:
     """Read version 4."""
     protocol_type_length = data[at]
-    at += 1
     if 0 < protocol_type_length < 128:
-        end = at + protocol_type_length - 1
-        protocol_type = data[at:end].decode()
+        end = at + protocol_type_length
+        protocol_type = data[at + 1 : end].decode()
         at = end
     else:
-        protocol_type, at = read_long_text(data, at - 1)
+        protocol_type, at = read_long_text(data, at)
     generation, protocol_length = unpack_iB(data, at)
-    at += 5
+    at += 4
     protocol: str | None
     if 0 < protocol_length < 128:
-        end = at + protocol_length - 1
-        protocol = data[at:end].decode()
+        end = at + protocol_length
+        protocol = data[at + 1 : end].decode()
         at = end
     elif protocol_length:
-        protocol, at = read_long_text(data, at - 1)
+        protocol, at = read_long_text(data, at)
     else:
         protocol = None
+        at += 1
     leader_length = data[at]
-    at += 1
     leader: str | None
     if 0 < leader_length < 128:
-        end = at + leader_length - 1
-        leader = data[at:end].decode()
+        end = at + leader_length
+        leader = data[at + 1 : end].decode()
         at = end
     elif leader_length:
-        leader, at = read_long_text(data, at - 1)
+        leader, at = read_long_text(data, at)
     else:
         leader = None
+        at += 1
     current_state_timestamp, members_count = unpack_qB(data, at)
-    at += 9
-    if not 0 < members_count < 128:
-        members_count, at = read_long_count(data, at - 1)
+    at += 8
+    if 0 < members_count < 128:
+        at += 1
+    else:
+        members_count, at = read_long_count(data, at)
     members = []
     for _ in range(members_count - 1):
         member_id_length = data[at]
-        at += 1
         if 0 < member_id_length < 128:
-            end = at + member_id_length - 1
-            member_id = data[at:end].decode()
+            end = at + member_id_length
+            member_id = data[at + 1 : end].decode()
             at = end
         else:
-            member_id, at = read_long_text(data, at - 1)
+            member_id, at = read_long_text(data, at)
         group_instance_id_length = data[at]
-        at += 1
         group_instance_id: str | None
         if 0 < group_instance_id_length < 128:
-            end = at + group_instance_id_length - 1
-            group_instance_id = data[at:end].decode()
+            end = at + group_instance_id_length
+            group_instance_id = data[at + 1 : end].decode()
             at = end
         elif group_instance_id_length:
-            group_instance_id, at = read_long_text(data, at - 1)
+            group_instance_id, at = read_long_text(data, at)
         else:
             group_instance_id = None
+            at += 1
         client_id_length = data[at]
-        at += 1
         if 0 < client_id_length < 128:
-            end = at + client_id_length - 1
-            client_id = data[at:end].decode()
+            end = at + client_id_length
+            client_id = data[at + 1 : end].decode()
             at = end
         else:
-            client_id, at = read_long_text(data, at - 1)
+            client_id, at = read_long_text(data, at)
         client_host_length = data[at]
-        at += 1
         if 0 < client_host_length < 128:
-            end = at + client_host_length - 1
-            client_host = data[at:end].decode()
+            end = at + client_host_length
+            client_host = data[at + 1 : end].decode()
             at = end
         else:
-            client_host, at = read_long_text(data, at - 1)
+            client_host, at = read_long_text(data, at)
         rebalance_timeout, session_timeout, subscription_length = unpack_iiB(data, at)
-        at += 9
+        at += 8
         if subscription_length > 127:
-            subscription_length, at = read_uvarint(data, at - 1)
+            subscription_length, at = read_uvarint(data, at)
+        else:
+            at += 1
         if subscription_length:
             end = at + subscription_length - 1
             subscription = data[at:end]
@@ -551,26 +552,27 @@ def read_group_metadata_value_v4(data: bytes, at: int) -> tuple[GroupMetadataVal
         else:
             raise Refused
         assignment_length = data[at]
-        at += 1
         if assignment_length > 127:
-            assignment_length, at = read_uvarint(data, at - 1)
+            assignment_length, at = read_uvarint(data, at)
+        else:
+            at += 1
         if assignment_length:
             end = at + assignment_length - 1
             assignment = data[at:end]
             at = end
         else:
             raise Refused
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         members.append(MemberMetadata(member_id, group_instance_id, client_id, client_host, rebalance_timeout, session_timeout, subscription, assignment, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return GroupMetadataValue(protocol_type, generation, protocol, leader, current_state_timestamp, members, unknown_value), at
 
 

@@ -131,7 +131,7 @@ def read_offset_commit_value_v0(data: bytes, at: int) -> tuple[OffsetCommitValue
         raise Refused
     commit_timestamp, = unpack_q(data, at)
     at += 8
-    return OffsetCommitValue(offset, metadata=metadata, commit_timestamp=commit_timestamp), at
+    return OffsetCommitValue(offset, -1, metadata, commit_timestamp), at
 
 
 def read_offset_commit_value_v1(data: bytes, at: int) -> tuple[OffsetCommitValue, int]:
@@ -146,7 +146,7 @@ def read_offset_commit_value_v1(data: bytes, at: int) -> tuple[OffsetCommitValue
         raise Refused
     commit_timestamp, expire_timestamp = unpack_qq(data, at)
     at += 16
-    return OffsetCommitValue(offset, metadata=metadata, commit_timestamp=commit_timestamp, expire_timestamp=expire_timestamp), at
+    return OffsetCommitValue(offset, -1, metadata, commit_timestamp, expire_timestamp), at
 
 
 def read_offset_commit_value_v3(data: bytes, at: int) -> tuple[OffsetCommitValue, int]:
@@ -192,21 +192,22 @@ def _read_offset_commit_value_v4_tags(data: bytes, at: int) -> tuple[bytes, Tags
 def read_offset_commit_value_v4(data: bytes, at: int) -> tuple[OffsetCommitValue, int]:
     """Read version 4."""
     offset, leader_epoch, metadata_length = unpack_qiB(data, at)
-    at += 13
+    at += 12
     if 0 < metadata_length < 128:
-        end = at + metadata_length - 1
-        metadata = data[at:end].decode()
+        end = at + metadata_length
+        metadata = data[at + 1 : end].decode()
         at = end
     else:
-        metadata, at = read_long_text(data, at - 1)
+        metadata, at = read_long_text(data, at)
     commit_timestamp, tag_count = unpack_qB(data, at)
-    at += 9
+    at += 8
     if tag_count:
-        topic_id, unknown, at = _read_offset_commit_value_v4_tags(data, at - 1)
+        topic_id, unknown, at = _read_offset_commit_value_v4_tags(data, at)
     else:
         topic_id = bytes(16)
         unknown = NO_TAGS
-    return OffsetCommitValue(offset, leader_epoch, metadata, commit_timestamp, topic_id=topic_id, unknown_tagged_fields=unknown), at
+        at += 1
+    return OffsetCommitValue(offset, leader_epoch, metadata, commit_timestamp, -1, topic_id, unknown), at
 
 
 def write_offset_commit_value_v0(message: OffsetCommitValue) -> list[Part]:

@@ -97,53 +97,51 @@ class ShareGroupMemberMetadataValue(msgspec.Struct, gc=False):
 def read_share_group_member_metadata_value_v0(data: bytes, at: int) -> tuple[ShareGroupMemberMetadataValue, int]:
     """Read version 0."""
     rack_id_length = data[at]
-    at += 1
     rack_id: str | None
     if 0 < rack_id_length < 128:
-        end = at + rack_id_length - 1
-        rack_id = data[at:end].decode()
+        end = at + rack_id_length
+        rack_id = data[at + 1 : end].decode()
         at = end
     elif rack_id_length:
-        rack_id, at = read_long_text(data, at - 1)
+        rack_id, at = read_long_text(data, at)
     else:
         rack_id = None
+        at += 1
     client_id_length = data[at]
-    at += 1
     if 0 < client_id_length < 128:
-        end = at + client_id_length - 1
-        client_id = data[at:end].decode()
+        end = at + client_id_length
+        client_id = data[at + 1 : end].decode()
         at = end
     else:
-        client_id, at = read_long_text(data, at - 1)
+        client_id, at = read_long_text(data, at)
     client_host_length = data[at]
-    at += 1
     if 0 < client_host_length < 128:
-        end = at + client_host_length - 1
-        client_host = data[at:end].decode()
+        end = at + client_host_length
+        client_host = data[at + 1 : end].decode()
         at = end
     else:
-        client_host, at = read_long_text(data, at - 1)
+        client_host, at = read_long_text(data, at)
     subscribed_topic_names_count = data[at]
-    at += 1
-    if not 0 < subscribed_topic_names_count < 128:
-        subscribed_topic_names_count, at = read_long_count(data, at - 1)
+    if 0 < subscribed_topic_names_count < 128:
+        at += 1
+    else:
+        subscribed_topic_names_count, at = read_long_count(data, at)
     subscribed_topic_names_list: list[str] = []
     for _ in range(subscribed_topic_names_count - 1):
         subscribed_topic_name_length = data[at]
-        at += 1
         if 0 < subscribed_topic_name_length < 128:
-            end = at + subscribed_topic_name_length - 1
-            subscribed_topic_name = data[at:end].decode()
+            end = at + subscribed_topic_name_length
+            subscribed_topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            subscribed_topic_name, at = read_long_text(data, at - 1)
+            subscribed_topic_name, at = read_long_text(data, at)
         subscribed_topic_names_list.append(subscribed_topic_name)
     subscribed_topic_names = tuple(subscribed_topic_names_list)
-    tag_count = data[at]
-    at += 1
-    unknown = NO_TAGS
-    if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return ShareGroupMemberMetadataValue(rack_id, client_id, client_host, subscribed_topic_names, unknown), at
 
 

@@ -72,10 +72,12 @@ class ShareGroupMetadataValue(msgspec.Struct, gc=False):
 def read_share_group_metadata_value_v0(data: bytes, at: int) -> tuple[ShareGroupMetadataValue, int]:
     """Read version 0."""
     epoch, metadata_hash, tag_count = unpack_iqB(data, at)
-    at += 13
-    unknown = NO_TAGS
+    at += 12
     if tag_count:
-        unknown, at = read_unknown_tags(data, at - 1)
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
     return ShareGroupMetadataValue(epoch, metadata_hash, unknown), at
 
 

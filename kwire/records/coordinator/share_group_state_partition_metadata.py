@@ -17,10 +17,12 @@ from kwire.primitives import (
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
     uvarint,
 )
 
@@ -112,84 +114,85 @@ class ShareGroupStatePartitionMetadataValue(msgspec.Struct, gc=False):
 def read_share_group_state_partition_metadata_value_v0(data: bytes, at: int) -> tuple[ShareGroupStatePartitionMetadataValue, int]:
     """Read version 0."""
     initializing_topics_count = data[at]
-    at += 1
-    if not 0 < initializing_topics_count < 128:
-        initializing_topics_count, at = read_long_count(data, at - 1)
+    if 0 < initializing_topics_count < 128:
+        at += 1
+    else:
+        initializing_topics_count, at = read_long_count(data, at)
     initializing_topics = []
     for _ in range(initializing_topics_count - 1):
         topic_id, topic_name_length = unpack_uB(data, at)
-        at += 17
+        at += 16
         if 0 < topic_name_length < 128:
-            end = at + topic_name_length - 1
-            topic_name = data[at:end].decode()
+            end = at + topic_name_length
+            topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            topic_name, at = read_long_text(data, at - 1)
+            topic_name, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
         if 0 < partitions_count < 33:
-            partitions = int32s.unpack_compact[partitions_count](data, at)
-            at += 4 * (partitions_count - 1)
+            partitions = unpack_compact_int32s[partitions_count](data, at + 1)
+            at += 4 * partitions_count - 3
         else:
-            partitions, at = int32s.read_compact(data, at - 1)
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         initializing_topics.append(TopicPartitionsInfo(topic_id, topic_name, partitions, unknown))
     initialized_topics_count = data[at]
-    at += 1
-    if not 0 < initialized_topics_count < 128:
-        initialized_topics_count, at = read_long_count(data, at - 1)
+    if 0 < initialized_topics_count < 128:
+        at += 1
+    else:
+        initialized_topics_count, at = read_long_count(data, at)
     initialized_topics = []
     for _ in range(initialized_topics_count - 1):
         initialized_topic_topic_id, initialized_topic_topic_name_length = unpack_uB(data, at)
-        at += 17
+        at += 16
         if 0 < initialized_topic_topic_name_length < 128:
-            end = at + initialized_topic_topic_name_length - 1
-            initialized_topic_topic_name = data[at:end].decode()
+            end = at + initialized_topic_topic_name_length
+            initialized_topic_topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            initialized_topic_topic_name, at = read_long_text(data, at - 1)
+            initialized_topic_topic_name, at = read_long_text(data, at)
         initialized_topic_partitions_count = data[at]
-        at += 1
         if 0 < initialized_topic_partitions_count < 33:
-            initialized_topic_partitions = int32s.unpack_compact[initialized_topic_partitions_count](data, at)
-            at += 4 * (initialized_topic_partitions_count - 1)
+            initialized_topic_partitions = unpack_compact_int32s[initialized_topic_partitions_count](data, at + 1)
+            at += 4 * initialized_topic_partitions_count - 3
         else:
-            initialized_topic_partitions, at = int32s.read_compact(data, at - 1)
-        initialized_topic_tag_count = data[at]
-        at += 1
-        initialized_topic_unknown = NO_TAGS
-        if initialized_topic_tag_count:
-            initialized_topic_unknown, at = read_unknown_tags(data, at - 1)
+            initialized_topic_partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            initialized_topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            initialized_topic_unknown = NO_TAGS
+            at += 1
         initialized_topics.append(TopicPartitionsInfo(initialized_topic_topic_id, initialized_topic_topic_name, initialized_topic_partitions, initialized_topic_unknown))
     deleting_topics_count = data[at]
-    at += 1
-    if not 0 < deleting_topics_count < 128:
-        deleting_topics_count, at = read_long_count(data, at - 1)
+    if 0 < deleting_topics_count < 128:
+        at += 1
+    else:
+        deleting_topics_count, at = read_long_count(data, at)
     deleting_topics = []
     for _ in range(deleting_topics_count - 1):
         deleting_topic_topic_id, deleting_topic_topic_name_length = unpack_uB(data, at)
-        at += 17
+        at += 16
         if 0 < deleting_topic_topic_name_length < 128:
-            end = at + deleting_topic_topic_name_length - 1
-            deleting_topic_topic_name = data[at:end].decode()
+            end = at + deleting_topic_topic_name_length
+            deleting_topic_topic_name = data[at + 1 : end].decode()
             at = end
         else:
-            deleting_topic_topic_name, at = read_long_text(data, at - 1)
-        deleting_topic_tag_count = data[at]
-        at += 1
-        deleting_topic_unknown = NO_TAGS
-        if deleting_topic_tag_count:
-            deleting_topic_unknown, at = read_unknown_tags(data, at - 1)
+            deleting_topic_topic_name, at = read_long_text(data, at)
+        if data[at]:
+            deleting_topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            deleting_topic_unknown = NO_TAGS
+            at += 1
         deleting_topics.append(TopicInfo(deleting_topic_topic_id, deleting_topic_topic_name, deleting_topic_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return ShareGroupStatePartitionMetadataValue(initializing_topics, initialized_topics, deleting_topics, unknown_value), at
 
 
@@ -214,7 +217,10 @@ def write_share_group_state_partition_metadata_value_v0(message: ShareGroupState
         partitions = initializing_topic.partitions
         partitions_count = len(partitions) + 1
         parts.append(UVARINTS[partitions_count] if partitions_count < 128 else uvarint(partitions_count))
-        parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+        if len(partitions) < 32:
+            parts.append(pack_int32s[len(partitions)](*partitions))
+        else:
+            parts.append(int32s.write_long(partitions))
         parts.append(tag_section((), initializing_topic.unknown_tagged_fields, 0) if initializing_topic.unknown_tagged_fields else b"\0")
     initialized_topics = message.initialized_topics
     initialized_topics_count = len(initialized_topics) + 1
@@ -234,7 +240,10 @@ def write_share_group_state_partition_metadata_value_v0(message: ShareGroupState
         initialized_topic_partitions = initialized_topic.partitions
         initialized_topic_partitions_count = len(initialized_topic_partitions) + 1
         parts.append(UVARINTS[initialized_topic_partitions_count] if initialized_topic_partitions_count < 128 else uvarint(initialized_topic_partitions_count))
-        parts.append(int32s.pack[len(initialized_topic_partitions)](*initialized_topic_partitions) if len(initialized_topic_partitions) < 32 else int32s.write_long(initialized_topic_partitions))
+        if len(initialized_topic_partitions) < 32:
+            parts.append(pack_int32s[len(initialized_topic_partitions)](*initialized_topic_partitions))
+        else:
+            parts.append(int32s.write_long(initialized_topic_partitions))
         parts.append(tag_section((), initialized_topic.unknown_tagged_fields, 0) if initialized_topic.unknown_tagged_fields else b"\0")
     deleting_topics = message.deleting_topics
     deleting_topics_count = len(deleting_topics) + 1

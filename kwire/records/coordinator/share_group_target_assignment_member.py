@@ -16,9 +16,11 @@ from kwire.primitives import (
     Refused,
     Tags,
     int32s,
+    pack_int32s,
     read_long_count,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
     uvarint,
 )
 
@@ -104,29 +106,30 @@ class ShareGroupTargetAssignmentMemberValue(msgspec.Struct, gc=False):
 def read_share_group_target_assignment_member_value_v0(data: bytes, at: int) -> tuple[ShareGroupTargetAssignmentMemberValue, int]:
     """Read version 0."""
     topic_partitions_count = data[at]
-    at += 1
-    if not 0 < topic_partitions_count < 128:
-        topic_partitions_count, at = read_long_count(data, at - 1)
+    if 0 < topic_partitions_count < 128:
+        at += 1
+    else:
+        topic_partitions_count, at = read_long_count(data, at)
     topic_partitions = []
     for _ in range(topic_partitions_count - 1):
         topic_id, partitions_count = unpack_uB(data, at)
-        at += 17
+        at += 16
         if 0 < partitions_count < 33:
-            partitions = int32s.unpack_compact[partitions_count](data, at)
-            at += 4 * (partitions_count - 1)
+            partitions = unpack_compact_int32s[partitions_count](data, at + 1)
+            at += 4 * partitions_count - 3
         else:
-            partitions, at = int32s.read_compact(data, at - 1)
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         topic_partitions.append(TopicPartition(topic_id, partitions, unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return ShareGroupTargetAssignmentMemberValue(topic_partitions, unknown_value), at
 
 
@@ -147,7 +150,10 @@ def write_share_group_target_assignment_member_value_v0(message: ShareGroupTarge
         else:
             parts.append(pack_u(topic_id))
             parts.append(uvarint(partitions_count))
-        parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+        if len(partitions) < 32:
+            parts.append(pack_int32s[len(partitions)](*partitions))
+        else:
+            parts.append(int32s.write_long(partitions))
         parts.append(tag_section((), topic_partition.unknown_tagged_fields, 0) if topic_partition.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts

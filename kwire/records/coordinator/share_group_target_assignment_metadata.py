@@ -98,12 +98,13 @@ def _read_share_group_target_assignment_metadata_value_v0_tags(data: bytes, at: 
 def read_share_group_target_assignment_metadata_value_v0(data: bytes, at: int) -> tuple[ShareGroupTargetAssignmentMetadataValue, int]:
     """Read version 0."""
     assignment_epoch, tag_count = unpack_iB(data, at)
-    at += 5
+    at += 4
     if tag_count:
-        assignment_timestamp, unknown, at = _read_share_group_target_assignment_metadata_value_v0_tags(data, at - 1)
+        assignment_timestamp, unknown, at = _read_share_group_target_assignment_metadata_value_v0_tags(data, at)
     else:
         assignment_timestamp = 0
         unknown = NO_TAGS
+        at += 1
     return ShareGroupTargetAssignmentMetadataValue(assignment_epoch, assignment_timestamp, unknown), at
 
 

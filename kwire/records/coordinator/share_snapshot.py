@@ -153,9 +153,11 @@ def _read_share_snapshot_value_v0_tags(data: bytes, at: int) -> tuple[int, Tags,
 def read_share_snapshot_value_v0(data: bytes, at: int) -> tuple[ShareSnapshotValue, int]:
     """Read version 0."""
     snapshot_epoch, state_epoch, leader_epoch, start_offset, create_timestamp, write_timestamp, state_batches_count = unpack_iiiqqqB(data, at)
-    at += 37
-    if not 0 < state_batches_count < 128:
-        state_batches_count, at = read_long_count(data, at - 1)
+    at += 36
+    if 0 < state_batches_count < 128:
+        at += 1
+    else:
+        state_batches_count, at = read_long_count(data, at)
     end = at + 20 * (state_batches_count - 1)
     state_batches_rows = data[at:end]
     if state_batches_rows[19::20].count(0) == state_batches_count - 1:
@@ -165,18 +167,19 @@ def read_share_snapshot_value_v0(data: bytes, at: int) -> tuple[ShareSnapshotVal
         state_batches = []
         for _ in range(state_batches_count - 1):
             first_offset, last_offset, delivery_state, delivery_count, tag_count = unpack_qqbhB(data, at)
-            at += 20
-            unknown = NO_TAGS
+            at += 19
             if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             state_batches.append(StateBatch(first_offset, last_offset, delivery_state, delivery_count, unknown))
-    tag_count_value = data[at]
-    at += 1
-    if tag_count_value:
-        delivery_complete_count, unknown_value, at = _read_share_snapshot_value_v0_tags(data, at - 1)
+    if data[at]:
+        delivery_complete_count, unknown_value, at = _read_share_snapshot_value_v0_tags(data, at)
     else:
         delivery_complete_count = -1
         unknown_value = NO_TAGS
+        at += 1
     return ShareSnapshotValue(snapshot_epoch, state_epoch, leader_epoch, start_offset, delivery_complete_count, create_timestamp, write_timestamp, state_batches, unknown_value), at
 
 

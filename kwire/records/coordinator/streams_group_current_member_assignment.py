@@ -17,11 +17,13 @@ from kwire.primitives import (
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     read_uvarint,
     tag_section,
+    unpack_compact_int32s,
     uvarint,
 )
 
@@ -137,15 +139,15 @@ def _read_streams_group_current_member_assignment_value_v0_task_ids_tags(data: b
         end_of_field = at + size
         if tag == 0:
             tagged_assignment_epochs_count = data[at]
-            at += 1
             tagged_assignment_epochs: tuple[int, ...] | None
             if 0 < tagged_assignment_epochs_count < 33:
-                tagged_assignment_epochs = int32s.unpack_compact[tagged_assignment_epochs_count](data, at)
-                at += 4 * (tagged_assignment_epochs_count - 1)
+                tagged_assignment_epochs = unpack_compact_int32s[tagged_assignment_epochs_count](data, at + 1)
+                at += 4 * tagged_assignment_epochs_count - 3
             elif tagged_assignment_epochs_count:
-                tagged_assignment_epochs, at = int32s.read_compact(data, at - 1)
+                tagged_assignment_epochs, at = int32s.read_compact(data, at)
             else:
                 tagged_assignment_epochs = None
+                at += 1
             assignment_epochs = tagged_assignment_epochs
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -170,15 +172,15 @@ def _read_streams_group_current_member_assignment_value_v0_task_ids_tags(data: b
         end_of_field = at + size
         if tag == 0:
             tagged_assignment_epochs_count = data[at]
-            at += 1
             tagged_assignment_epochs: tuple[int, ...] | None
             if 0 < tagged_assignment_epochs_count < 33:
-                tagged_assignment_epochs = int32s.unpack_compact[tagged_assignment_epochs_count](data, at)
-                at += 4 * (tagged_assignment_epochs_count - 1)
+                tagged_assignment_epochs = unpack_compact_int32s[tagged_assignment_epochs_count](data, at + 1)
+                at += 4 * tagged_assignment_epochs_count - 3
             elif tagged_assignment_epochs_count:
-                tagged_assignment_epochs, at = int32s.read_compact(data, at - 1)
+                tagged_assignment_epochs, at = int32s.read_compact(data, at)
             else:
                 tagged_assignment_epochs = None
+                at += 1
             assignment_epochs = tagged_assignment_epochs
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -203,15 +205,15 @@ def _read_streams_group_current_member_assignment_value_v0_task_ids_tags(data: b
         end_of_field = at + size
         if tag == 0:
             tagged_assignment_epochs_count = data[at]
-            at += 1
             tagged_assignment_epochs: tuple[int, ...] | None
             if 0 < tagged_assignment_epochs_count < 33:
-                tagged_assignment_epochs = int32s.unpack_compact[tagged_assignment_epochs_count](data, at)
-                at += 4 * (tagged_assignment_epochs_count - 1)
+                tagged_assignment_epochs = unpack_compact_int32s[tagged_assignment_epochs_count](data, at + 1)
+                at += 4 * tagged_assignment_epochs_count - 3
             elif tagged_assignment_epochs_count:
-                tagged_assignment_epochs, at = int32s.read_compact(data, at - 1)
+                tagged_assignment_epochs, at = int32s.read_compact(data, at)
             else:
                 tagged_assignment_epochs = None
+                at += 1
             assignment_epochs = tagged_assignment_epochs
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -236,15 +238,15 @@ def _read_streams_group_current_member_assignment_value_v0_task_ids_tags(data: b
         end_of_field = at + size
         if tag == 0:
             tagged_assignment_epochs_count = data[at]
-            at += 1
             tagged_assignment_epochs: tuple[int, ...] | None
             if 0 < tagged_assignment_epochs_count < 33:
-                tagged_assignment_epochs = int32s.unpack_compact[tagged_assignment_epochs_count](data, at)
-                at += 4 * (tagged_assignment_epochs_count - 1)
+                tagged_assignment_epochs = unpack_compact_int32s[tagged_assignment_epochs_count](data, at + 1)
+                at += 4 * tagged_assignment_epochs_count - 3
             elif tagged_assignment_epochs_count:
-                tagged_assignment_epochs, at = int32s.read_compact(data, at - 1)
+                tagged_assignment_epochs, at = int32s.read_compact(data, at)
             else:
                 tagged_assignment_epochs = None
+                at += 1
             assignment_epochs = tagged_assignment_epochs
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -269,15 +271,15 @@ def _read_streams_group_current_member_assignment_value_v0_task_ids_tags(data: b
         end_of_field = at + size
         if tag == 0:
             tagged_assignment_epochs_count = data[at]
-            at += 1
             tagged_assignment_epochs: tuple[int, ...] | None
             if 0 < tagged_assignment_epochs_count < 33:
-                tagged_assignment_epochs = int32s.unpack_compact[tagged_assignment_epochs_count](data, at)
-                at += 4 * (tagged_assignment_epochs_count - 1)
+                tagged_assignment_epochs = unpack_compact_int32s[tagged_assignment_epochs_count](data, at + 1)
+                at += 4 * tagged_assignment_epochs_count - 3
             elif tagged_assignment_epochs_count:
-                tagged_assignment_epochs, at = int32s.read_compact(data, at - 1)
+                tagged_assignment_epochs, at = int32s.read_compact(data, at)
             else:
                 tagged_assignment_epochs = None
+                at += 1
             assignment_epochs = tagged_assignment_epochs
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -302,15 +304,15 @@ def _read_streams_group_current_member_assignment_value_v0_task_ids_tags(data: b
         end_of_field = at + size
         if tag == 0:
             tagged_assignment_epochs_count = data[at]
-            at += 1
             tagged_assignment_epochs: tuple[int, ...] | None
             if 0 < tagged_assignment_epochs_count < 33:
-                tagged_assignment_epochs = int32s.unpack_compact[tagged_assignment_epochs_count](data, at)
-                at += 4 * (tagged_assignment_epochs_count - 1)
+                tagged_assignment_epochs = unpack_compact_int32s[tagged_assignment_epochs_count](data, at + 1)
+                at += 4 * tagged_assignment_epochs_count - 3
             elif tagged_assignment_epochs_count:
-                tagged_assignment_epochs, at = int32s.read_compact(data, at - 1)
+                tagged_assignment_epochs, at = int32s.read_compact(data, at)
             else:
                 tagged_assignment_epochs = None
+                at += 1
             assignment_epochs = tagged_assignment_epochs
         else:
             tags.append((tag, data[at:end_of_field]))
@@ -323,184 +325,173 @@ def _read_streams_group_current_member_assignment_value_v0_task_ids_tags(data: b
 def read_streams_group_current_member_assignment_value_v0(data: bytes, at: int) -> tuple[StreamsGroupCurrentMemberAssignmentValue, int]:
     """Read version 0."""
     member_epoch, previous_member_epoch, state, active_tasks_count = unpack_iibB(data, at)
-    at += 10
-    if not 0 < active_tasks_count < 128:
-        active_tasks_count, at = read_long_count(data, at - 1)
+    at += 9
+    if 0 < active_tasks_count < 128:
+        at += 1
+    else:
+        active_tasks_count, at = read_long_count(data, at)
     active_tasks = []
     for _ in range(active_tasks_count - 1):
         subtopology_id_length = data[at]
-        at += 1
         if 0 < subtopology_id_length < 128:
-            end = at + subtopology_id_length - 1
-            subtopology_id = data[at:end].decode()
+            end = at + subtopology_id_length
+            subtopology_id = data[at + 1 : end].decode()
             at = end
         else:
-            subtopology_id, at = read_long_text(data, at - 1)
+            subtopology_id, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
         if 0 < partitions_count < 33:
-            partitions = int32s.unpack_compact[partitions_count](data, at)
-            at += 4 * (partitions_count - 1)
+            partitions = unpack_compact_int32s[partitions_count](data, at + 1)
+            at += 4 * partitions_count - 3
         else:
-            partitions, at = int32s.read_compact(data, at - 1)
-        tag_count = data[at]
-        at += 1
-        if tag_count:
-            assignment_epochs, unknown, at = _read_streams_group_current_member_assignment_value_v0_task_ids_tags(data, at - 1)
+            partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            assignment_epochs, unknown, at = _read_streams_group_current_member_assignment_value_v0_task_ids_tags(data, at)
         else:
             assignment_epochs = ()
             unknown = NO_TAGS
+            at += 1
         active_tasks.append(TaskIds(subtopology_id, partitions, assignment_epochs, unknown))
     standby_tasks_count = data[at]
-    at += 1
-    if not 0 < standby_tasks_count < 128:
-        standby_tasks_count, at = read_long_count(data, at - 1)
+    if 0 < standby_tasks_count < 128:
+        at += 1
+    else:
+        standby_tasks_count, at = read_long_count(data, at)
     standby_tasks = []
     for _ in range(standby_tasks_count - 1):
         standby_task_subtopology_id_length = data[at]
-        at += 1
         if 0 < standby_task_subtopology_id_length < 128:
-            end = at + standby_task_subtopology_id_length - 1
-            standby_task_subtopology_id = data[at:end].decode()
+            end = at + standby_task_subtopology_id_length
+            standby_task_subtopology_id = data[at + 1 : end].decode()
             at = end
         else:
-            standby_task_subtopology_id, at = read_long_text(data, at - 1)
+            standby_task_subtopology_id, at = read_long_text(data, at)
         standby_task_partitions_count = data[at]
-        at += 1
         if 0 < standby_task_partitions_count < 33:
-            standby_task_partitions = int32s.unpack_compact[standby_task_partitions_count](data, at)
-            at += 4 * (standby_task_partitions_count - 1)
+            standby_task_partitions = unpack_compact_int32s[standby_task_partitions_count](data, at + 1)
+            at += 4 * standby_task_partitions_count - 3
         else:
-            standby_task_partitions, at = int32s.read_compact(data, at - 1)
-        standby_task_tag_count = data[at]
-        at += 1
-        if standby_task_tag_count:
-            standby_task_assignment_epochs, standby_task_unknown, at = _read_streams_group_current_member_assignment_value_v0_task_ids_tags(data, at - 1)
+            standby_task_partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            standby_task_assignment_epochs, standby_task_unknown, at = _read_streams_group_current_member_assignment_value_v0_task_ids_tags(data, at)
         else:
             standby_task_assignment_epochs = ()
             standby_task_unknown = NO_TAGS
+            at += 1
         standby_tasks.append(TaskIds(standby_task_subtopology_id, standby_task_partitions, standby_task_assignment_epochs, standby_task_unknown))
     warmup_tasks_count = data[at]
-    at += 1
-    if not 0 < warmup_tasks_count < 128:
-        warmup_tasks_count, at = read_long_count(data, at - 1)
+    if 0 < warmup_tasks_count < 128:
+        at += 1
+    else:
+        warmup_tasks_count, at = read_long_count(data, at)
     warmup_tasks = []
     for _ in range(warmup_tasks_count - 1):
         warmup_task_subtopology_id_length = data[at]
-        at += 1
         if 0 < warmup_task_subtopology_id_length < 128:
-            end = at + warmup_task_subtopology_id_length - 1
-            warmup_task_subtopology_id = data[at:end].decode()
+            end = at + warmup_task_subtopology_id_length
+            warmup_task_subtopology_id = data[at + 1 : end].decode()
             at = end
         else:
-            warmup_task_subtopology_id, at = read_long_text(data, at - 1)
+            warmup_task_subtopology_id, at = read_long_text(data, at)
         warmup_task_partitions_count = data[at]
-        at += 1
         if 0 < warmup_task_partitions_count < 33:
-            warmup_task_partitions = int32s.unpack_compact[warmup_task_partitions_count](data, at)
-            at += 4 * (warmup_task_partitions_count - 1)
+            warmup_task_partitions = unpack_compact_int32s[warmup_task_partitions_count](data, at + 1)
+            at += 4 * warmup_task_partitions_count - 3
         else:
-            warmup_task_partitions, at = int32s.read_compact(data, at - 1)
-        warmup_task_tag_count = data[at]
-        at += 1
-        if warmup_task_tag_count:
-            warmup_task_assignment_epochs, warmup_task_unknown, at = _read_streams_group_current_member_assignment_value_v0_task_ids_tags(data, at - 1)
+            warmup_task_partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            warmup_task_assignment_epochs, warmup_task_unknown, at = _read_streams_group_current_member_assignment_value_v0_task_ids_tags(data, at)
         else:
             warmup_task_assignment_epochs = ()
             warmup_task_unknown = NO_TAGS
+            at += 1
         warmup_tasks.append(TaskIds(warmup_task_subtopology_id, warmup_task_partitions, warmup_task_assignment_epochs, warmup_task_unknown))
     active_tasks_pending_revocation_count = data[at]
-    at += 1
-    if not 0 < active_tasks_pending_revocation_count < 128:
-        active_tasks_pending_revocation_count, at = read_long_count(data, at - 1)
+    if 0 < active_tasks_pending_revocation_count < 128:
+        at += 1
+    else:
+        active_tasks_pending_revocation_count, at = read_long_count(data, at)
     active_tasks_pending_revocation = []
     for _ in range(active_tasks_pending_revocation_count - 1):
         active_tasks_pending_revocation_subtopology_id_length = data[at]
-        at += 1
         if 0 < active_tasks_pending_revocation_subtopology_id_length < 128:
-            end = at + active_tasks_pending_revocation_subtopology_id_length - 1
-            active_tasks_pending_revocation_subtopology_id = data[at:end].decode()
+            end = at + active_tasks_pending_revocation_subtopology_id_length
+            active_tasks_pending_revocation_subtopology_id = data[at + 1 : end].decode()
             at = end
         else:
-            active_tasks_pending_revocation_subtopology_id, at = read_long_text(data, at - 1)
+            active_tasks_pending_revocation_subtopology_id, at = read_long_text(data, at)
         active_tasks_pending_revocation_partitions_count = data[at]
-        at += 1
         if 0 < active_tasks_pending_revocation_partitions_count < 33:
-            active_tasks_pending_revocation_partitions = int32s.unpack_compact[active_tasks_pending_revocation_partitions_count](data, at)
-            at += 4 * (active_tasks_pending_revocation_partitions_count - 1)
+            active_tasks_pending_revocation_partitions = unpack_compact_int32s[active_tasks_pending_revocation_partitions_count](data, at + 1)
+            at += 4 * active_tasks_pending_revocation_partitions_count - 3
         else:
-            active_tasks_pending_revocation_partitions, at = int32s.read_compact(data, at - 1)
-        active_tasks_pending_revocation_tag_count = data[at]
-        at += 1
-        if active_tasks_pending_revocation_tag_count:
-            active_tasks_pending_revocation_assignment_epochs, active_tasks_pending_revocation_unknown, at = _read_streams_group_current_member_assignment_value_v0_task_ids_tags(data, at - 1)
+            active_tasks_pending_revocation_partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            active_tasks_pending_revocation_assignment_epochs, active_tasks_pending_revocation_unknown, at = _read_streams_group_current_member_assignment_value_v0_task_ids_tags(data, at)
         else:
             active_tasks_pending_revocation_assignment_epochs = ()
             active_tasks_pending_revocation_unknown = NO_TAGS
+            at += 1
         active_tasks_pending_revocation.append(TaskIds(active_tasks_pending_revocation_subtopology_id, active_tasks_pending_revocation_partitions, active_tasks_pending_revocation_assignment_epochs, active_tasks_pending_revocation_unknown))
     standby_tasks_pending_revocation_count = data[at]
-    at += 1
-    if not 0 < standby_tasks_pending_revocation_count < 128:
-        standby_tasks_pending_revocation_count, at = read_long_count(data, at - 1)
+    if 0 < standby_tasks_pending_revocation_count < 128:
+        at += 1
+    else:
+        standby_tasks_pending_revocation_count, at = read_long_count(data, at)
     standby_tasks_pending_revocation = []
     for _ in range(standby_tasks_pending_revocation_count - 1):
         standby_tasks_pending_revocation_subtopology_id_length = data[at]
-        at += 1
         if 0 < standby_tasks_pending_revocation_subtopology_id_length < 128:
-            end = at + standby_tasks_pending_revocation_subtopology_id_length - 1
-            standby_tasks_pending_revocation_subtopology_id = data[at:end].decode()
+            end = at + standby_tasks_pending_revocation_subtopology_id_length
+            standby_tasks_pending_revocation_subtopology_id = data[at + 1 : end].decode()
             at = end
         else:
-            standby_tasks_pending_revocation_subtopology_id, at = read_long_text(data, at - 1)
+            standby_tasks_pending_revocation_subtopology_id, at = read_long_text(data, at)
         standby_tasks_pending_revocation_partitions_count = data[at]
-        at += 1
         if 0 < standby_tasks_pending_revocation_partitions_count < 33:
-            standby_tasks_pending_revocation_partitions = int32s.unpack_compact[standby_tasks_pending_revocation_partitions_count](data, at)
-            at += 4 * (standby_tasks_pending_revocation_partitions_count - 1)
+            standby_tasks_pending_revocation_partitions = unpack_compact_int32s[standby_tasks_pending_revocation_partitions_count](data, at + 1)
+            at += 4 * standby_tasks_pending_revocation_partitions_count - 3
         else:
-            standby_tasks_pending_revocation_partitions, at = int32s.read_compact(data, at - 1)
-        standby_tasks_pending_revocation_tag_count = data[at]
-        at += 1
-        if standby_tasks_pending_revocation_tag_count:
-            standby_tasks_pending_revocation_assignment_epochs, standby_tasks_pending_revocation_unknown, at = _read_streams_group_current_member_assignment_value_v0_task_ids_tags(data, at - 1)
+            standby_tasks_pending_revocation_partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            standby_tasks_pending_revocation_assignment_epochs, standby_tasks_pending_revocation_unknown, at = _read_streams_group_current_member_assignment_value_v0_task_ids_tags(data, at)
         else:
             standby_tasks_pending_revocation_assignment_epochs = ()
             standby_tasks_pending_revocation_unknown = NO_TAGS
+            at += 1
         standby_tasks_pending_revocation.append(TaskIds(standby_tasks_pending_revocation_subtopology_id, standby_tasks_pending_revocation_partitions, standby_tasks_pending_revocation_assignment_epochs, standby_tasks_pending_revocation_unknown))
     warmup_tasks_pending_revocation_count = data[at]
-    at += 1
-    if not 0 < warmup_tasks_pending_revocation_count < 128:
-        warmup_tasks_pending_revocation_count, at = read_long_count(data, at - 1)
+    if 0 < warmup_tasks_pending_revocation_count < 128:
+        at += 1
+    else:
+        warmup_tasks_pending_revocation_count, at = read_long_count(data, at)
     warmup_tasks_pending_revocation = []
     for _ in range(warmup_tasks_pending_revocation_count - 1):
         warmup_tasks_pending_revocation_subtopology_id_length = data[at]
-        at += 1
         if 0 < warmup_tasks_pending_revocation_subtopology_id_length < 128:
-            end = at + warmup_tasks_pending_revocation_subtopology_id_length - 1
-            warmup_tasks_pending_revocation_subtopology_id = data[at:end].decode()
+            end = at + warmup_tasks_pending_revocation_subtopology_id_length
+            warmup_tasks_pending_revocation_subtopology_id = data[at + 1 : end].decode()
             at = end
         else:
-            warmup_tasks_pending_revocation_subtopology_id, at = read_long_text(data, at - 1)
+            warmup_tasks_pending_revocation_subtopology_id, at = read_long_text(data, at)
         warmup_tasks_pending_revocation_partitions_count = data[at]
-        at += 1
         if 0 < warmup_tasks_pending_revocation_partitions_count < 33:
-            warmup_tasks_pending_revocation_partitions = int32s.unpack_compact[warmup_tasks_pending_revocation_partitions_count](data, at)
-            at += 4 * (warmup_tasks_pending_revocation_partitions_count - 1)
+            warmup_tasks_pending_revocation_partitions = unpack_compact_int32s[warmup_tasks_pending_revocation_partitions_count](data, at + 1)
+            at += 4 * warmup_tasks_pending_revocation_partitions_count - 3
         else:
-            warmup_tasks_pending_revocation_partitions, at = int32s.read_compact(data, at - 1)
-        warmup_tasks_pending_revocation_tag_count = data[at]
-        at += 1
-        if warmup_tasks_pending_revocation_tag_count:
-            warmup_tasks_pending_revocation_assignment_epochs, warmup_tasks_pending_revocation_unknown, at = _read_streams_group_current_member_assignment_value_v0_task_ids_tags(data, at - 1)
+            warmup_tasks_pending_revocation_partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            warmup_tasks_pending_revocation_assignment_epochs, warmup_tasks_pending_revocation_unknown, at = _read_streams_group_current_member_assignment_value_v0_task_ids_tags(data, at)
         else:
             warmup_tasks_pending_revocation_assignment_epochs = ()
             warmup_tasks_pending_revocation_unknown = NO_TAGS
+            at += 1
         warmup_tasks_pending_revocation.append(TaskIds(warmup_tasks_pending_revocation_subtopology_id, warmup_tasks_pending_revocation_partitions, warmup_tasks_pending_revocation_assignment_epochs, warmup_tasks_pending_revocation_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return StreamsGroupCurrentMemberAssignmentValue(member_epoch, previous_member_epoch, state, active_tasks, standby_tasks, warmup_tasks, active_tasks_pending_revocation, standby_tasks_pending_revocation, warmup_tasks_pending_revocation, unknown_value), at
 
 
@@ -513,7 +504,10 @@ def _write_streams_group_current_member_assignment_value_v0_task_ids_tags(task_i
         assignment_epochs_count = 0 if assignment_epochs is None else len(assignment_epochs) + 1
         parts.append(UVARINTS[assignment_epochs_count] if assignment_epochs_count < 128 else uvarint(assignment_epochs_count))
         if assignment_epochs:
-            parts.append(int32s.pack[len(assignment_epochs)](*assignment_epochs) if len(assignment_epochs) < 32 else int32s.write_long(assignment_epochs))
+            if len(assignment_epochs) < 32:
+                parts.append(pack_int32s[len(assignment_epochs)](*assignment_epochs))
+            else:
+                parts.append(int32s.write_long(assignment_epochs))
         known.append((0, b"".join(parts)))
     return tag_section(known, task_id.unknown_tagged_fields, 1)
 
@@ -527,7 +521,10 @@ def _write_streams_group_current_member_assignment_value_v0_task_ids_tags(task_i
         assignment_epochs_count = 0 if assignment_epochs is None else len(assignment_epochs) + 1
         parts.append(UVARINTS[assignment_epochs_count] if assignment_epochs_count < 128 else uvarint(assignment_epochs_count))
         if assignment_epochs:
-            parts.append(int32s.pack[len(assignment_epochs)](*assignment_epochs) if len(assignment_epochs) < 32 else int32s.write_long(assignment_epochs))
+            if len(assignment_epochs) < 32:
+                parts.append(pack_int32s[len(assignment_epochs)](*assignment_epochs))
+            else:
+                parts.append(int32s.write_long(assignment_epochs))
         known.append((0, b"".join(parts)))
     return tag_section(known, task_id.unknown_tagged_fields, 1)
 
@@ -541,7 +538,10 @@ def _write_streams_group_current_member_assignment_value_v0_task_ids_tags(task_i
         assignment_epochs_count = 0 if assignment_epochs is None else len(assignment_epochs) + 1
         parts.append(UVARINTS[assignment_epochs_count] if assignment_epochs_count < 128 else uvarint(assignment_epochs_count))
         if assignment_epochs:
-            parts.append(int32s.pack[len(assignment_epochs)](*assignment_epochs) if len(assignment_epochs) < 32 else int32s.write_long(assignment_epochs))
+            if len(assignment_epochs) < 32:
+                parts.append(pack_int32s[len(assignment_epochs)](*assignment_epochs))
+            else:
+                parts.append(int32s.write_long(assignment_epochs))
         known.append((0, b"".join(parts)))
     return tag_section(known, task_id.unknown_tagged_fields, 1)
 
@@ -555,7 +555,10 @@ def _write_streams_group_current_member_assignment_value_v0_task_ids_tags(task_i
         assignment_epochs_count = 0 if assignment_epochs is None else len(assignment_epochs) + 1
         parts.append(UVARINTS[assignment_epochs_count] if assignment_epochs_count < 128 else uvarint(assignment_epochs_count))
         if assignment_epochs:
-            parts.append(int32s.pack[len(assignment_epochs)](*assignment_epochs) if len(assignment_epochs) < 32 else int32s.write_long(assignment_epochs))
+            if len(assignment_epochs) < 32:
+                parts.append(pack_int32s[len(assignment_epochs)](*assignment_epochs))
+            else:
+                parts.append(int32s.write_long(assignment_epochs))
         known.append((0, b"".join(parts)))
     return tag_section(known, task_id.unknown_tagged_fields, 1)
 
@@ -569,7 +572,10 @@ def _write_streams_group_current_member_assignment_value_v0_task_ids_tags(task_i
         assignment_epochs_count = 0 if assignment_epochs is None else len(assignment_epochs) + 1
         parts.append(UVARINTS[assignment_epochs_count] if assignment_epochs_count < 128 else uvarint(assignment_epochs_count))
         if assignment_epochs:
-            parts.append(int32s.pack[len(assignment_epochs)](*assignment_epochs) if len(assignment_epochs) < 32 else int32s.write_long(assignment_epochs))
+            if len(assignment_epochs) < 32:
+                parts.append(pack_int32s[len(assignment_epochs)](*assignment_epochs))
+            else:
+                parts.append(int32s.write_long(assignment_epochs))
         known.append((0, b"".join(parts)))
     return tag_section(known, task_id.unknown_tagged_fields, 1)
 
@@ -583,7 +589,10 @@ def _write_streams_group_current_member_assignment_value_v0_task_ids_tags(task_i
         assignment_epochs_count = 0 if assignment_epochs is None else len(assignment_epochs) + 1
         parts.append(UVARINTS[assignment_epochs_count] if assignment_epochs_count < 128 else uvarint(assignment_epochs_count))
         if assignment_epochs:
-            parts.append(int32s.pack[len(assignment_epochs)](*assignment_epochs) if len(assignment_epochs) < 32 else int32s.write_long(assignment_epochs))
+            if len(assignment_epochs) < 32:
+                parts.append(pack_int32s[len(assignment_epochs)](*assignment_epochs))
+            else:
+                parts.append(int32s.write_long(assignment_epochs))
         known.append((0, b"".join(parts)))
     return tag_section(known, task_id.unknown_tagged_fields, 1)
 
@@ -606,7 +615,10 @@ def write_streams_group_current_member_assignment_value_v0(message: StreamsGroup
         partitions = active_task.partitions
         partitions_count = len(partitions) + 1
         parts.append(UVARINTS[partitions_count] if partitions_count < 128 else uvarint(partitions_count))
-        parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+        if len(partitions) < 32:
+            parts.append(pack_int32s[len(partitions)](*partitions))
+        else:
+            parts.append(int32s.write_long(partitions))
         parts.append(_write_streams_group_current_member_assignment_value_v0_task_ids_tags(active_task) if active_task.assignment_epochs is None or active_task.assignment_epochs or active_task.unknown_tagged_fields else b"\0")
     standby_tasks = message.standby_tasks
     standby_tasks_count = len(standby_tasks) + 1
@@ -619,7 +631,10 @@ def write_streams_group_current_member_assignment_value_v0(message: StreamsGroup
         standby_task_partitions = standby_task.partitions
         standby_task_partitions_count = len(standby_task_partitions) + 1
         parts.append(UVARINTS[standby_task_partitions_count] if standby_task_partitions_count < 128 else uvarint(standby_task_partitions_count))
-        parts.append(int32s.pack[len(standby_task_partitions)](*standby_task_partitions) if len(standby_task_partitions) < 32 else int32s.write_long(standby_task_partitions))
+        if len(standby_task_partitions) < 32:
+            parts.append(pack_int32s[len(standby_task_partitions)](*standby_task_partitions))
+        else:
+            parts.append(int32s.write_long(standby_task_partitions))
         parts.append(_write_streams_group_current_member_assignment_value_v0_task_ids_tags(standby_task) if standby_task.assignment_epochs is None or standby_task.assignment_epochs or standby_task.unknown_tagged_fields else b"\0")
     warmup_tasks = message.warmup_tasks
     warmup_tasks_count = len(warmup_tasks) + 1
@@ -632,7 +647,10 @@ def write_streams_group_current_member_assignment_value_v0(message: StreamsGroup
         warmup_task_partitions = warmup_task.partitions
         warmup_task_partitions_count = len(warmup_task_partitions) + 1
         parts.append(UVARINTS[warmup_task_partitions_count] if warmup_task_partitions_count < 128 else uvarint(warmup_task_partitions_count))
-        parts.append(int32s.pack[len(warmup_task_partitions)](*warmup_task_partitions) if len(warmup_task_partitions) < 32 else int32s.write_long(warmup_task_partitions))
+        if len(warmup_task_partitions) < 32:
+            parts.append(pack_int32s[len(warmup_task_partitions)](*warmup_task_partitions))
+        else:
+            parts.append(int32s.write_long(warmup_task_partitions))
         parts.append(_write_streams_group_current_member_assignment_value_v0_task_ids_tags(warmup_task) if warmup_task.assignment_epochs is None or warmup_task.assignment_epochs or warmup_task.unknown_tagged_fields else b"\0")
     active_tasks_pending_revocation = message.active_tasks_pending_revocation
     active_tasks_pending_revocation_count = len(active_tasks_pending_revocation) + 1
@@ -645,7 +663,10 @@ def write_streams_group_current_member_assignment_value_v0(message: StreamsGroup
         one_active_tasks_pending_revocation_partitions = one_active_tasks_pending_revocation.partitions
         one_active_tasks_pending_revocation_partitions_count = len(one_active_tasks_pending_revocation_partitions) + 1
         parts.append(UVARINTS[one_active_tasks_pending_revocation_partitions_count] if one_active_tasks_pending_revocation_partitions_count < 128 else uvarint(one_active_tasks_pending_revocation_partitions_count))
-        parts.append(int32s.pack[len(one_active_tasks_pending_revocation_partitions)](*one_active_tasks_pending_revocation_partitions) if len(one_active_tasks_pending_revocation_partitions) < 32 else int32s.write_long(one_active_tasks_pending_revocation_partitions))
+        if len(one_active_tasks_pending_revocation_partitions) < 32:
+            parts.append(pack_int32s[len(one_active_tasks_pending_revocation_partitions)](*one_active_tasks_pending_revocation_partitions))
+        else:
+            parts.append(int32s.write_long(one_active_tasks_pending_revocation_partitions))
         parts.append(_write_streams_group_current_member_assignment_value_v0_task_ids_tags(one_active_tasks_pending_revocation) if one_active_tasks_pending_revocation.assignment_epochs is None or one_active_tasks_pending_revocation.assignment_epochs or one_active_tasks_pending_revocation.unknown_tagged_fields else b"\0")
     standby_tasks_pending_revocation = message.standby_tasks_pending_revocation
     standby_tasks_pending_revocation_count = len(standby_tasks_pending_revocation) + 1
@@ -658,7 +679,10 @@ def write_streams_group_current_member_assignment_value_v0(message: StreamsGroup
         one_standby_tasks_pending_revocation_partitions = one_standby_tasks_pending_revocation.partitions
         one_standby_tasks_pending_revocation_partitions_count = len(one_standby_tasks_pending_revocation_partitions) + 1
         parts.append(UVARINTS[one_standby_tasks_pending_revocation_partitions_count] if one_standby_tasks_pending_revocation_partitions_count < 128 else uvarint(one_standby_tasks_pending_revocation_partitions_count))
-        parts.append(int32s.pack[len(one_standby_tasks_pending_revocation_partitions)](*one_standby_tasks_pending_revocation_partitions) if len(one_standby_tasks_pending_revocation_partitions) < 32 else int32s.write_long(one_standby_tasks_pending_revocation_partitions))
+        if len(one_standby_tasks_pending_revocation_partitions) < 32:
+            parts.append(pack_int32s[len(one_standby_tasks_pending_revocation_partitions)](*one_standby_tasks_pending_revocation_partitions))
+        else:
+            parts.append(int32s.write_long(one_standby_tasks_pending_revocation_partitions))
         parts.append(_write_streams_group_current_member_assignment_value_v0_task_ids_tags(one_standby_tasks_pending_revocation) if one_standby_tasks_pending_revocation.assignment_epochs is None or one_standby_tasks_pending_revocation.assignment_epochs or one_standby_tasks_pending_revocation.unknown_tagged_fields else b"\0")
     warmup_tasks_pending_revocation = message.warmup_tasks_pending_revocation
     warmup_tasks_pending_revocation_count = len(warmup_tasks_pending_revocation) + 1
@@ -671,7 +695,10 @@ def write_streams_group_current_member_assignment_value_v0(message: StreamsGroup
         one_warmup_tasks_pending_revocation_partitions = one_warmup_tasks_pending_revocation.partitions
         one_warmup_tasks_pending_revocation_partitions_count = len(one_warmup_tasks_pending_revocation_partitions) + 1
         parts.append(UVARINTS[one_warmup_tasks_pending_revocation_partitions_count] if one_warmup_tasks_pending_revocation_partitions_count < 128 else uvarint(one_warmup_tasks_pending_revocation_partitions_count))
-        parts.append(int32s.pack[len(one_warmup_tasks_pending_revocation_partitions)](*one_warmup_tasks_pending_revocation_partitions) if len(one_warmup_tasks_pending_revocation_partitions) < 32 else int32s.write_long(one_warmup_tasks_pending_revocation_partitions))
+        if len(one_warmup_tasks_pending_revocation_partitions) < 32:
+            parts.append(pack_int32s[len(one_warmup_tasks_pending_revocation_partitions)](*one_warmup_tasks_pending_revocation_partitions))
+        else:
+            parts.append(int32s.write_long(one_warmup_tasks_pending_revocation_partitions))
         parts.append(_write_streams_group_current_member_assignment_value_v0_task_ids_tags(one_warmup_tasks_pending_revocation) if one_warmup_tasks_pending_revocation.assignment_epochs is None or one_warmup_tasks_pending_revocation.assignment_epochs or one_warmup_tasks_pending_revocation.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts

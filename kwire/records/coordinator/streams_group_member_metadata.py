@@ -138,106 +138,104 @@ class StreamsGroupMemberMetadataValue(msgspec.Struct, gc=False):
 def read_streams_group_member_metadata_value_v0(data: bytes, at: int) -> tuple[StreamsGroupMemberMetadataValue, int]:
     """Read version 0."""
     instance_id_length = data[at]
-    at += 1
     instance_id: str | None
     if 0 < instance_id_length < 128:
-        end = at + instance_id_length - 1
-        instance_id = data[at:end].decode()
+        end = at + instance_id_length
+        instance_id = data[at + 1 : end].decode()
         at = end
     elif instance_id_length:
-        instance_id, at = read_long_text(data, at - 1)
+        instance_id, at = read_long_text(data, at)
     else:
         instance_id = None
+        at += 1
     rack_id_length = data[at]
-    at += 1
     rack_id: str | None
     if 0 < rack_id_length < 128:
-        end = at + rack_id_length - 1
-        rack_id = data[at:end].decode()
+        end = at + rack_id_length
+        rack_id = data[at + 1 : end].decode()
         at = end
     elif rack_id_length:
-        rack_id, at = read_long_text(data, at - 1)
+        rack_id, at = read_long_text(data, at)
     else:
         rack_id = None
+        at += 1
     client_id_length = data[at]
-    at += 1
     if 0 < client_id_length < 128:
-        end = at + client_id_length - 1
-        client_id = data[at:end].decode()
+        end = at + client_id_length
+        client_id = data[at + 1 : end].decode()
         at = end
     else:
-        client_id, at = read_long_text(data, at - 1)
+        client_id, at = read_long_text(data, at)
     client_host_length = data[at]
-    at += 1
     if 0 < client_host_length < 128:
-        end = at + client_host_length - 1
-        client_host = data[at:end].decode()
+        end = at + client_host_length
+        client_host = data[at + 1 : end].decode()
         at = end
     else:
-        client_host, at = read_long_text(data, at - 1)
+        client_host, at = read_long_text(data, at)
     rebalance_timeout_ms, topology_epoch, process_id_length = unpack_iiB(data, at)
-    at += 9
+    at += 8
     if 0 < process_id_length < 128:
-        end = at + process_id_length - 1
-        process_id = data[at:end].decode()
+        end = at + process_id_length
+        process_id = data[at + 1 : end].decode()
         at = end
     else:
-        process_id, at = read_long_text(data, at - 1)
+        process_id, at = read_long_text(data, at)
     user_endpoint_marker = data[at]
     at += 1
     user_endpoint: Endpoint | None
     if user_endpoint_marker == 1:
         host_length = data[at]
-        at += 1
         if 0 < host_length < 128:
-            end = at + host_length - 1
-            host = data[at:end].decode()
+            end = at + host_length
+            host = data[at + 1 : end].decode()
             at = end
         else:
-            host, at = read_long_text(data, at - 1)
+            host, at = read_long_text(data, at)
         port, tag_count = unpack_HB(data, at)
-        at += 3
-        unknown = NO_TAGS
+        at += 2
         if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         user_endpoint = Endpoint(host, port, unknown)
     elif user_endpoint_marker == 255:
         user_endpoint = None
     else:
         raise Refused
     client_tags_count = data[at]
-    at += 1
-    if not 0 < client_tags_count < 128:
-        client_tags_count, at = read_long_count(data, at - 1)
+    if 0 < client_tags_count < 128:
+        at += 1
+    else:
+        client_tags_count, at = read_long_count(data, at)
     client_tags = []
     for _ in range(client_tags_count - 1):
         key_length = data[at]
-        at += 1
         if 0 < key_length < 128:
-            end = at + key_length - 1
-            key = data[at:end].decode()
+            end = at + key_length
+            key = data[at + 1 : end].decode()
             at = end
         else:
-            key, at = read_long_text(data, at - 1)
+            key, at = read_long_text(data, at)
         value_length = data[at]
-        at += 1
         if 0 < value_length < 128:
-            end = at + value_length - 1
-            value = data[at:end].decode()
+            end = at + value_length
+            value = data[at + 1 : end].decode()
             at = end
         else:
-            value, at = read_long_text(data, at - 1)
-        client_tag_tag_count = data[at]
-        at += 1
-        client_tag_unknown = NO_TAGS
-        if client_tag_tag_count:
-            client_tag_unknown, at = read_unknown_tags(data, at - 1)
+            value, at = read_long_text(data, at)
+        if data[at]:
+            client_tag_unknown, at = read_unknown_tags(data, at)
+        else:
+            client_tag_unknown = NO_TAGS
+            at += 1
         client_tags.append(KeyValue(key, value, client_tag_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return StreamsGroupMemberMetadataValue(instance_id, rack_id, client_id, client_host, rebalance_timeout_ms, topology_epoch, process_id, user_endpoint, client_tags, unknown_value), at
 
 

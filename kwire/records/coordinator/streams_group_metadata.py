@@ -118,36 +118,36 @@ def _read_streams_group_metadata_value_v0_tags(data: bytes, at: int) -> tuple[in
             validated_topology_epoch = tagged_validated_topology_epoch
         elif tag == 1:
             tagged_last_assignment_configs_count = data[at]
-            at += 1
             tagged_last_assignment_configs: list[LastAssignmentConfig] | None
             if tagged_last_assignment_configs_count == 0:
                 tagged_last_assignment_configs = None
+                at += 1
             else:
-                if not 0 < tagged_last_assignment_configs_count < 128:
-                    tagged_last_assignment_configs_count, at = read_long_count(data, at - 1)
+                if 0 < tagged_last_assignment_configs_count < 128:
+                    at += 1
+                else:
+                    tagged_last_assignment_configs_count, at = read_long_count(data, at)
                 tagged_last_assignment_configs = []
                 for _ in range(tagged_last_assignment_configs_count - 1):
                     key_length = data[at]
-                    at += 1
                     if 0 < key_length < 128:
-                        end = at + key_length - 1
-                        key = data[at:end].decode()
+                        end = at + key_length
+                        key = data[at + 1 : end].decode()
                         at = end
                     else:
-                        key, at = read_long_text(data, at - 1)
+                        key, at = read_long_text(data, at)
                     value_length = data[at]
-                    at += 1
                     if 0 < value_length < 128:
-                        end = at + value_length - 1
-                        value = data[at:end].decode()
+                        end = at + value_length
+                        value = data[at + 1 : end].decode()
                         at = end
                     else:
-                        value, at = read_long_text(data, at - 1)
-                    tag_count = data[at]
-                    at += 1
-                    unknown = NO_TAGS
-                    if tag_count:
-                        unknown, at = read_unknown_tags(data, at - 1)
+                        value, at = read_long_text(data, at)
+                    if data[at]:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
                     tagged_last_assignment_configs.append(LastAssignmentConfig(key, value, unknown))
             last_assignment_configs = tagged_last_assignment_configs
         else:
@@ -161,13 +161,14 @@ def _read_streams_group_metadata_value_v0_tags(data: bytes, at: int) -> tuple[in
 def read_streams_group_metadata_value_v0(data: bytes, at: int) -> tuple[StreamsGroupMetadataValue, int]:
     """Read version 0."""
     epoch, metadata_hash, tag_count = unpack_iqB(data, at)
-    at += 13
+    at += 12
     if tag_count:
-        validated_topology_epoch, last_assignment_configs, unknown, at = _read_streams_group_metadata_value_v0_tags(data, at - 1)
+        validated_topology_epoch, last_assignment_configs, unknown, at = _read_streams_group_metadata_value_v0_tags(data, at)
     else:
         validated_topology_epoch = -1
         last_assignment_configs = []
         unknown = NO_TAGS
+        at += 1
     return StreamsGroupMetadataValue(epoch, metadata_hash, validated_topology_epoch, last_assignment_configs, unknown), at
 
 

@@ -17,10 +17,12 @@ from kwire.primitives import (
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int32s,
     uvarint,
 )
 
@@ -107,91 +109,88 @@ class StreamsGroupTargetAssignmentMemberValue(msgspec.Struct, gc=False):
 def read_streams_group_target_assignment_member_value_v0(data: bytes, at: int) -> tuple[StreamsGroupTargetAssignmentMemberValue, int]:
     """Read version 0."""
     active_tasks_count = data[at]
-    at += 1
-    if not 0 < active_tasks_count < 128:
-        active_tasks_count, at = read_long_count(data, at - 1)
+    if 0 < active_tasks_count < 128:
+        at += 1
+    else:
+        active_tasks_count, at = read_long_count(data, at)
     active_tasks = []
     for _ in range(active_tasks_count - 1):
         subtopology_id_length = data[at]
-        at += 1
         if 0 < subtopology_id_length < 128:
-            end = at + subtopology_id_length - 1
-            subtopology_id = data[at:end].decode()
+            end = at + subtopology_id_length
+            subtopology_id = data[at + 1 : end].decode()
             at = end
         else:
-            subtopology_id, at = read_long_text(data, at - 1)
+            subtopology_id, at = read_long_text(data, at)
         partitions_count = data[at]
-        at += 1
         if 0 < partitions_count < 33:
-            partitions = int32s.unpack_compact[partitions_count](data, at)
-            at += 4 * (partitions_count - 1)
+            partitions = unpack_compact_int32s[partitions_count](data, at + 1)
+            at += 4 * partitions_count - 3
         else:
-            partitions, at = int32s.read_compact(data, at - 1)
-        tag_count = data[at]
-        at += 1
-        unknown = NO_TAGS
-        if tag_count:
-            unknown, at = read_unknown_tags(data, at - 1)
+            partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
         active_tasks.append(TaskIds(subtopology_id, partitions, unknown))
     standby_tasks_count = data[at]
-    at += 1
-    if not 0 < standby_tasks_count < 128:
-        standby_tasks_count, at = read_long_count(data, at - 1)
+    if 0 < standby_tasks_count < 128:
+        at += 1
+    else:
+        standby_tasks_count, at = read_long_count(data, at)
     standby_tasks = []
     for _ in range(standby_tasks_count - 1):
         standby_task_subtopology_id_length = data[at]
-        at += 1
         if 0 < standby_task_subtopology_id_length < 128:
-            end = at + standby_task_subtopology_id_length - 1
-            standby_task_subtopology_id = data[at:end].decode()
+            end = at + standby_task_subtopology_id_length
+            standby_task_subtopology_id = data[at + 1 : end].decode()
             at = end
         else:
-            standby_task_subtopology_id, at = read_long_text(data, at - 1)
+            standby_task_subtopology_id, at = read_long_text(data, at)
         standby_task_partitions_count = data[at]
-        at += 1
         if 0 < standby_task_partitions_count < 33:
-            standby_task_partitions = int32s.unpack_compact[standby_task_partitions_count](data, at)
-            at += 4 * (standby_task_partitions_count - 1)
+            standby_task_partitions = unpack_compact_int32s[standby_task_partitions_count](data, at + 1)
+            at += 4 * standby_task_partitions_count - 3
         else:
-            standby_task_partitions, at = int32s.read_compact(data, at - 1)
-        standby_task_tag_count = data[at]
-        at += 1
-        standby_task_unknown = NO_TAGS
-        if standby_task_tag_count:
-            standby_task_unknown, at = read_unknown_tags(data, at - 1)
+            standby_task_partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            standby_task_unknown, at = read_unknown_tags(data, at)
+        else:
+            standby_task_unknown = NO_TAGS
+            at += 1
         standby_tasks.append(TaskIds(standby_task_subtopology_id, standby_task_partitions, standby_task_unknown))
     warmup_tasks_count = data[at]
-    at += 1
-    if not 0 < warmup_tasks_count < 128:
-        warmup_tasks_count, at = read_long_count(data, at - 1)
+    if 0 < warmup_tasks_count < 128:
+        at += 1
+    else:
+        warmup_tasks_count, at = read_long_count(data, at)
     warmup_tasks = []
     for _ in range(warmup_tasks_count - 1):
         warmup_task_subtopology_id_length = data[at]
-        at += 1
         if 0 < warmup_task_subtopology_id_length < 128:
-            end = at + warmup_task_subtopology_id_length - 1
-            warmup_task_subtopology_id = data[at:end].decode()
+            end = at + warmup_task_subtopology_id_length
+            warmup_task_subtopology_id = data[at + 1 : end].decode()
             at = end
         else:
-            warmup_task_subtopology_id, at = read_long_text(data, at - 1)
+            warmup_task_subtopology_id, at = read_long_text(data, at)
         warmup_task_partitions_count = data[at]
-        at += 1
         if 0 < warmup_task_partitions_count < 33:
-            warmup_task_partitions = int32s.unpack_compact[warmup_task_partitions_count](data, at)
-            at += 4 * (warmup_task_partitions_count - 1)
+            warmup_task_partitions = unpack_compact_int32s[warmup_task_partitions_count](data, at + 1)
+            at += 4 * warmup_task_partitions_count - 3
         else:
-            warmup_task_partitions, at = int32s.read_compact(data, at - 1)
-        warmup_task_tag_count = data[at]
-        at += 1
-        warmup_task_unknown = NO_TAGS
-        if warmup_task_tag_count:
-            warmup_task_unknown, at = read_unknown_tags(data, at - 1)
+            warmup_task_partitions, at = int32s.read_compact(data, at)
+        if data[at]:
+            warmup_task_unknown, at = read_unknown_tags(data, at)
+        else:
+            warmup_task_unknown = NO_TAGS
+            at += 1
         warmup_tasks.append(TaskIds(warmup_task_subtopology_id, warmup_task_partitions, warmup_task_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return StreamsGroupTargetAssignmentMemberValue(active_tasks, standby_tasks, warmup_tasks, unknown_value), at
 
 
@@ -209,7 +208,10 @@ def write_streams_group_target_assignment_member_value_v0(message: StreamsGroupT
         partitions = active_task.partitions
         partitions_count = len(partitions) + 1
         parts.append(UVARINTS[partitions_count] if partitions_count < 128 else uvarint(partitions_count))
-        parts.append(int32s.pack[len(partitions)](*partitions) if len(partitions) < 32 else int32s.write_long(partitions))
+        if len(partitions) < 32:
+            parts.append(pack_int32s[len(partitions)](*partitions))
+        else:
+            parts.append(int32s.write_long(partitions))
         parts.append(tag_section((), active_task.unknown_tagged_fields, 0) if active_task.unknown_tagged_fields else b"\0")
     standby_tasks = message.standby_tasks
     standby_tasks_count = len(standby_tasks) + 1
@@ -222,7 +224,10 @@ def write_streams_group_target_assignment_member_value_v0(message: StreamsGroupT
         standby_task_partitions = standby_task.partitions
         standby_task_partitions_count = len(standby_task_partitions) + 1
         parts.append(UVARINTS[standby_task_partitions_count] if standby_task_partitions_count < 128 else uvarint(standby_task_partitions_count))
-        parts.append(int32s.pack[len(standby_task_partitions)](*standby_task_partitions) if len(standby_task_partitions) < 32 else int32s.write_long(standby_task_partitions))
+        if len(standby_task_partitions) < 32:
+            parts.append(pack_int32s[len(standby_task_partitions)](*standby_task_partitions))
+        else:
+            parts.append(int32s.write_long(standby_task_partitions))
         parts.append(tag_section((), standby_task.unknown_tagged_fields, 0) if standby_task.unknown_tagged_fields else b"\0")
     warmup_tasks = message.warmup_tasks
     warmup_tasks_count = len(warmup_tasks) + 1
@@ -235,7 +240,10 @@ def write_streams_group_target_assignment_member_value_v0(message: StreamsGroupT
         warmup_task_partitions = warmup_task.partitions
         warmup_task_partitions_count = len(warmup_task_partitions) + 1
         parts.append(UVARINTS[warmup_task_partitions_count] if warmup_task_partitions_count < 128 else uvarint(warmup_task_partitions_count))
-        parts.append(int32s.pack[len(warmup_task_partitions)](*warmup_task_partitions) if len(warmup_task_partitions) < 32 else int32s.write_long(warmup_task_partitions))
+        if len(warmup_task_partitions) < 32:
+            parts.append(pack_int32s[len(warmup_task_partitions)](*warmup_task_partitions))
+        else:
+            parts.append(int32s.write_long(warmup_task_partitions))
         parts.append(tag_section((), warmup_task.unknown_tagged_fields, 0) if warmup_task.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts

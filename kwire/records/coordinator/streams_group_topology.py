@@ -17,10 +17,12 @@ from kwire.primitives import (
     Tags,
     int16s,
     long_text_length,
+    pack_int16s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     tag_section,
+    unpack_compact_int16s,
     uvarint,
 )
 
@@ -147,207 +149,206 @@ class StreamsGroupTopologyValue(msgspec.Struct, gc=False):
 def read_streams_group_topology_value_v0(data: bytes, at: int) -> tuple[StreamsGroupTopologyValue, int]:
     """Read version 0."""
     epoch, subtopologies_count = unpack_iB(data, at)
-    at += 5
-    if not 0 < subtopologies_count < 128:
-        subtopologies_count, at = read_long_count(data, at - 1)
+    at += 4
+    if 0 < subtopologies_count < 128:
+        at += 1
+    else:
+        subtopologies_count, at = read_long_count(data, at)
     subtopologies = []
     for _ in range(subtopologies_count - 1):
         subtopology_id_length = data[at]
-        at += 1
         if 0 < subtopology_id_length < 128:
-            end = at + subtopology_id_length - 1
-            subtopology_id = data[at:end].decode()
+            end = at + subtopology_id_length
+            subtopology_id = data[at + 1 : end].decode()
             at = end
         else:
-            subtopology_id, at = read_long_text(data, at - 1)
+            subtopology_id, at = read_long_text(data, at)
         source_topics_count = data[at]
-        at += 1
-        if not 0 < source_topics_count < 128:
-            source_topics_count, at = read_long_count(data, at - 1)
+        if 0 < source_topics_count < 128:
+            at += 1
+        else:
+            source_topics_count, at = read_long_count(data, at)
         source_topics_list: list[str] = []
         for _ in range(source_topics_count - 1):
             source_topic_length = data[at]
-            at += 1
             if 0 < source_topic_length < 128:
-                end = at + source_topic_length - 1
-                source_topic = data[at:end].decode()
+                end = at + source_topic_length
+                source_topic = data[at + 1 : end].decode()
                 at = end
             else:
-                source_topic, at = read_long_text(data, at - 1)
+                source_topic, at = read_long_text(data, at)
             source_topics_list.append(source_topic)
         source_topics = tuple(source_topics_list)
         source_topic_regex_count = data[at]
-        at += 1
-        if not 0 < source_topic_regex_count < 128:
-            source_topic_regex_count, at = read_long_count(data, at - 1)
+        if 0 < source_topic_regex_count < 128:
+            at += 1
+        else:
+            source_topic_regex_count, at = read_long_count(data, at)
         source_topic_regex_list: list[str] = []
         for _ in range(source_topic_regex_count - 1):
             one_source_topic_regex_length = data[at]
-            at += 1
             if 0 < one_source_topic_regex_length < 128:
-                end = at + one_source_topic_regex_length - 1
-                one_source_topic_regex = data[at:end].decode()
+                end = at + one_source_topic_regex_length
+                one_source_topic_regex = data[at + 1 : end].decode()
                 at = end
             else:
-                one_source_topic_regex, at = read_long_text(data, at - 1)
+                one_source_topic_regex, at = read_long_text(data, at)
             source_topic_regex_list.append(one_source_topic_regex)
         source_topic_regex = tuple(source_topic_regex_list)
         state_changelog_topics_count = data[at]
-        at += 1
-        if not 0 < state_changelog_topics_count < 128:
-            state_changelog_topics_count, at = read_long_count(data, at - 1)
+        if 0 < state_changelog_topics_count < 128:
+            at += 1
+        else:
+            state_changelog_topics_count, at = read_long_count(data, at)
         state_changelog_topics = []
         for _ in range(state_changelog_topics_count - 1):
             name_length = data[at]
-            at += 1
             if 0 < name_length < 128:
-                end = at + name_length - 1
-                name = data[at:end].decode()
+                end = at + name_length
+                name = data[at + 1 : end].decode()
                 at = end
             else:
-                name, at = read_long_text(data, at - 1)
+                name, at = read_long_text(data, at)
             partitions, replication_factor, topic_configs_count = unpack_ihB(data, at)
-            at += 7
-            if not 0 < topic_configs_count < 128:
-                topic_configs_count, at = read_long_count(data, at - 1)
+            at += 6
+            if 0 < topic_configs_count < 128:
+                at += 1
+            else:
+                topic_configs_count, at = read_long_count(data, at)
             topic_configs = []
             for _ in range(topic_configs_count - 1):
                 key_length = data[at]
-                at += 1
                 if 0 < key_length < 128:
-                    end = at + key_length - 1
-                    key = data[at:end].decode()
+                    end = at + key_length
+                    key = data[at + 1 : end].decode()
                     at = end
                 else:
-                    key, at = read_long_text(data, at - 1)
+                    key, at = read_long_text(data, at)
                 value_length = data[at]
-                at += 1
                 if 0 < value_length < 128:
-                    end = at + value_length - 1
-                    value = data[at:end].decode()
+                    end = at + value_length
+                    value = data[at + 1 : end].decode()
                     at = end
                 else:
-                    value, at = read_long_text(data, at - 1)
-                tag_count = data[at]
-                at += 1
-                unknown = NO_TAGS
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at - 1)
+                    value, at = read_long_text(data, at)
+                if data[at]:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
                 topic_configs.append(TopicConfig(key, value, unknown))
-            state_changelog_topic_tag_count = data[at]
-            at += 1
-            state_changelog_topic_unknown = NO_TAGS
-            if state_changelog_topic_tag_count:
-                state_changelog_topic_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                state_changelog_topic_unknown, at = read_unknown_tags(data, at)
+            else:
+                state_changelog_topic_unknown = NO_TAGS
+                at += 1
             state_changelog_topics.append(TopicInfo(name, partitions, replication_factor, topic_configs, state_changelog_topic_unknown))
         repartition_sink_topics_count = data[at]
-        at += 1
-        if not 0 < repartition_sink_topics_count < 128:
-            repartition_sink_topics_count, at = read_long_count(data, at - 1)
+        if 0 < repartition_sink_topics_count < 128:
+            at += 1
+        else:
+            repartition_sink_topics_count, at = read_long_count(data, at)
         repartition_sink_topics_list: list[str] = []
         for _ in range(repartition_sink_topics_count - 1):
             repartition_sink_topic_length = data[at]
-            at += 1
             if 0 < repartition_sink_topic_length < 128:
-                end = at + repartition_sink_topic_length - 1
-                repartition_sink_topic = data[at:end].decode()
+                end = at + repartition_sink_topic_length
+                repartition_sink_topic = data[at + 1 : end].decode()
                 at = end
             else:
-                repartition_sink_topic, at = read_long_text(data, at - 1)
+                repartition_sink_topic, at = read_long_text(data, at)
             repartition_sink_topics_list.append(repartition_sink_topic)
         repartition_sink_topics = tuple(repartition_sink_topics_list)
         repartition_source_topics_count = data[at]
-        at += 1
-        if not 0 < repartition_source_topics_count < 128:
-            repartition_source_topics_count, at = read_long_count(data, at - 1)
+        if 0 < repartition_source_topics_count < 128:
+            at += 1
+        else:
+            repartition_source_topics_count, at = read_long_count(data, at)
         repartition_source_topics = []
         for _ in range(repartition_source_topics_count - 1):
             repartition_source_topic_name_length = data[at]
-            at += 1
             if 0 < repartition_source_topic_name_length < 128:
-                end = at + repartition_source_topic_name_length - 1
-                repartition_source_topic_name = data[at:end].decode()
+                end = at + repartition_source_topic_name_length
+                repartition_source_topic_name = data[at + 1 : end].decode()
                 at = end
             else:
-                repartition_source_topic_name, at = read_long_text(data, at - 1)
+                repartition_source_topic_name, at = read_long_text(data, at)
             repartition_source_topic_partitions, repartition_source_topic_replication_factor, repartition_source_topic_topic_configs_count = unpack_ihB(data, at)
-            at += 7
-            if not 0 < repartition_source_topic_topic_configs_count < 128:
-                repartition_source_topic_topic_configs_count, at = read_long_count(data, at - 1)
+            at += 6
+            if 0 < repartition_source_topic_topic_configs_count < 128:
+                at += 1
+            else:
+                repartition_source_topic_topic_configs_count, at = read_long_count(data, at)
             repartition_source_topic_topic_configs = []
             for _ in range(repartition_source_topic_topic_configs_count - 1):
                 repartition_source_topic_topic_config_key_length = data[at]
-                at += 1
                 if 0 < repartition_source_topic_topic_config_key_length < 128:
-                    end = at + repartition_source_topic_topic_config_key_length - 1
-                    repartition_source_topic_topic_config_key = data[at:end].decode()
+                    end = at + repartition_source_topic_topic_config_key_length
+                    repartition_source_topic_topic_config_key = data[at + 1 : end].decode()
                     at = end
                 else:
-                    repartition_source_topic_topic_config_key, at = read_long_text(data, at - 1)
+                    repartition_source_topic_topic_config_key, at = read_long_text(data, at)
                 repartition_source_topic_topic_config_value_length = data[at]
-                at += 1
                 if 0 < repartition_source_topic_topic_config_value_length < 128:
-                    end = at + repartition_source_topic_topic_config_value_length - 1
-                    repartition_source_topic_topic_config_value = data[at:end].decode()
+                    end = at + repartition_source_topic_topic_config_value_length
+                    repartition_source_topic_topic_config_value = data[at + 1 : end].decode()
                     at = end
                 else:
-                    repartition_source_topic_topic_config_value, at = read_long_text(data, at - 1)
-                repartition_source_topic_topic_config_tag_count = data[at]
-                at += 1
-                repartition_source_topic_topic_config_unknown = NO_TAGS
-                if repartition_source_topic_topic_config_tag_count:
-                    repartition_source_topic_topic_config_unknown, at = read_unknown_tags(data, at - 1)
+                    repartition_source_topic_topic_config_value, at = read_long_text(data, at)
+                if data[at]:
+                    repartition_source_topic_topic_config_unknown, at = read_unknown_tags(data, at)
+                else:
+                    repartition_source_topic_topic_config_unknown = NO_TAGS
+                    at += 1
                 repartition_source_topic_topic_configs.append(TopicConfig(repartition_source_topic_topic_config_key, repartition_source_topic_topic_config_value, repartition_source_topic_topic_config_unknown))
-            repartition_source_topic_tag_count = data[at]
-            at += 1
-            repartition_source_topic_unknown = NO_TAGS
-            if repartition_source_topic_tag_count:
-                repartition_source_topic_unknown, at = read_unknown_tags(data, at - 1)
+            if data[at]:
+                repartition_source_topic_unknown, at = read_unknown_tags(data, at)
+            else:
+                repartition_source_topic_unknown = NO_TAGS
+                at += 1
             repartition_source_topics.append(TopicInfo(repartition_source_topic_name, repartition_source_topic_partitions, repartition_source_topic_replication_factor, repartition_source_topic_topic_configs, repartition_source_topic_unknown))
         copartition_groups_count = data[at]
-        at += 1
-        if not 0 < copartition_groups_count < 128:
-            copartition_groups_count, at = read_long_count(data, at - 1)
+        if 0 < copartition_groups_count < 128:
+            at += 1
+        else:
+            copartition_groups_count, at = read_long_count(data, at)
         copartition_groups = []
         for _ in range(copartition_groups_count - 1):
             copartition_group_source_topics_count = data[at]
-            at += 1
             if 0 < copartition_group_source_topics_count < 33:
-                copartition_group_source_topics = int16s.unpack_compact[copartition_group_source_topics_count](data, at)
-                at += 2 * (copartition_group_source_topics_count - 1)
+                copartition_group_source_topics = unpack_compact_int16s[copartition_group_source_topics_count](data, at + 1)
+                at += 2 * copartition_group_source_topics_count - 1
             else:
-                copartition_group_source_topics, at = int16s.read_compact(data, at - 1)
+                copartition_group_source_topics, at = int16s.read_compact(data, at)
             copartition_group_source_topic_regex_count = data[at]
-            at += 1
             if 0 < copartition_group_source_topic_regex_count < 33:
-                copartition_group_source_topic_regex = int16s.unpack_compact[copartition_group_source_topic_regex_count](data, at)
-                at += 2 * (copartition_group_source_topic_regex_count - 1)
+                copartition_group_source_topic_regex = unpack_compact_int16s[copartition_group_source_topic_regex_count](data, at + 1)
+                at += 2 * copartition_group_source_topic_regex_count - 1
             else:
-                copartition_group_source_topic_regex, at = int16s.read_compact(data, at - 1)
+                copartition_group_source_topic_regex, at = int16s.read_compact(data, at)
             copartition_group_repartition_source_topics_count = data[at]
-            at += 1
             if 0 < copartition_group_repartition_source_topics_count < 33:
-                copartition_group_repartition_source_topics = int16s.unpack_compact[copartition_group_repartition_source_topics_count](data, at)
-                at += 2 * (copartition_group_repartition_source_topics_count - 1)
+                copartition_group_repartition_source_topics = unpack_compact_int16s[copartition_group_repartition_source_topics_count](data, at + 1)
+                at += 2 * copartition_group_repartition_source_topics_count - 1
             else:
-                copartition_group_repartition_source_topics, at = int16s.read_compact(data, at - 1)
-            copartition_group_tag_count = data[at]
-            at += 1
-            copartition_group_unknown = NO_TAGS
-            if copartition_group_tag_count:
-                copartition_group_unknown, at = read_unknown_tags(data, at - 1)
+                copartition_group_repartition_source_topics, at = int16s.read_compact(data, at)
+            if data[at]:
+                copartition_group_unknown, at = read_unknown_tags(data, at)
+            else:
+                copartition_group_unknown = NO_TAGS
+                at += 1
             copartition_groups.append(CopartitionGroup(copartition_group_source_topics, copartition_group_source_topic_regex, copartition_group_repartition_source_topics, copartition_group_unknown))
-        subtopology_tag_count = data[at]
-        at += 1
-        subtopology_unknown = NO_TAGS
-        if subtopology_tag_count:
-            subtopology_unknown, at = read_unknown_tags(data, at - 1)
+        if data[at]:
+            subtopology_unknown, at = read_unknown_tags(data, at)
+        else:
+            subtopology_unknown = NO_TAGS
+            at += 1
         subtopologies.append(Subtopology(subtopology_id, source_topics, source_topic_regex, state_changelog_topics, repartition_sink_topics, repartition_source_topics, copartition_groups, subtopology_unknown))
-    tag_count_value = data[at]
-    at += 1
-    unknown_value = NO_TAGS
-    if tag_count_value:
-        unknown_value, at = read_unknown_tags(data, at - 1)
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
     return StreamsGroupTopologyValue(epoch, subtopologies, unknown_value), at
 
 
@@ -449,15 +450,24 @@ def write_streams_group_topology_value_v0(message: StreamsGroupTopologyValue) ->
             copartition_group_source_topics = copartition_group.source_topics
             copartition_group_source_topics_count = len(copartition_group_source_topics) + 1
             parts.append(UVARINTS[copartition_group_source_topics_count] if copartition_group_source_topics_count < 128 else uvarint(copartition_group_source_topics_count))
-            parts.append(int16s.pack[len(copartition_group_source_topics)](*copartition_group_source_topics) if len(copartition_group_source_topics) < 32 else int16s.write_long(copartition_group_source_topics))
+            if len(copartition_group_source_topics) < 32:
+                parts.append(pack_int16s[len(copartition_group_source_topics)](*copartition_group_source_topics))
+            else:
+                parts.append(int16s.write_long(copartition_group_source_topics))
             copartition_group_source_topic_regex = copartition_group.source_topic_regex
             copartition_group_source_topic_regex_count = len(copartition_group_source_topic_regex) + 1
             parts.append(UVARINTS[copartition_group_source_topic_regex_count] if copartition_group_source_topic_regex_count < 128 else uvarint(copartition_group_source_topic_regex_count))
-            parts.append(int16s.pack[len(copartition_group_source_topic_regex)](*copartition_group_source_topic_regex) if len(copartition_group_source_topic_regex) < 32 else int16s.write_long(copartition_group_source_topic_regex))
+            if len(copartition_group_source_topic_regex) < 32:
+                parts.append(pack_int16s[len(copartition_group_source_topic_regex)](*copartition_group_source_topic_regex))
+            else:
+                parts.append(int16s.write_long(copartition_group_source_topic_regex))
             copartition_group_repartition_source_topics = copartition_group.repartition_source_topics
             copartition_group_repartition_source_topics_count = len(copartition_group_repartition_source_topics) + 1
             parts.append(UVARINTS[copartition_group_repartition_source_topics_count] if copartition_group_repartition_source_topics_count < 128 else uvarint(copartition_group_repartition_source_topics_count))
-            parts.append(int16s.pack[len(copartition_group_repartition_source_topics)](*copartition_group_repartition_source_topics) if len(copartition_group_repartition_source_topics) < 32 else int16s.write_long(copartition_group_repartition_source_topics))
+            if len(copartition_group_repartition_source_topics) < 32:
+                parts.append(pack_int16s[len(copartition_group_repartition_source_topics)](*copartition_group_repartition_source_topics))
+            else:
+                parts.append(int16s.write_long(copartition_group_repartition_source_topics))
             parts.append(tag_section((), copartition_group.unknown_tagged_fields, 0) if copartition_group.unknown_tagged_fields else b"\0")
         parts.append(tag_section((), subtopology.unknown_tagged_fields, 0) if subtopology.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")

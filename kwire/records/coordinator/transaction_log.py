@@ -17,11 +17,14 @@ from kwire.primitives import (
     Tags,
     int32s,
     long_text_length,
+    pack_int32s,
     read_long_count,
     read_long_text,
     read_unknown_tags,
     read_uvarint,
     tag_section,
+    unpack_compact_int32s,
+    unpack_int32s,
     uvarint,
 )
 
@@ -145,14 +148,14 @@ def read_transaction_log_value_v0(data: bytes, at: int) -> tuple[TransactionLogV
             partition_ids_count, = unpack_i(data, at)
             at += 4
             if 0 <= partition_ids_count < 32:
-                partition_ids = int32s.unpack[partition_ids_count](data, at)
+                partition_ids = unpack_int32s[partition_ids_count](data, at)
                 at += 4 * partition_ids_count
             else:
                 partition_ids, at = int32s.read_long(data, at, partition_ids_count)
             transaction_partitions.append(PartitionsSchema(topic, partition_ids))
     transaction_last_update_timestamp_ms, transaction_start_timestamp_ms = unpack_qq(data, at)
     at += 16
-    return TransactionLogValue(producer_id, producer_epoch=producer_epoch, transaction_timeout_ms=transaction_timeout_ms, transaction_status=transaction_status, transaction_partitions=transaction_partitions, transaction_last_update_timestamp_ms=transaction_last_update_timestamp_ms, transaction_start_timestamp_ms=transaction_start_timestamp_ms), at
+    return TransactionLogValue(producer_id, -1, -1, producer_epoch, -1, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms), at
 
 
 def _read_transaction_log_value_v1_tags(data: bytes, at: int) -> tuple[int, int, int, int, Tags, int]:
@@ -198,46 +201,48 @@ def _read_transaction_log_value_v1_tags(data: bytes, at: int) -> tuple[int, int,
 def read_transaction_log_value_v1(data: bytes, at: int) -> tuple[TransactionLogValue, int]:
     """Read version 1."""
     producer_id, producer_epoch, transaction_timeout_ms, transaction_status, transaction_partitions_count = unpack_qhibB(data, at)
-    at += 16
+    at += 15
     transaction_partitions: list[PartitionsSchema] | None
     if transaction_partitions_count == 0:
         transaction_partitions = None
+        at += 1
     else:
-        if not 0 < transaction_partitions_count < 128:
-            transaction_partitions_count, at = read_long_count(data, at - 1)
+        if 0 < transaction_partitions_count < 128:
+            at += 1
+        else:
+            transaction_partitions_count, at = read_long_count(data, at)
         transaction_partitions = []
         for _ in range(transaction_partitions_count - 1):
             topic_length = data[at]
-            at += 1
             if 0 < topic_length < 128:
-                end = at + topic_length - 1
-                topic = data[at:end].decode()
+                end = at + topic_length
+                topic = data[at + 1 : end].decode()
                 at = end
             else:
-                topic, at = read_long_text(data, at - 1)
+                topic, at = read_long_text(data, at)
             partition_ids_count = data[at]
-            at += 1
             if 0 < partition_ids_count < 33:
-                partition_ids = int32s.unpack_compact[partition_ids_count](data, at)
-                at += 4 * (partition_ids_count - 1)
+                partition_ids = unpack_compact_int32s[partition_ids_count](data, at + 1)
+                at += 4 * partition_ids_count - 3
             else:
-                partition_ids, at = int32s.read_compact(data, at - 1)
-            tag_count = data[at]
-            at += 1
-            unknown = NO_TAGS
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at - 1)
+                partition_ids, at = int32s.read_compact(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
             transaction_partitions.append(PartitionsSchema(topic, partition_ids, unknown))
-    transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, tag_count_value = unpack_qqB(data, at)
-    at += 17
-    if tag_count_value:
-        previous_producer_id, next_producer_id, next_producer_epoch, client_transaction_version, unknown_value, at = _read_transaction_log_value_v1_tags(data, at - 1)
+    transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, tag_count = unpack_qqB(data, at)
+    at += 16
+    if tag_count:
+        previous_producer_id, next_producer_id, next_producer_epoch, client_transaction_version, unknown_value, at = _read_transaction_log_value_v1_tags(data, at)
     else:
         previous_producer_id = -1
         next_producer_id = -1
         next_producer_epoch = -1
         client_transaction_version = 0
         unknown_value = NO_TAGS
+        at += 1
     return TransactionLogValue(producer_id, previous_producer_id, next_producer_id, producer_epoch, next_producer_epoch, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, client_transaction_version, unknown_value), at
 
 
@@ -263,7 +268,10 @@ def write_transaction_log_value_v0(message: TransactionLogValue) -> list[Part]:
             partition_ids = transaction_partition.partition_ids
             partition_ids_count = len(partition_ids)
             parts.append(pack_i(partition_ids_count))
-            parts.append(int32s.pack[len(partition_ids)](*partition_ids) if len(partition_ids) < 32 else int32s.write_long(partition_ids))
+            if len(partition_ids) < 32:
+                parts.append(pack_int32s[len(partition_ids)](*partition_ids))
+            else:
+                parts.append(int32s.write_long(partition_ids))
     parts.append(pack_qq(message.transaction_last_update_timestamp_ms, message.transaction_start_timestamp_ms))
     return parts
 
@@ -309,7 +317,10 @@ def write_transaction_log_value_v1(message: TransactionLogValue) -> list[Part]:
             partition_ids = transaction_partition.partition_ids
             partition_ids_count = len(partition_ids) + 1
             parts.append(UVARINTS[partition_ids_count] if partition_ids_count < 128 else uvarint(partition_ids_count))
-            parts.append(int32s.pack[len(partition_ids)](*partition_ids) if len(partition_ids) < 32 else int32s.write_long(partition_ids))
+            if len(partition_ids) < 32:
+                parts.append(pack_int32s[len(partition_ids)](*partition_ids))
+            else:
+                parts.append(int32s.write_long(partition_ids))
             parts.append(tag_section((), transaction_partition.unknown_tagged_fields, 0) if transaction_partition.unknown_tagged_fields else b"\0")
     if message.previous_producer_id != -1 or message.next_producer_id != -1 or message.next_producer_epoch != -1 or message.client_transaction_version != 0 or message.unknown_tagged_fields:
         parts.append(pack_qq(message.transaction_last_update_timestamp_ms, message.transaction_start_timestamp_ms))
