@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+from kwire.cli.wrong_use import WrongUseError
 
 GOOD, FOUND_WRONG = 0, 1
 
@@ -42,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.output.parent.is_dir():
         raise FileNotFoundError(2, "No such directory", str(args.output.parent))
     options = {"edition": args.edition, "ports": ",".join(map(str, args.port))}
+    _check(files, options)
     progress = _clocked()
     progress("starting Spark")
     found_running = engine.is_running()
@@ -56,6 +59,22 @@ def run(args: argparse.Namespace) -> int:
     progress(f"done: {report.requests:,} requests")
     print(args.output)
     return GOOD if report.requests else FOUND_WRONG
+
+
+def _check(files: Sequence[str], options: Mapping[str, str]) -> None:
+    from kwire.capture.packets import packets  # noqa: PLC0415
+    from kwire.capture.values import CaptureError  # noqa: PLC0415
+    from kwire.spark.options import parse  # noqa: PLC0415
+
+    try:
+        parse(options)
+    except ValueError as error:
+        raise WrongUseError(str(error)) from error
+    for file in files:
+        try:
+            next(packets(file), None)
+        except CaptureError as error:
+            raise WrongUseError(f"{file}: {error}") from error
 
 
 def _clocked() -> Callable[[str], None]:

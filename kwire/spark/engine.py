@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark import SparkContext
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import kwire
@@ -23,7 +24,6 @@ LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.python.filterPushdown.enabled": "true",  # Lets a filter reach the reader, which then ships fewer rows.
     "spark.sql.session.timeZone": "UTC",  # A capture's times are UTC, wherever it is read.
     "spark.sql.catalogImplementation": "in-memory",  # No Hive metastore, so no derby files.
     "spark.ui.enabled": "false",
@@ -62,7 +62,14 @@ def is_running() -> bool:
 
 def register(spark: SparkSession) -> SparkSession:
     """Teach a session the format `kafka_capture`; on a cluster the workers need kwire installed too."""
-    spark.dataSource.register(CaptureDataSource)
+    try:
+        spark.dataSource.register(CaptureDataSource)
+    except AnalysisException as error:
+        # A new session of an application that has the format already shares it, and may not register it again.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+    # Spark refuses a reader that takes filters while this is off, as it is by default.
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     return spark
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from kwire.capture.options import Options
 from kwire.capture.schemas import LEVELS
+from kwire.registry import EDITIONS
 
 LEVEL_DEFAULT = "messages"
 # These come from `load()` itself.
@@ -38,8 +39,14 @@ def _topics(text: str) -> dict[str, str]:
     return topics
 
 
+def _edition(text: str) -> str:
+    if text not in EDITIONS:
+        raise ValueError(f"expected one of {', '.join(EDITIONS)}")
+    return text
+
+
 PARSERS: dict[str, Callable[[str], Any]] = {
-    "edition": str,
+    "edition": _edition,
     "ports": _ports,
     "apis": _words,
     "show_secrets": _boolean,

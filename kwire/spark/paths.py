@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-SUFFIXES = (".pcap", ".pcapng", ".cap")
+SUFFIXES = tuple(f"{suffix}{packed}" for suffix in (".pcap", ".pcapng", ".cap") for packed in ("", ".gz"))
 
 
 def expand(names: Iterable[str]) -> list[str]:
@@ -48,7 +48,7 @@ def _local(name: str) -> str:
 def _files(name: str) -> list[str]:
     path = Path(name)
     if path.is_dir():
-        return sorted(str(each) for each in path.iterdir() if each.suffix in SUFFIXES and each.is_file())
+        return sorted(str(each) for each in path.iterdir() if each.name.endswith(SUFFIXES) and each.is_file())
     if path.exists():
         return [name]
     return sorted(each for each in glob.glob(name, recursive=True) if Path(each).is_file())

@@ -44,7 +44,8 @@ def expression(wanted: Filter, schema: pa.Schema) -> pc.Expression | None:
     expected = _python_type(schema.field(path[0]).type)
     if build is None or expected is None:
         return None
-    if not all(type(each) is expected for each in (value if isinstance(wanted, In) else (value,))):
+    values = wanted.value if isinstance(wanted, In) else (value,)
+    if not all(type(each) is expected for each in values):
         return None
     return build(column, value)
 

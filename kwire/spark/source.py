@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from kwire.capture import arrow
 from kwire.capture.options import Options
+from kwire.capture.values import CaptureError
 from kwire.spark import options, paths, pushdown
 
 if TYPE_CHECKING:
@@ -79,10 +80,14 @@ class CaptureReader(DataSourceReader):
         """The rows of one file, batch by batch, without those that a pushed filter drops."""
         assert isinstance(partition, CapturePartition)
         condition = self._condition()
-        for batch in arrow.batches(partition.file, self.level, self.options):
-            kept = batch if condition is None else batch.filter(condition)
-            if kept.num_rows:
-                yield kept.select(self.columns)
+        try:
+            for batch in arrow.batches(partition.file, self.level, self.options):
+                kept = batch if condition is None else batch.filter(condition)
+                if kept.num_rows:
+                    yield kept.select(self.columns)
+        except CaptureError as error:
+            # Among many files the reader of the message needs to know which.
+            raise CaptureError(f"{partition.file}: {error}") from error
 
     def _condition(self) -> Expression | None:
         whole: Expression | None = None

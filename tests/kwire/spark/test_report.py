@@ -1,0 +1,167 @@
+"""`kwire report`, from capture files to a page in a browser."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kwire.cli.main import main
+from tests import needs
+from tests.kwire.spark.browser import Browser, browser
+from tests.kwire.spark.samples import HOSTILE
+from tests.kwire.spark.test_page import OVERFLOW, PLOTS, Reader
+from tests.kwire.spark.traffic import write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+REAL = [str(CAPTURES / f"small_{name}.pcap") for name in ("aio", "ck", "ckz", "jshare", "kpy", "share", "txn")]
+
+
+@pytest.fixture(scope="module")
+def hostile_page(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report about a capture in which every name is hostile."""
+    folder = tmp_path_factory.mktemp("hostile")
+    write(folder / "capture.pcapng", HOSTILE)
+    assert main(["report", str(folder / "capture.pcapng"), "-o", str(folder / "report.html")]) == 0
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def real_page(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report about the captures of real clients with a real broker."""
+    page = tmp_path_factory.mktemp("real") / "report.html"
+    assert main(["report", *REAL, "-o", str(page)]) == 0
+    return page
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(
+        needs.tool("chromium", "chromium-browser", "google-chrome"), tmp_path_factory.mktemp("profile")
+    ) as tab:
+        yield tab
+
+
+def numbers(page: Path) -> dict[str, Any]:
+    """The numbers that the page carries."""
+    data: dict[str, Any] = json.loads(Reader(page.read_text(encoding="utf-8")).data)
+    return data
+
+
+def test_the_report_counts_what_the_capture_holds(hostile_page: Path) -> None:
+    found = numbers(hostile_page)
+
+    assert [(row["requests"], row["ok"], row["connections"]) for row in found["files"]] == [(5, 5, 1)]
+    assert {row["api"]: row["requests"] for row in found["latency"]} == {
+        "Metadata": 1,
+        "ShareFetch": 2,
+        "ShareAcknowledge": 2,
+    }
+    assert {row["p50_us"] for row in found["latency"]} == {2_000}
+    assert found["delivery_counts"] == {HOSTILE: {"1": 10, "2": 2}}
+    assert found["deliveries"] == [
+        {
+            "group": HOSTILE,
+            "topic": HOSTILE,
+            "partition": 0,
+            "acquisitions": 12,
+            "records": 10,
+            "redelivered": 2,
+            "delivery_count_max": 2,
+        }
+    ]
+    assert found["outcomes"] == {HOSTILE: {"accepted": 3, "rejected": 1, "open": 6}}
+    assert [(row["member"], row["client"], row["records"], row["refused"]) for row in found["acks"]] == [
+        (HOSTILE, HOSTILE, {"accept": 3, "reject": 1}, 1)
+    ]
+    assert [(row["api"], row["error"], row["responses"]) for row in found["error_rows"]] == [
+        ("ShareAcknowledge", "INVALID_RECORD_STATE", 1)
+    ]
+
+
+def test_a_hostile_topic_group_member_and_client_stay_text(hostile_page: Path) -> None:
+    reader = Reader(hostile_page.read_text(encoding="utf-8"))
+
+    assert "img" not in reader.tags
+    assert reader.tags.count("script") == 1
+    assert not [name for name in reader.attributes if name.startswith("on")]
+    assert sum(HOSTILE in text for text in reader.texts) >= 6
+
+
+def test_the_report_about_real_captures_has_every_request(real_page: Path) -> None:
+    found = numbers(real_page)
+
+    assert sum(row["requests"] for row in found["files"]) == 263
+    assert sum(row["ok"] for row in found["files"]) == 259
+    assert found["statuses"]["no_response"] == 4
+    assert [row["name"] for row in found["files"]] == REAL
+    assert sum(sum(counts) for counts in found["traffic"]["series"].values()) == 263
+    assert found["deliveries"]
+    assert found["acks"]
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("which", ["hostile_page", "real_page"])
+def test_a_browser_shows_the_report_without_complaint_and_without_overflow(
+    chromium: Browser, request: pytest.FixtureRequest, which: str, width: int
+) -> None:
+    chromium.open(request.getfixturevalue(which), width=width)
+    plots = chromium.ask(PLOTS)
+
+    assert chromium.complaints == []
+    assert len(plots) >= 8
+    assert [plot["label"] for plot in plots if not plot["marks"]] == []
+    assert chromium.ask("document.documentElement.scrollWidth <= innerWidth")
+    assert chromium.ask(OVERFLOW) == []
+    assert chromium.ask("document.images.length") == 0
+
+
+def test_progress_goes_to_stderr_and_the_page_s_path_to_stdout(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "report.html"
+
+    code = main(["report", REAL[0], "--port", "21092", "-o", str(page)])
+    told = capsys.readouterr()
+
+    assert code == 0
+    assert told.out == f"{page}\n"
+    assert "decoding 1 capture file\n" in told.err
+    assert "done: 22 requests" in told.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["missing.pcap", "-o", "report.html"], "no capture file matches 'missing.pcap'"),
+        ([REAL[0], "-o", "no/such/place/report.html"], "no/such/place"),
+        ([REAL[0], "-o", "report.html", "--edition", "9.9"], "9.9"),
+        ([REAL[0], "-o", "report.html", "--port", "70000"], "70000"),
+        ([__file__, "-o", "report.html"], "test_report.py"),
+    ],
+)
+def test_wrong_use_is_one_line_and_exit_code_2(
+    arguments: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["report", *arguments]) == 2
+    assert told in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_capture_without_kafka_makes_a_page_that_says_so_and_exit_code_1(spark: SparkSession, tmp_path: Path) -> None:
+    capture, page = tmp_path / "empty.pcap", tmp_path / "report.html"
+    # A pcap header (little-endian, microseconds, Ethernet) with no packet after it.
+    capture.write_bytes(bytes.fromhex("d4c3b2a1 0200 0400 00000000 00000000 ffff0000 01000000"))
+
+    assert main(["report", str(capture), "-o", str(page)]) == 1
+    assert "No Kafka request was found" in page.read_text(encoding="utf-8")
