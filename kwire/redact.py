@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MASK = "***"
 
-Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
+Json = object
 Path = tuple[str | int, ...]
 
 # Fields that are secrets themselves, by message. An envelope holds a whole request or response of another client.
@@ -65,10 +65,10 @@ def shown(
     edition: str | None = None,
     show_secrets: bool = False,
     payload: bool = False,
-) -> dict[str, Json]:
+) -> dict[str, object]:
     """The message in Kafka's JSON form, as it may be shown: secrets masked, records as a summary, unless asked for."""
     if payload:
-        tree: dict[str, Json] = codec.to_json(message, version, edition=edition)
+        tree: dict[str, object] = codec.to_json(message, version, edition=edition)
     else:
         with hide_records(message) as fill_in:
             tree = codec.to_json(message, version, edition=edition)
@@ -76,7 +76,7 @@ def shown(
     return tree if show_secrets else redact(tree, type(message).__name__)
 
 
-def redact(tree: dict[str, Json], name: str) -> dict[str, Json]:
+def redact(tree: dict[str, object], name: str) -> dict[str, object]:
     """The JSON form of the message `name` with every secret as `***`. The given tree is left as it is."""
     paths = secret_paths(tree, name)
     if paths:
@@ -86,7 +86,7 @@ def redact(tree: dict[str, Json], name: str) -> dict[str, Json]:
     return tree
 
 
-def secret_paths(tree: dict[str, Json], name: str) -> set[Path]:
+def secret_paths(tree: dict[str, object], name: str) -> set[Path]:
     """Where the secrets of a message lie, as keys and indexes from the top of its JSON form."""
     fields = SECRET_FIELDS.get(name, frozenset())
     if not fields and name not in CONFIG_MESSAGES:
@@ -115,10 +115,15 @@ def _quotes_secret(text: Json) -> bool:
     return isinstance(text, str) and _QUOTED_VALUE.search(text) is not None
 
 
+def redact_text(text: str) -> str:
+    """A message for people in which Kafka quotes a sensitive value, without that value."""
+    return _QUOTED_VALUE.sub(rf"\g<1>{MASK}\g<2>", text)
+
+
 def _masked(node: Json, paths: set[Path], path: Path = ()) -> Json:
     if path in paths:
         if path[-1] == "errorMessage" and isinstance(node, str):
-            return _QUOTED_VALUE.sub(rf"\g<1>{MASK}\g<2>", node)
+            return redact_text(node)
         return MASK
     if isinstance(node, dict):
         return {key: _masked(item, paths, (*path, key)) for key, item in node.items()}

@@ -10,10 +10,14 @@ from kwire import registry
 from kwire.capture.values import Frame, Issue
 from kwire.codec import decode_lenient
 from kwire.errors import WireError
-from kwire.headers import decode_request_header, decode_response_header
+from kwire.headers import decode_request_header_lenient, decode_response_header
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import msgspec
+
+    from kwire.codec import Oddity
 
 _REQUEST_FIXED = struct.Struct(">hhi")
 _INT32 = struct.Struct(">i")
@@ -52,6 +56,11 @@ class Message:
     def note(self, kind: str, detail: str, path: str = "", at: int | None = None) -> None:
         """Add an issue about this side."""
         self.issues.append(Issue(kind, self.side, path, at, detail))
+
+    def note_oddities(self, oddities: Iterable[Oddity]) -> None:
+        """Add what Kafka reads and a strict decoder refuses."""
+        for oddity in oddities:
+            self.note("oddity", oddity.what, oddity.path, oddity.at)
 
     def refuse(self, kind: str, detail: str, path: str = "", at: int | None = None) -> None:
         """Add the issue that makes this side undecodable."""
@@ -104,12 +113,13 @@ class Decoder(NamedTuple):
         request.name, request.version = f"{request.api_name}Request", self._readable(request, version)
         try:
             request.header_version = registry.header_versions(api_key, version)[0]
-            header, offset = decode_request_header(frame.data)
+            header, offset, oddities = decode_request_header_lenient(frame.data)
         except WireError as error:
             if frame.damage is None:
                 request.refuse("header", error.what, error.path, error.at)
             return request
         request.client_id = header.client_id
+        request.note_oddities(oddities)
         self._body(request, offset)
         return request
 
@@ -143,7 +153,7 @@ class Decoder(NamedTuple):
 
         It is the one message that clients send in a version nobody may know, and it only grows tagged fields.
         """
-        newest = registry.message_class(request.name or f"{request.api_name}Request", self.edition).VERSIONS[1]
+        newest = max(registry.codec_of_name(f"{request.api_name}Request", self.edition).readers)
         if request.api_key != API_VERSIONS or version <= newest:
             return version
         request.note("newer_version", f"version {version} is newer than the schemas; read as version {newest}")
@@ -161,8 +171,7 @@ class Decoder(NamedTuple):
             message.refuse("body", error.what, error.path, error.at)
             return
         message.body = lenient.message
-        for oddity in lenient.oddities:
-            message.note("oddity", oddity.what, oddity.path, oddity.at)
+        message.note_oddities(lenient.oddities)
 
 
 def _note_damage(message: Message) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
+
+from kwire.errors import MissingExtra
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 
 def require_pyarrow() -> ModuleType:
-    """The pyarrow module; MissingExtra names the command that installs it."""
-    try:
-        import pyarrow  # noqa: PLC0415 - rows and JSON lines work without it.
-    except ImportError as error:
-        from kwire.errors import MissingExtra  # noqa: PLC0415
+    """The pyarrow module.
 
-        raise MissingExtra("Arrow tables need pyarrow: pip install kwire[arrow]") from error
-    return pyarrow
+    Raises: MissingExtra, which names the command that installs it.
+    """
+    try:
+        return importlib.import_module("pyarrow")
+    except ImportError as error:
+        raise MissingExtra("an Arrow table", "arrow") from error

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from types import UnionType
 from typing import NamedTuple, cast, get_args, get_origin
 
 import msgspec
@@ -22,9 +21,9 @@ _PASSED_OVER = frozenset({"forgotten_topics_data", "cursor", "next_cursor"})
 
 
 class Partition(NamedTuple):
-    """A partition that a message names; `struct` is what it says of it, None where it is a bare number."""
+    """A partition that a message names; `struct` is what it says of it, None where it only gives the number."""
 
-    index: int
+    number: int
     struct: msgspec.Struct | None
 
 
@@ -43,7 +42,7 @@ class _Shape(NamedTuple):
     name: str | None
     topic_id: bool
     is_topic: bool
-    index: str | None
+    number: str | None
     numbers: tuple[str, ...]
     names: tuple[str, ...]
     errors: tuple[str, ...]
@@ -84,12 +83,12 @@ def error_code(message: msgspec.Struct) -> int:
 def _topic(item: msgspec.Struct, shape: _Shape) -> Topic:
     name = getattr(item, shape.name) if shape.name else None
     topic_id: bytes | None = getattr(item, "topic_id") if shape.topic_id else None  # noqa: B009
-    partitions = [Partition(number, None) for field in shape.numbers for number in getattr(item, field) or ()]
+    partitions = [Partition(each, None) for field in shape.numbers for each in getattr(item, field) or ()]
     for field in shape.children:
         for child in _items(getattr(item, field)):
-            index = _shape(type(child)).index
-            if index is not None:
-                partitions.append(Partition(getattr(child, index), child))
+            number = _shape(type(child)).number
+            if number is not None:
+                partitions.append(Partition(getattr(child, number), child))
     # CreateTopics says how many partitions there shall be, and lists them only when it also places them.
     count = len(partitions) or max(getattr(item, "num_partitions", 0), 0)
     return Topic(name or None, topic_id if topic_id and topic_id != uuids.ZERO else None, partitions, count)
@@ -109,7 +108,7 @@ def _shape(cls: type[msgspec.Struct]) -> _Shape:
         inner = _struct_in(kind)
         if inner is not None and field not in _PASSED_OVER:
             children[field] = inner
-    name = next((each for each in ("topic", "topic_name") if each in fields), None)
+    name: str | None = next((each for each in ("topic", "topic_name") if each in fields), None)
     if name is None and "name" in fields and "Topic" in cls.__name__ and "value" not in fields:
         name = "name"
     shapes = {field: _shape(inner) for field, inner in children.items()}
@@ -117,7 +116,7 @@ def _shape(cls: type[msgspec.Struct]) -> _Shape:
         name=name,
         topic_id="topic_id" in fields,
         is_topic=name is not None or "topic_id" in fields,
-        index=next((each for each in _PARTITION_FIELDS if each in fields), None),
+        number=next((each for each in _PARTITION_FIELDS if each in fields), None),
         numbers=tuple(each for each in fields if each in _PARTITION_LISTS and each not in children),
         names=tuple(each for each in fields if each in _TOPIC_NAME_LISTS),
         errors=tuple(each for each in fields if each.endswith("error_code")),
@@ -131,7 +130,7 @@ def _shape(cls: type[msgspec.Struct]) -> _Shape:
 
 def _struct_in(kind: object) -> type[msgspec.Struct] | None:
     """The struct that a field of this type holds: itself, in a list, or nullable."""
-    if isinstance(kind, type) and not isinstance(kind, UnionType) and get_origin(kind) is None:
+    if isinstance(kind, type) and get_origin(kind) is None:
         return kind if issubclass(kind, msgspec.Struct) else None
     for inner in get_args(kind):
         found = _struct_in(inner)

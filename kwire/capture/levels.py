@@ -35,12 +35,12 @@ class _Pair(NamedTuple):
 
     topic: str | None
     topic_id: str | None
-    index: int
+    number: int
     asked: msgspec.Struct | None
     answered: msgspec.Struct | None
 
     def place(self) -> Row:
-        return {"topic": self.topic, "topic_id": self.topic_id, "partition": self.index}
+        return {"topic": self.topic, "topic_id": self.topic_id, "partition": self.number}
 
 
 class Levels:
@@ -186,10 +186,10 @@ class Levels:
             yield self._pair(topic, key[1], struct, None)
 
     def _pair(
-        self, topic: Topic, index: int, asked: msgspec.Struct | None, answered: msgspec.Struct | None
+        self, topic: Topic, number: int, asked: msgspec.Struct | None, answered: msgspec.Struct | None
     ) -> _Pair:
         name, topic_id = self._names.name_and_id(topic)
-        return _Pair(name, topic_id, index, asked, answered)
+        return _Pair(name, topic_id, number, asked, answered)
 
     def _by_partition(
         self, message: Message | None
@@ -197,7 +197,7 @@ class Levels:
         if message is None or message.body is None:
             return {}
         return {
-            (topic.topic_id or topic.name, partition.index): (topic, partition.struct)
+            (topic.topic_id or topic.name, partition.number): (topic, partition.struct)
             for topic in topics(message.body)
             for partition in topic.partitions
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kwire.capture.exchange import Exchange, Outcome, exchanges
 from kwire.capture.ip import segments
@@ -16,14 +16,16 @@ from kwire.capture.schemas import columns
 from kwire.capture.source import name_of
 from kwire.capture.talks import frames
 from kwire.capture.topic_names import TopicNames
-from kwire.capture.values import Foreign, Lost, Trouble
+from kwire.capture.values import Foreign, Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from kwire.capture.source import Source
 
-# Exchanges end in another order than they began; so many rows are held to put them back in the order of requests.
+T = TypeVar("T")
+
+# Exchanges end in another order than they began; so many are held to put them in the order of requests.
 ORDER_WINDOW = 1000
 
 
@@ -48,32 +50,32 @@ def rows(source: Source, level: str = "messages", options: Options | None = None
 
     Raises: CaptureError when the source is no capture; ValueError for an unknown level.
     """
-    columns(level)
     options = options or Options()
-    make = _maker(level, options.name or name_of(source), options)
-    return (row for group in _in_order(_groups(outcomes(source, options), make, options)) for row in group)
+    return ordered(outcomes(source, options), row_maker(level, options.name or name_of(source), options))
 
 
-def _maker(level: str, file: str, options: Options) -> Callable[[Outcome], list[Row]]:
+def row_maker(level: str, file: str, options: Options) -> Callable[[Outcome], list[Row]]:
+    """What turns every outcome of one capture into its rows: none for what the options do not ask for.
+
+    Raises: ValueError for an unknown level.
+    """
+    columns(level)
     names = TopicNames(options.topics)
-    if level == "messages":
-        messages = MessageRows(file, options, names)
-        return messages.rows
-    levels = Levels(file, options, names)
-    return lambda outcome: list(levels.rows(level, outcome)) if isinstance(outcome, Exchange) else []
+    messages, levels = MessageRows(file, options, names), Levels(file, options, names)
+
+    def make(outcome: Outcome) -> list[Row]:
+        if level == "messages":
+            found = messages.rows(outcome)
+        else:
+            found = list(levels.rows(level, outcome)) if isinstance(outcome, Exchange) else []
+        # Whatever is left out has still told its topics' names.
+        return found if is_asked_for(outcome, options) else []
+
+    return make
 
 
-def _groups(
-    found: Iterable[Outcome], make: Callable[[Outcome], list[Row]], options: Options
-) -> Iterator[tuple[int, list[Row]]]:
-    """The rows of each outcome that is asked for, with its time."""
-    for outcome in found:
-        group = make(outcome)
-        if group and _is_asked_for(outcome, options):
-            yield _time_of(outcome), group
-
-
-def _is_asked_for(outcome: Outcome, options: Options) -> bool:
+def is_asked_for(outcome: Outcome, options: Options) -> bool:
+    """Whether the options want to see this outcome."""
     if isinstance(outcome, Foreign):
         # Everything else on the wire is no finding, unless the user said that this port is a broker's.
         return not options.apis and (outcome.kind == "tls" or bool(options.ports))
@@ -82,19 +84,25 @@ def _is_asked_for(outcome: Outcome, options: Options) -> bool:
     return isinstance(outcome, Exchange) and outcome.request is not None and outcome.request.api_name in options.apis
 
 
+def ordered(found: Iterable[Outcome], make: Callable[[Outcome], list[T]]) -> Iterator[T]:
+    """What `make` makes of each outcome, in the order of their times as far as a window of outcomes allows.
+
+    It is made at once, so that no frame is held longer than it must.
+    """
+    held: list[tuple[int, int, list[T]]] = []
+    for number, outcome in enumerate(found):
+        made = make(outcome)
+        if made:
+            heappush(held, (_time_of(outcome), number, made))
+        if len(held) > ORDER_WINDOW:
+            yield from heappop(held)[2]
+    while held:
+        yield from heappop(held)[2]
+
+
 def _time_of(outcome: Outcome) -> int:
-    if isinstance(outcome, (Lost, Foreign, Trouble)):
+    if not isinstance(outcome, Exchange):
         return outcome.ts
     side = outcome.request or outcome.response
     assert side is not None
     return side.frame.ts
-
-
-def _in_order(groups: Iterable[tuple[int, list[Row]]]) -> Iterator[list[Row]]:
-    held: list[tuple[int, int, list[Row]]] = []
-    for number, (ts, group) in enumerate(groups):
-        heappush(held, (ts, number, group))
-        if len(held) > ORDER_WINDOW:
-            yield heappop(held)[2]
-    while held:
-        yield heappop(held)[2]

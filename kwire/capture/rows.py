@@ -73,7 +73,7 @@ class MessageRows:
         """The row of a stretch that no frame could be read from."""
         row = self._flow(lost.flow)
         row["req_ts" if lost.is_request else "resp_ts"] = lost.ts
-        row["status"] = _LOST_STATUS.get(lost.kind, GAP)
+        row["status"] = status_of(lost)
         detail = f"{lost.detail}: {lost.missing} bytes missing, {lost.skipped} passed over until the next frame"
         side = "request" if lost.is_request else "response"
         row["issues"] = [Issue(lost.kind, side, "", lost.offset, detail).as_dict()]
@@ -84,7 +84,7 @@ class MessageRows:
         row = self._flow(foreign.flow)
         row["req_ts"] = foreign.ts
         row["tls"] = foreign.kind == "tls"
-        row["status"] = UNDECODABLE
+        row["status"] = status_of(foreign)
         row["issues"] = [Issue(foreign.kind, "capture", "", None, foreign.detail).as_dict()]
         return row
 
@@ -92,7 +92,7 @@ class MessageRows:
         """The row of what is wrong with the file, or with packets that belong to no connection."""
         row = dict(_EMPTY)
         row["file"], row["req_ts"] = self._file, trouble.ts
-        row["status"] = _TROUBLE_STATUS.get(trouble.kind, UNDECODABLE)
+        row["status"] = status_of(trouble)
         row["issues"] = [Issue(trouble.kind, "capture", "", None, trouble.detail).as_dict()]
         return row
 
@@ -189,8 +189,16 @@ class MessageRows:
         return msgspec.json.encode(tree).decode()
 
 
-def status_of(exchange: Exchange) -> str:
-    """The one word for an exchange; the worst of what is wrong with it."""
+def status_of(outcome: Outcome) -> str:
+    """The one word for an outcome; the worst of what is wrong with it."""
+    if isinstance(outcome, Exchange):
+        return _exchange_status(outcome)
+    if isinstance(outcome, Lost):
+        return _LOST_STATUS.get(outcome.kind, GAP)
+    return _TROUBLE_STATUS.get(outcome.kind, UNDECODABLE)
+
+
+def _exchange_status(exchange: Exchange) -> str:
     sides = [side for side in (exchange.request, exchange.response) if side is not None]
     damages = {side.frame.damage for side in sides}
     if any(side.is_undecodable for side in sides):

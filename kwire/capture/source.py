@@ -78,7 +78,7 @@ def name_of(source: Source) -> str:
 
 def _buffered(source: Source) -> io.BufferedReader:
     if isinstance(source, (str, os.PathLike)):
-        return open(source, "rb", buffering=_CHUNK)
+        return io.BufferedReader(io.FileIO(source), _CHUNK)
     if isinstance(source, (bytes, bytearray, memoryview)):
         return io.BufferedReader(cast("io.RawIOBase", io.BytesIO(source)))
     if not hasattr(source, "read"):
@@ -96,8 +96,8 @@ class _Adapter(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._source.read(len(buffer))
-        if isinstance(data, str):
-            raise CaptureError("the file object is open as text; a capture is read in binary mode")
+        data: object = self._source.read(len(buffer))
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise CaptureError(f"the file object gives {type(data).__name__}; a capture is read in binary mode")
         buffer[: len(data)] = data
         return len(data)

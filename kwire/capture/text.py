@@ -1,0 +1,36 @@
+"""Times, and rows as JSON lines that are safe on any terminal."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from kwire.capture.schemas import Kind, columns
+
+if TYPE_CHECKING:
+    from kwire.capture.rows import Row
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def instant(ts: int) -> str:
+    """A time in nanoseconds as RFC 3339 text: microseconds, or nanoseconds where there are any."""
+    seconds, fraction = divmod(ts, 1_000_000_000)
+    whole = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    digits = f"{fraction:09d}"
+    return f"{whole}.{digits if fraction % 1000 else digits[:6]}Z"
+
+
+def json_line(row: Row, level: str) -> str:
+    """The row as one line of JSON, all of it ASCII: characters that could act on a terminal are escapes."""
+    shown = dict(row)
+    for column in columns(level):
+        value = shown[column.name]
+        if column.kind is Kind.TIME and isinstance(value, int):
+            shown[column.name] = instant(value)
+        elif column.kind is Kind.BINARY and isinstance(value, bytes):
+            shown[column.name] = b64encode(value).decode()
+    # DEL is the one control character that JSON leaves as it is.
+    return json.dumps(shown, separators=(",", ":")).replace("\x7f", "\\u007f")

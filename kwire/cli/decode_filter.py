@@ -1,0 +1,81 @@
+"""Which exchanges ``kwire decode`` shows, and what it counts of all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+
+from kwire.capture import facts
+from kwire.capture.exchange import Exchange, Outcome
+from kwire.capture.options import Options
+from kwire.capture.pipeline import is_asked_for
+from kwire.capture.rows import UNDECODABLE, status_of
+from kwire.capture.values import Foreign, Trouble
+
+
+class Filter:
+    """All conditions must hold; one of the values of each."""
+
+    def __init__(
+        self, options: Options, *, client_ids: Collection[str], only_errors: bool, statuses: Collection[str]
+    ) -> None:
+        """Empty collections let everything pass."""
+        self._options = options
+        self._client_ids = frozenset(client_ids)
+        self._only_errors = only_errors
+        self._statuses = frozenset(statuses)
+
+    def passes(self, outcome: Outcome) -> bool:
+        """Whether the outcome is shown."""
+        if not is_asked_for(outcome, self._options):
+            return False
+        if self._statuses and status_of(outcome) not in self._statuses:
+            return False
+        if not (self._client_ids or self._only_errors):
+            return True
+        if not isinstance(outcome, Exchange):
+            return False
+        request, response = outcome.request, outcome.response
+        if self._client_ids and (request is None or request.client_id not in self._client_ids):
+            return False
+        body = None if response is None else response.body
+        return not self._only_errors or (body is not None and facts.error_code(body) != 0)
+
+
+class Tally:
+    """What the whole file held, shown or not."""
+
+    def __init__(self) -> None:
+        self._exchanges = 0
+        self._tls = 0
+        self._others = 0
+        self._statuses: Counter[str] = Counter()
+        self._troubles: list[str] = []
+
+    def counted(self, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+        """The same outcomes, counted as they pass."""
+        for outcome in outcomes:
+            if isinstance(outcome, Exchange):
+                self._exchanges += 1
+                self._statuses[status_of(outcome)] += 1
+            elif isinstance(outcome, Foreign):
+                self._tls += outcome.kind == "tls"
+                self._others += outcome.kind != "tls"
+            elif isinstance(outcome, Trouble):
+                self._troubles.append(outcome.detail)
+            yield outcome
+
+    @property
+    def found_wrong(self) -> bool:
+        """Whether the file holds no Kafka, or Kafka that cannot be decoded."""
+        return not self._exchanges or self._statuses[UNDECODABLE] > 0
+
+    def notes(self) -> Iterator[str]:
+        """What a reader of the file should know beside the rows."""
+        yield from self._troubles
+        if self._tls:
+            yield f"{self._tls} connections speak TLS and cannot be read"
+        if self._others:
+            yield f"{self._others} connections are not Kafka"
+        if not self._exchanges:
+            yield "no Kafka request found"
