@@ -27,7 +27,8 @@ class Parked(Generic[R]):
 
     def __init__(self) -> None:
         self._by_key: dict[Key, dict[int, Waiting[R]]] = {}
-        self._deadlines: list[tuple[int, int, Waiting[R]]] = []
+        self._deadlines: list[tuple[int, int, int, Waiting[R]]] = []
+        self._entries = 0
         self._number = 0
         self.count = 0
 
@@ -39,7 +40,8 @@ class Parked(Generic[R]):
         waiting = Waiting(number, request, park)
         for key in park.wakes_on:
             self._by_key.setdefault(key, {})[number] = waiting
-        heapq.heappush(self._deadlines, (park.deadline_ms, number, waiting))
+        self._entries += 1  # A request that parks again has an entry for each time: the last number tells them apart.
+        heapq.heappush(self._deadlines, (park.deadline_ms, number, self._entries, waiting))
         self.count += 1
         return waiting
 
@@ -67,7 +69,7 @@ class Parked(Generic[R]):
 
     def next_deadline_ms(self) -> int | None:
         """The earliest deadline of a request that still waits, or None."""
-        while self._deadlines and not self._deadlines[0][2].alive:
+        while self._deadlines and not self._deadlines[0][3].alive:
             heapq.heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
@@ -75,7 +77,7 @@ class Parked(Generic[R]):
         """Those whose deadline has come, in order of deadline and then of arrival."""
         late = []
         while self._deadlines and self._deadlines[0][0] <= now_ms:
-            waiting = heapq.heappop(self._deadlines)[2]
+            waiting = heapq.heappop(self._deadlines)[3]
             if waiting.alive:
                 late.append(waiting)
         return late

@@ -89,7 +89,7 @@ class Persister:
         outcomes: Outcomes = {}
 
         def one_done(key: ShareKey) -> Done[None]:
-            def note(answer: None | KafkaError, at_ms: int) -> None:
+            def note(answer: KafkaError | None, at_ms: int) -> None:
                 outcomes[key] = answer.code if isinstance(answer, KafkaError) else None
                 if len(outcomes) == len(keys):
                     done(outcomes, at_ms)
@@ -122,7 +122,7 @@ class Persister:
         partition = write.partition
         key = ShareKey(partition.group_id, partition.topic_id, partition.partition_index)
 
-        def complete(answer: None | KafkaError, at_ms: int) -> None:
+        def complete(answer: KafkaError | None, at_ms: int) -> None:
             error = leader_error(answer) if isinstance(answer, KafkaError) else None
             partition.complete(write, error, now_ms=at_ms)
             if done is not None:

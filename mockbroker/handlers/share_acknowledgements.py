@@ -48,6 +48,8 @@ class AckRow(NamedTuple):
 class Acknowledgements:
     """The acknowledgements of one request; `rows` is whole once `pending` is 0, and `key` is woken then."""
 
+    group_id: str
+    member_id: str
     key: Key
     rows: dict[PartitionKey, AckRow] = field(default_factory=dict)
     pending: int = 0
@@ -77,7 +79,7 @@ def begin(
 
     Raises: BrokenRequestError where 4.3.0 fails the whole request.
     """
-    work = Acknowledgements(ctx.new_key())
+    work = Acknowledgements(group_id, member_id, ctx.new_key())
     empty: list[PartitionKey] = []
     to_settle: dict[PartitionKey, list[AcknowledgementBatch]] = {}
     for key, batches in batches_by_partition.items():
@@ -89,7 +91,7 @@ def begin(
         else:
             empty.append(key)
     for key, batches in to_settle.items():
-        _settle(ctx, work, group_id, member_id, key, batches)
+        _settle(ctx, work, key, batches)
     if to_settle:  # Partitions without batches get a row only beside others that were settled (share-semantics 3.4).
         work.rows.update(dict.fromkeys(empty, AckRow(ErrorCode.NONE)))
     return work
@@ -107,20 +109,13 @@ def _refusal(
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic.partition(key.partition_index) is None else None
 
 
-def _settle(
-    ctx: Context,
-    work: Acknowledgements,
-    group_id: str,
-    member_id: str,
-    key: PartitionKey,
-    batches: Sequence[AcknowledgementBatch],
-) -> None:
-    partition = ctx.node.share_partitions.get(group_id, *key)
+def _settle(ctx: Context, work: Acknowledgements, key: PartitionKey, batches: Sequence[AcknowledgementBatch]) -> None:
+    partition = ctx.node.share_partitions.get(work.group_id, *key)
     if partition is None:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         work.rows[key] = AckRow(code, "the share partition is not loaded on this node")
         return
-    settlement = acknowledge(partition, member_id, batches, now_ms=ctx.now_ms)
+    settlement = acknowledge(partition, work.member_id, batches, now_ms=ctx.now_ms)
     work.rows[key] = AckRow(ErrorCode.NONE)
     if settlement.error is not None:
         work.rows[key] = AckRow(settlement.error.code, settlement.error.message)
@@ -137,4 +132,4 @@ def _settle(
                 cluster.wake(work.key)
 
         send_write(ctx.node, settlement.write, ctx.now_ms, written)
-    ctx.wake(wake_key(group_id, *key))
+    ctx.wake(wake_key(work.group_id, *key))

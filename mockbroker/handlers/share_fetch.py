@@ -59,7 +59,7 @@ def share_fetch(request: ShareFetchRequest, ctx: Context) -> Outcome:
         session.update(_requested(request, ctx), _forgotten(request))
     batches = share_acknowledgements.listed(request.topics) if has_batches else {}
     acknowledgements = share_acknowledgements.begin(ctx, group_id, member_id, batches, is_renewal=request.is_renew_ack)
-    wait = ShareFetchWait(request, group_id, member_id, session, acknowledgements, ctx.now_ms + request.max_wait_ms)
+    wait = ShareFetchWait(request, session, acknowledgements, ctx.now_ms + request.max_wait_ms)
     if request.share_session_epoch == FINAL_EPOCH or renews:
         wait.fetch_nothing()
     else:

@@ -37,8 +37,6 @@ class ShareFetchWait:
     """One accepted request. `rows` is None until the fetch is over; the answer waits for the writes as well."""
 
     request: ShareFetchRequest
-    group_id: str
-    member_id: str
     session: ShareSession
     acknowledgements: Acknowledgements
     deadline_ms: int
@@ -71,7 +69,7 @@ class ShareFetchWait:
             interested = interested[turn:] + interested[:turn]
         for key in interested:
             try:
-                self.partitions[key] = find_partition(ctx, self.group_id, *key)
+                self.partitions[key] = find_partition(ctx, self.acknowledgements.group_id, *key)
             except KafkaError as refusal:
                 self.errors[key] = refusal.code
         if not self.partitions:
@@ -84,12 +82,12 @@ class ShareFetchWait:
         if self.rows is None:
             keys: list[Key] = []
             for key in self.partitions:
-                keys += (wake_key(self.group_id, *key), ("log", *key))
+                keys += (wake_key(self.acknowledgements.group_id, *key), ("log", *key))
             return Park(self.deadline_ms, tuple(keys), self.resume)
         if self.acknowledgements.pending:
             return Park(ctx.now_ms + _WRITE_WAIT_MS, (self.acknowledgements.key,), self.resume)
         if self.request.share_session_epoch == FINAL_EPOCH:
-            end_session(self.group_id, self.member_id, ctx)
+            end_session(self.acknowledgements.group_id, self.acknowledgements.member_id, ctx)
         return Reply(self._response(ctx, self.rows))
 
     def _try_fetch(self, ctx: Context) -> None:
@@ -105,12 +103,16 @@ class ShareFetchWait:
                 self._finish_with({})
             return
         if request.max_bytes < 0:
-            self._finish_with({key: PartitionData(key.partition_index, ErrorCode.UNKNOWN_SERVER_ERROR) for key in offsets})
+            self._finish_with(
+                {key: PartitionData(key.partition_index, ErrorCode.UNKNOWN_SERVER_ERROR) for key in offsets}
+            )
             return
         limit = ctx.cluster.config["fetch.max.bytes"]
         assert isinstance(limit, int)
         max_bytes = min(request.max_bytes, limit)
-        isolation = Isolation(str(ctx.cluster.configs.group(self.group_id)["share.isolation.level"]).lower())
+        isolation = Isolation(
+            str(ctx.cluster.configs.group(self.acknowledgements.group_id)["share.isolation.level"]).lower()
+        )
         shares = budgets(max_bytes, list(offsets), ctx.rng)
         if not is_late:
             # A negative MaxRecords never completes before its time (correction 9).
@@ -136,7 +138,7 @@ class ShareFetchWait:
             else:
                 acquired = acquire(
                     partition,
-                    self.member_id,
+                    self.acknowledgements.member_id,
                     read.batches,
                     now_ms=ctx.now_ms,
                     fetch_offset=read.offset,
@@ -149,7 +151,9 @@ class ShareFetchWait:
                 row.acquired_records = [AcquiredRecords(*run) for run in acquired]
                 if acquired:
                     row.records = joined(read.batches, acquired[0].first, acquired[-1].last)
-            ctx.wake(wake_key(self.group_id, *key))  # The turn of the next fetch of this share partition.
+            ctx.wake(
+                wake_key(self.acknowledgements.group_id, *key)
+            )  # The turn of the next fetch of this share partition.
         return rows
 
     def _finish_with(self, rows: dict[PartitionKey, PartitionData]) -> None:
@@ -185,7 +189,7 @@ class ShareFetchWait:
         topics: dict[bytes, ShareFetchableTopicResponse] = {}
         for key, row in rows.items():
             topics.setdefault(key.topic_id, ShareFetchableTopicResponse(key.topic_id)).partitions.append(row)
-        lock_ms = ctx.cluster.configs.group(self.group_id)["share.record.lock.duration.ms"]
+        lock_ms = ctx.cluster.configs.group(self.acknowledgements.group_id)["share.record.lock.duration.ms"]
         assert isinstance(lock_ms, int)
         return ShareFetchResponse(
             acquisition_lock_timeout_ms=lock_ms,

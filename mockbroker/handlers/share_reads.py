@@ -60,7 +60,7 @@ def satisfies(
     *,
     min_bytes: int,
 ) -> bool:
-    """Whether a fetch need not wait: MinBytes of the log are there, acquirable or not, or a partition cannot be read."""
+    """Whether a fetch need not wait: MinBytes of the log are there, acquirable or not, or a partition is in error."""
     available = 0
     for key, offset in offsets.items():
         try:
@@ -118,12 +118,12 @@ def _aborted(batches: Iterable[StoredBatch], aborted: Sequence[Aborted]) -> list
     result = []
     for batch in batches if aborted else ():
         header = batch.header()
-        if header.is_transactional and not header.is_control:
-            if any(
-                one.producer_id == header.producer_id and one.first_offset <= batch.last_offset <= one.last_offset
-                for one in aborted
-            ):
-                result.append(batch)
+        is_data = header.is_transactional and not header.is_control
+        if is_data and any(
+            one.producer_id == header.producer_id and one.first_offset <= batch.last_offset <= one.last_offset
+            for one in aborted
+        ):
+            result.append(batch)
     return result
 
 

@@ -118,7 +118,9 @@ def _settle(
             if refusal is None and kind is AcknowledgeType.RENEW:
                 refusal = _renew(partition, first, last, entry, now_ms)
             elif refusal is None:
-                changes.append(_begin(partition, home, first, last, entry, kind))
+                changes.append(partition.begin(home, first, last, entry, _event(partition, entry, kind)))
+                if entry.state.is_terminal:
+                    partition.delivery_complete_count += last - first + 1
             if refusal is not None:
                 return refusal
     return None
@@ -129,9 +131,7 @@ def _covering(partition: SharePartition, batch: AcknowledgementBatch) -> list[In
     floor = partition.window.floor(batch.first)
     if floor is None:
         if not batch.first < partition.start_offset <= batch.last:
-            return KafkaError(
-                ErrorCode.INVALID_RECORD_STATE, f"nothing in flight at or below offset {batch.first}"
-            )
+            return KafkaError(ErrorCode.INVALID_RECORD_STATE, f"nothing in flight at or below offset {batch.first}")
         floor = partition.window.floor(partition.start_offset)
         if floor is None:
             raise BrokenRequestError(f"offsets {batch.first}-{batch.last} over an empty window")
@@ -172,15 +172,8 @@ def _renew(partition: SharePartition, first: int, last: int, entry: InFlight, no
     return None
 
 
-def _begin(
-    partition: SharePartition, home: InFlightBatch, first: int, last: int, entry: InFlight, kind: AcknowledgeType
-) -> Change:
-    if kind is AcknowledgeType.RELEASE:
-        # An acknowledgement never reaches below the start, so only the delivery count decides.
-        event = Event.GIVE_UP if entry.delivery_count >= partition.delivery_limit else Event.RELEASE
-    else:
-        event = _EVENTS[kind]
-    change = partition.begin(home, first, last, entry, event)
-    if entry.state.is_terminal:
-        partition.delivery_complete_count += last - first + 1
-    return change
+def _event(partition: SharePartition, entry: InFlight, kind: AcknowledgeType) -> Event:
+    if kind is not AcknowledgeType.RELEASE:
+        return _EVENTS[kind]
+    # An acknowledgement never reaches below the start, so only the delivery count decides.
+    return Event.GIVE_UP if entry.delivery_count >= partition.delivery_limit else Event.RELEASE

@@ -93,9 +93,7 @@ def _terminal_count(partition: SharePartition, end: int) -> int:
     return count
 
 
-def archive(
-    partition: SharePartition, first: int, last: int, batches: Iterable[InFlightBatch], state: State
-) -> int:
+def archive(partition: SharePartition, first: int, last: int, batches: Iterable[InFlightBatch], state: State) -> int:
     """Drop what is in `state` between two offsets, splitting batches that reach beyond; how many records that were."""
     dropped = 0
     for batch in batches:
