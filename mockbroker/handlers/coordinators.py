@@ -52,7 +52,8 @@ def _row(key_type: int, key: str, ctx: Context) -> Coordinator:
     except KafkaError as error:
         return Coordinator(key=key, node_id=-1, port=-1, error_code=error.code, error_message=error.message or "")
     # Kafka leaves the text of a row empty, not null, unless it has something to say.
-    return Coordinator(key=key, node_id=node_id, host=node.host, port=node.port, error_message="")
+    host, port = node.endpoint(ctx.connection.listener)
+    return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message="")
 
 
 def _resolve(key_type: int, key: str, api_version: int) -> tuple[CoordinatorKind, str]:

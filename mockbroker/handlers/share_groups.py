@@ -30,7 +30,7 @@ from mockbroker.state.share_group_init import Initialise
 _LEAVE_EPOCH = -1
 _MEMBER_ID_LENGTH_MAX = 36
 #: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS as bits: all that may be done to a group.
-_GROUP_OPERATIONS = 3400
+GROUP_OPERATIONS = 3400
 
 
 def must_have_share_groups(ctx: Context) -> None:
@@ -142,7 +142,7 @@ def share_group_describe(request: ShareGroupDescribeRequest, ctx: Context) -> Ou
     if request.include_authorized_operations:
         for row in rows:
             if row.error_code == ErrorCode.NONE:
-                row.authorized_operations = _GROUP_OPERATIONS
+                row.authorized_operations = GROUP_OPERATIONS
     return Reply(ShareGroupDescribeResponse(groups=rows))
 
 

@@ -275,3 +275,20 @@ class ClassicGroup(ClassicRebalance):
             return stranger.code
         self._forget(member_id)
         return ErrorCode.NONE
+
+    def check_commit(
+        self, member_id: str, group_instance_id: str | None, generation_id: int, *, now_ms: int
+    ) -> None:
+        """Let a member of the generation in force commit, and anybody without a generation when nobody is in.
+
+        A commit keeps its sender's session going, as in the first days of consumer groups.
+        Raises: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
+        """
+        if generation_id < 0 and self.state is ClassicState.EMPTY:
+            return
+        if generation_id < 0 and not member_id and group_instance_id is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"none of the members of group {self.group_id}")
+        member = self.check(member_id, group_instance_id, generation_id)
+        if self.state is ClassicState.COMPLETING_REBALANCE:
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the leader has not assigned yet")
+        self._set_session(member.member_id, now_ms + member.session_timeout_ms)

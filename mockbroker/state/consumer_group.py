@@ -365,3 +365,14 @@ class ConsumerGroup:
             raise KafkaError(
                 ErrorCode.STALE_MEMBER_EPOCH, f"epoch {member_epoch}; the member is in {member.member_epoch}"
             )
+
+    def check_member(self, member_id: str, member_epoch: int) -> None:
+        """Let a member of the epoch in force read offsets.
+
+        Raises: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH.
+        """
+        member = self.member(member_id)
+        if member_epoch != member.member_epoch:
+            raise KafkaError(
+                ErrorCode.STALE_MEMBER_EPOCH, f"epoch {member_epoch}; the member is in {member.member_epoch}"
+            )

@@ -76,6 +76,18 @@ class ShareGroupStates:
             if not started.partitions:
                 del self.initializing[topic_id]
 
+    def topic_ids(self) -> set[bytes]:
+        """All topics that there may be state of."""
+        return self.initializing.keys() | self.initialized.keys() | self.deleting
+
+    def known(self, topic_id: bytes, topics: Topics) -> frozenset[int]:
+        """The partitions of a topic that there may be state of; all of them when it is being deleted."""
+        topic = topics.topic_by_id(topic_id)
+        if topic is not None and topic_id in self.deleting:
+            return frozenset(range(len(topic.partitions)))
+        started = self.initializing.get(topic_id)
+        return self.initialized.get(topic_id, frozenset()) | (started.partitions if started else frozenset())
+
     def start_deleting(self, topic_ids: set[bytes]) -> None:
         """Note that the state of whole topics is being deleted: they can be assigned no more."""
         for topic_id in topic_ids:

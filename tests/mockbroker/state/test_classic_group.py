@@ -205,7 +205,7 @@ def test_the_protocol_that_all_know_is_chosen_by_most_votes() -> None:
     leader = driver.join("m1", protocols=BOTH)
 
     assert leader.protocol_name == "roundrobin"
-    assert dict((member, metadata) for member, _, metadata in leader.members) == {"m1": b"rr", "m2": b"x"}
+    assert {member: metadata for member, _, metadata in leader.members} == {"m1": b"rr", "m2": b"x"}
     assert waiting.answer is not None
     with refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL):
         driver.send_sync("m1", 2, protocol="range")

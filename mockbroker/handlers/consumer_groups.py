@@ -1,0 +1,214 @@
+"""ConsumerGroupHeartbeat (68) and ConsumerGroupDescribe (69): the group protocol of KIP-848."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from kwire.error_codes import ErrorCode
+from kwire.messages.consumer_group_describe import Assignment as DescribedAssignment
+from kwire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+)
+from kwire.messages.consumer_group_describe import TopicPartitions as DescribedPartitions
+from kwire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from mockbroker.context import Context
+from mockbroker.handlers.coordinators import must_coordinate
+from mockbroker.handlers.member_ids import random_kafka_uuid
+from mockbroker.handlers.share_groups import GROUP_OPERATIONS
+from mockbroker.kafka_error import KafkaError
+from mockbroker.outcome import Outcome, Reply
+from mockbroker.state.assignors_consumer import ASSIGNORS
+from mockbroker.state.consumer_group import ConsumerGroup, ConsumerJoin
+from mockbroker.state.consumer_members import LEFT_FOR_A_WHILE, ConsumerMember, TopicPartition, by_topic, flat
+from mockbroker.state.group_kinds import number
+
+_LEAVE_EPOCH = -1
+#: From this version clients make up their member ids themselves.
+_OWN_MEMBER_ID_SINCE = 1
+#: What describe says of members that speak this protocol, not the classic one.
+_NEW_PROTOCOL = 1
+
+
+def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, ctx: Context) -> Outcome:
+    """Join, stay in or leave a consumer group. Pinned by the conversations other-consumer-*."""
+    assignors = _assignors(ctx)
+    _validate(request, assignors, ctx.api_version)
+    must_coordinate(request.group_id, ctx)
+    groups = ctx.node.groups
+    if request.member_epoch < 0:
+        groups.consumer(request.group_id).leave(request.member_id, request.instance_id, request.member_epoch)
+        return Reply(ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch))
+    group = groups.consumer(request.group_id, create=request.member_epoch == 0)
+    settings = ctx.cluster.configs.group(request.group_id)
+    heartbeat = group.heartbeat(
+        _join(request, ctx),
+        settings=settings,
+        broker=ctx.cluster.config,
+        default_assignor=assignors[0],
+        now_ms=ctx.now_ms,
+    )
+    groups.keep(group)
+    if heartbeat.resolve:
+        # Kafka looks topics up beside its coordinator; members hear of them by a later heartbeat.
+        ctx.cluster.calls.later(0, lambda at_ms: group.resolve(now_ms=at_ms), now_ms=ctx.now_ms)
+    return Reply(
+        ConsumerGroupHeartbeatResponse(
+            member_id=heartbeat.member.member_id,
+            member_epoch=heartbeat.member.member_epoch,
+            heartbeat_interval_ms=number(settings, "consumer.heartbeat.interval.ms"),
+            assignment=_assignment(heartbeat.assigned),
+        )
+    )
+
+
+def _assignors(ctx: Context) -> list[str]:
+    """The assignors that the broker offers, its default first; classes of one's own are not among them."""
+    configured = ctx.cluster.config["group.consumer.assignors"]
+    assert isinstance(configured, list)
+    return [name for name in configured if name in ASSIGNORS] or list(ASSIGNORS)
+
+
+def _validate(request: ConsumerGroupHeartbeatRequest, assignors: list[str], api_version: int) -> None:
+    """Refuse what makes no sense, in Kafka's order.
+
+    Raises: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR.
+    """
+    problem = _problem_of_ids(request, api_version) or _problem_of_epoch(request)
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {request.server_assignor} is none of {', '.join(assignors)}.",
+        )
+
+
+def _problem_of_ids(request: ConsumerGroupHeartbeatRequest, api_version: int) -> str | None:
+    needs_id = api_version >= _OWN_MEMBER_ID_SINCE or request.member_epoch > 0 or request.member_epoch == _LEAVE_EPOCH
+    texts = (
+        ("MemberId", request.member_id if needs_id else None),
+        ("GroupId", request.group_id),
+        ("InstanceId", request.instance_id),
+        ("RackId", request.rack_id),
+    )
+    return next((f"{name} is blank." for name, text in texts if text is not None and not text.strip()), None)
+
+
+def _problem_of_epoch(request: ConsumerGroupHeartbeatRequest) -> str | None:
+    if request.member_epoch == 0:
+        if request.rebalance_timeout_ms == -1:
+            return "A first heartbeat has to say its RebalanceTimeoutMs."
+        if request.topic_partitions is None or request.topic_partitions:
+            return "Who joins has no TopicPartitions yet, and has to say so."
+        if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+            return "A first heartbeat has to say its SubscribedTopicNames or its SubscribedTopicRegex."
+    elif request.member_epoch == LEFT_FOR_A_WHILE and request.instance_id is None:
+        return "Only a member with an InstanceId can leave for a while."
+    elif request.member_epoch < LEFT_FOR_A_WHILE:
+        return f"{request.member_epoch} is no MemberEpoch."
+    return None
+
+
+def _join(request: ConsumerGroupHeartbeatRequest, ctx: Context) -> ConsumerJoin:
+    owned = request.topic_partitions
+    return ConsumerJoin(
+        request.member_id or random_kafka_uuid(ctx.rng),
+        request.member_epoch,
+        request.instance_id,
+        request.rack_id,
+        ctx.client_id or "",
+        ctx.client_host,
+        request.rebalance_timeout_ms,
+        request.subscribed_topic_names,
+        request.subscribed_topic_regex,
+        request.server_assignor,
+        None if owned is None else frozenset((row.topic_id, index) for row in owned for index in row.partitions),
+    )
+
+
+def _assignment(partitions: Set[TopicPartition] | None) -> Assignment | None:
+    if partitions is None:
+        return None
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, partitions=tuple(sorted(indexes)))
+            for topic_id, indexes in by_topic(partitions).items()
+        ]
+    )
+
+
+def consumer_group_describe(request: ConsumerGroupDescribeRequest, ctx: Context) -> Outcome:
+    """Tell members, epochs and assignments of consumer groups, one row for each."""
+    rows = [_described(group_id, ctx) for group_id in request.group_ids]
+    if request.include_authorized_operations:
+        for row in rows:
+            if row.error_code == ErrorCode.NONE:
+                row.authorized_operations = GROUP_OPERATIONS
+    return Reply(ConsumerGroupDescribeResponse(groups=rows))
+
+
+def refuse_consumer_group_describe(
+    request: ConsumerGroupDescribeRequest, error: KafkaError
+) -> ConsumerGroupDescribeResponse:
+    """One row with the error for each group that was asked for."""
+    return ConsumerGroupDescribeResponse(
+        groups=[
+            DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
+            for group_id in request.group_ids
+        ]
+    )
+
+
+def _described(group_id: str, ctx: Context) -> DescribedGroup:
+    try:
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        must_coordinate(group_id, ctx)
+        group = ctx.node.groups.consumer(group_id)
+    except KafkaError as error:
+        return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state_name,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.assignor_name(_assignors(ctx)[0]),
+        members=[_described_member(member, group, ctx) for member in group.members.values()],
+    )
+
+
+def _described_member(member: ConsumerMember, group: ConsumerGroup, ctx: Context) -> Member:
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=member.subscribed_topic_names,
+        subscribed_topic_regex=member.subscribed_topic_regex,
+        # Until it has given a partition up the member is the one that has it.
+        assignment=_described_assignment(member.assigned.keys() | member.revoking.keys(), ctx),
+        target_assignment=_described_assignment(flat(group.target.get(member.member_id, {})), ctx),
+        member_type=_NEW_PROTOCOL,
+    )
+
+
+def _described_assignment(partitions: Set[TopicPartition], ctx: Context) -> DescribedAssignment:
+    metadata = ctx.cluster.metadata
+    topics = ((metadata.topic_by_id(topic_id), indexes) for topic_id, indexes in by_topic(partitions).items())
+    return DescribedAssignment(
+        topic_partitions=[
+            DescribedPartitions(topic_id=topic.topic_id, topic_name=topic.name, partitions=tuple(sorted(indexes)))
+            for topic, indexes in topics
+            if topic is not None  # It was deleted since.
+        ]
+    )

@@ -1,0 +1,181 @@
+"""DescribeGroups (15), ListGroups (16) and DeleteGroups (42): what an administrator asks of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kwire.error_codes import ErrorCode
+from kwire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from kwire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from kwire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from mockbroker.context import Context
+from mockbroker.handlers.coordinators import must_coordinate
+from mockbroker.handlers.share_groups import GROUP_OPERATIONS
+from mockbroker.handlers.share_state_deletion import delete_share_states
+from mockbroker.kafka_error import KafkaError
+from mockbroker.outcome import Outcome, Park, Reply
+from mockbroker.state.classic_group import ClassicGroup
+from mockbroker.state.classic_members import ClassicMember
+from mockbroker.state.classic_rebalance import ClassicState
+from mockbroker.state.group_kinds import Group
+from mockbroker.state.share_group import ShareGroup
+
+#: From this version a group that is not there is an error, not just dead.
+_NOT_FOUND_SINCE = 6
+_DEAD = "Dead"
+#: A deletion ends when the share coordinators have answered; this only looks again.
+_LOOK_AGAIN_MS = 3_600_000
+
+
+def describe_groups(request: DescribeGroupsRequest, ctx: Context) -> Outcome:
+    """Tell members and assignments of classic groups; groups of other types are not there.
+
+    Pinned by the conversations other-list-groups and other-classic-join-sync.
+    """
+    rows = [_described(group_id, ctx) for group_id in request.groups]
+    if request.include_authorized_operations:
+        for row in rows:
+            if row.error_code == ErrorCode.NONE:
+                row.authorized_operations = GROUP_OPERATIONS
+    return Reply(DescribeGroupsResponse(groups=rows))
+
+
+def refuse_describe_groups(request: DescribeGroupsRequest, error: KafkaError) -> DescribeGroupsResponse:
+    """One row with the error for each group that was asked for."""
+    return DescribeGroupsResponse(
+        groups=[DescribedGroup(group_id=group_id, error_code=error.code) for group_id in request.groups]
+    )
+
+
+def _described(group_id: str, ctx: Context) -> DescribedGroup:
+    try:
+        must_coordinate(group_id, ctx)
+    except KafkaError as error:
+        return DescribedGroup(group_id=group_id, error_code=error.code)
+    group = ctx.node.groups.find(group_id)
+    if isinstance(group, ClassicGroup):
+        stable = group.state is ClassicState.STABLE
+        protocol = group.protocol_name or "" if stable else ""
+        return DescribedGroup(
+            group_id=group_id,
+            group_state=group.state_name,
+            protocol_type=group.protocol_type,
+            protocol_data=protocol,
+            members=[_described_member(member, protocol) for member in group.members.all()],
+        )
+    row = DescribedGroup(group_id=group_id, group_state=_DEAD)
+    if ctx.api_version >= _NOT_FOUND_SINCE:
+        row.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+        what = "not found" if group is None else "not a classic group"
+        row.error_message = f"Group {group_id} is {what}."
+    return row
+
+
+def _described_member(member: ClassicMember, protocol: str) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata(protocol) if protocol else b"",
+        member_assignment=member.assignment,
+    )
+
+
+def list_groups(request: ListGroupsRequest, ctx: Context) -> Outcome:
+    """List the groups that this node coordinates. A filter for a state or type that is not known matches none.
+
+    Pinned by the conversations other-list-groups and share-list-groups.
+    """
+    states = {text.lower().strip() for text in request.states_filter}
+    types = {text.lower() for text in request.types_filter}
+    rows = [_listed(group) for group in ctx.node.groups.all()]
+    return Reply(
+        ListGroupsResponse(
+            groups=[
+                row
+                for row in rows
+                if (not states or row.group_state.lower() in states) and (not types or row.group_type in types)
+            ]
+        )
+    )
+
+
+def _listed(group: Group) -> ListedGroup:
+    return ListedGroup(
+        group_id=group.group_id,
+        protocol_type=group.protocol_type,
+        group_state=group.state_name,
+        group_type=group.kind.value,
+    )
+
+
+def delete_groups(request: DeleteGroupsRequest, ctx: Context) -> Outcome:
+    """Delete groups that nobody is in, with their offsets; a share group's state is deleted first.
+
+    Source: share-semantics 6.6; pinned by the conversation share-delete-groups.
+    """
+    names = list(dict.fromkeys(request.groups_names))
+    codes: dict[str, ErrorCode] = {}
+    key = ctx.new_key()
+    for name in names:
+        error = _undeletable(name, ctx)
+        group = ctx.node.groups.find(name)
+        if error is not None:
+            codes[name] = error
+        elif isinstance(group, ShareGroup):
+            _delete_share_group(group, codes, ctx, wake=lambda: ctx.wake(key))
+        else:
+            _forget(name, ctx)
+            codes[name] = ErrorCode.NONE
+
+    def look(now: Context) -> Outcome:
+        if len(codes) < len(names):
+            return Park(now.now_ms + _LOOK_AGAIN_MS, (key,), look)
+        rows = [DeletableGroupResult(group_id=name, error_code=codes[name]) for name in names]
+        return Reply(DeleteGroupsResponse(results=rows))
+
+    return look(ctx)
+
+
+def refuse_delete_groups(request: DeleteGroupsRequest, error: KafkaError) -> DeleteGroupsResponse:
+    """One row with the error for each group that was to be deleted."""
+    return DeleteGroupsResponse(
+        results=[DeletableGroupResult(group_id=name, error_code=error.code) for name in request.groups_names]
+    )
+
+
+def _undeletable(name: str, ctx: Context) -> ErrorCode | None:
+    try:
+        must_coordinate(name, ctx)
+    except KafkaError as error:
+        return error.code
+    group = ctx.node.groups.find(name)
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return None if group.is_deletable() else ErrorCode.NON_EMPTY_GROUP
+
+
+def _forget(name: str, ctx: Context) -> None:
+    ctx.node.groups.remove(name)
+    ctx.node.offsets.delete_group(name)
+
+
+def _delete_share_group(
+    group: ShareGroup, codes: dict[str, ErrorCode], ctx: Context, *, wake: Callable[[], None]
+) -> None:
+    """Delete the group once its state is; a failure keeps it, and the next attempt goes on from there."""
+
+    def done(errors: dict[bytes, ErrorCode]) -> None:
+        failed = [error for error in errors.values() if error is not ErrorCode.NONE]
+        if not failed:
+            _forget(group.group_id, ctx)
+        codes[group.group_id] = failed[0] if failed else ErrorCode.NONE
+        wake()
+
+    delete_share_states(group, group.states.topic_ids(), ctx, done)

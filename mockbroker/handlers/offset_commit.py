@@ -1,0 +1,109 @@
+"""OffsetCommit (8): store how far a group has read."""
+
+from __future__ import annotations
+
+from kwire.error_codes import ErrorCode
+from kwire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from mockbroker.context import Context
+from mockbroker.handlers.coordinators import must_coordinate
+from mockbroker.kafka_error import KafkaError
+from mockbroker.outcome import Outcome, Reply
+from mockbroker.state.classic_group import ClassicGroup
+from mockbroker.state.consumer_group import ConsumerGroup
+from mockbroker.state.group_kinds import number
+from mockbroker.state.offsets import Committed
+from mockbroker.state.topics import Topic
+
+#: From this version topics are named by id.
+_TOPIC_IDS_SINCE = 10
+#: From this version a missing group is called by its name; before, the generation is called wrong.
+_GROUP_NOT_FOUND_SINCE = 9
+
+
+def offset_commit(request: OffsetCommitRequest, ctx: Context) -> Outcome:
+    """Store offsets; partitions that do not exist are refused in their rows, members that may not in all of them.
+
+    Pinned by the conversations other-offset-commit-fetch, other-offset-topic-ids and share-heartbeat-other-types.
+    """
+    existing = [(row, topic) for row in request.topics if (topic := _topic(row, ctx)) is not None]
+    wanted = [
+        (topic.topic_id, entry.partition_index)
+        for row, topic in existing
+        for entry in row.partitions
+        if topic.partition(entry.partition_index) is not None
+    ]
+    if wanted:
+        must_coordinate(request.group_id, ctx)
+        _must_be_allowed(request, wanted, ctx)
+    return Reply(OffsetCommitResponse(topics=[_commit_topic(request.group_id, row, ctx) for row in request.topics]))
+
+
+def refuse_offset_commit(request: OffsetCommitRequest, error: KafkaError) -> OffsetCommitResponse:
+    """The error in every row: this API has no other place for it."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=row.name,
+                topic_id=row.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(entry.partition_index, error.code) for entry in row.partitions
+                ],
+            )
+            for row in request.topics
+        ]
+    )
+
+
+def _topic(row: OffsetCommitRequestTopic, ctx: Context) -> Topic | None:
+    metadata = ctx.cluster.metadata
+    return metadata.topic_by_id(row.topic_id) if ctx.api_version >= _TOPIC_IDS_SINCE else metadata.topic(row.name)
+
+
+def _must_be_allowed(request: OffsetCommitRequest, partitions: list[tuple[bytes, int]], ctx: Context) -> None:
+    """Have the group say whether this member may commit. Without member it makes a group that only has offsets.
+
+    Raises: GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, and what the group's type says.
+    """
+    groups = ctx.node.groups
+    epoch = request.generation_id_or_member_epoch
+    group = groups.find(request.group_id)
+    if group is None:
+        if epoch >= 0:
+            recent = ctx.api_version >= _GROUP_NOT_FOUND_SINCE
+            code = ErrorCode.GROUP_ID_NOT_FOUND if recent else ErrorCode.ILLEGAL_GENERATION
+            raise KafkaError(code, f"Group {request.group_id} not found.")
+        group = groups.make_classic(request.group_id)
+    if isinstance(group, ClassicGroup):
+        group.check_commit(request.member_id, request.group_instance_id, epoch, now_ms=ctx.now_ms)
+    elif isinstance(group, ConsumerGroup):
+        for partition in partitions:
+            group.check_commit(request.member_id, epoch, partition, api_version=ctx.api_version)
+    else:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is a share group.")
+
+
+def _commit_topic(group_id: str, row: OffsetCommitRequestTopic, ctx: Context) -> OffsetCommitResponseTopic:
+    topic = _topic(row, ctx)
+    by_id = ctx.api_version >= _TOPIC_IDS_SINCE
+    metadata_size_max = number(ctx.cluster.config, "offset.metadata.max.bytes")
+    answered = OffsetCommitResponseTopic(name=row.name, topic_id=row.topic_id, partitions=[])
+    for entry in row.partitions:
+        text = entry.committed_metadata or ""
+        if topic is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif topic.partition(entry.partition_index) is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif len(text) > metadata_size_max:  # Kafka counts characters here, whatever the name says.
+            code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        else:
+            code = ErrorCode.NONE
+            committed = Committed(entry.committed_offset, entry.committed_leader_epoch, text, ctx.now_ms)
+            ctx.node.offsets.commit(group_id, (topic.topic_id, entry.partition_index), committed)
+        answered.partitions.append(OffsetCommitResponsePartition(entry.partition_index, code))
+    return answered

@@ -1,0 +1,134 @@
+"""OffsetFetch (9): tell how far groups have read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kwire.error_codes import ErrorCode
+from kwire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from mockbroker.context import Context
+from mockbroker.handlers.coordinators import must_coordinate
+from mockbroker.kafka_error import KafkaError
+from mockbroker.outcome import Outcome, Reply
+from mockbroker.state.consumer_group import ConsumerGroup
+from mockbroker.state.offsets import Committed
+
+#: From this version several groups can be asked for at once.
+_BATCHED_SINCE = 8
+#: From this version topics are named by id.
+_TOPIC_IDS_SINCE = 10
+#: From this version an error of the group has a place of its own, and no topics at all means all of them.
+_TOP_LEVEL_ERROR_SINCE = 2
+
+
+def offset_fetch(request: OffsetFetchRequest, ctx: Context) -> Outcome:
+    """Tell committed offsets; what was never committed is -1, without an error.
+
+    Pinned by the conversations other-offset-commit-fetch and other-offset-topic-ids.
+    """
+    if ctx.api_version >= _BATCHED_SINCE:
+        return Reply(OffsetFetchResponse(groups=[_group(asked, ctx) for asked in request.groups]))
+    asked = OffsetFetchRequestGroup(group_id=request.group_id, topics=_as_batched(request.topics))
+    return Reply(_as_before(_group(asked, ctx), asked, ctx))
+
+
+def _as_batched(topics: Sequence[OffsetFetchRequestTopic] | None) -> list[OffsetFetchRequestTopics] | None:
+    """The topics of one group in the shape of the newer versions; None still means all."""
+    if topics is None:
+        return None
+    return [OffsetFetchRequestTopics(name=row.name, partition_indexes=row.partition_indexes) for row in topics]
+
+
+def _as_before(group: OffsetFetchResponseGroup, asked: OffsetFetchRequestGroup, ctx: Context) -> OffsetFetchResponse:
+    """The answer for one group in the shape of the versions before 8."""
+    if group.error_code != ErrorCode.NONE and ctx.api_version < _TOP_LEVEL_ERROR_SINCE:
+        error = ErrorCode(group.error_code)
+        group = OffsetFetchResponseGroup(topics=[_refused_topic(row, error) for row in asked.topics or ()])
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=row.partition_index,
+                        committed_offset=row.committed_offset,
+                        committed_leader_epoch=row.committed_leader_epoch,
+                        metadata=row.metadata,
+                        error_code=row.error_code,
+                    )
+                    for row in topic.partitions
+                ],
+            )
+            for topic in group.topics
+        ],
+    )
+
+
+def _group(asked: OffsetFetchRequestGroup, ctx: Context) -> OffsetFetchResponseGroup:
+    try:
+        must_coordinate(asked.group_id, ctx)
+        group = ctx.node.groups.find(asked.group_id)
+        if isinstance(group, ConsumerGroup) and (asked.member_id is not None or asked.member_epoch >= 0):
+            group.check_member(asked.member_id or "", asked.member_epoch)
+    except KafkaError as error:
+        return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
+    # A share group has no offsets of this kind, and a group that is not there has none either; neither is an error.
+    if asked.topics is None:
+        topics = _all(asked.group_id, ctx)
+    else:
+        topics = [_topic(asked.group_id, row, ctx) for row in asked.topics]
+    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
+
+
+def _all(group_id: str, ctx: Context) -> list[OffsetFetchResponseTopics]:
+    metadata = ctx.cluster.metadata
+    answered: dict[bytes, OffsetFetchResponseTopics] = {}
+    for (topic_id, partition_index), committed in ctx.node.offsets.all(group_id, metadata).items():
+        topic = metadata.topic_by_id(topic_id)
+        assert topic is not None
+        row = OffsetFetchResponseTopics(name=topic.name, topic_id=topic_id, partitions=[])
+        answered.setdefault(topic_id, row).partitions.append(_row(partition_index, committed, ErrorCode.NONE))
+    return list(answered.values())
+
+
+def _topic(group_id: str, asked: OffsetFetchRequestTopics, ctx: Context) -> OffsetFetchResponseTopics:
+    metadata = ctx.cluster.metadata
+    by_id = ctx.api_version >= _TOPIC_IDS_SINCE
+    topic = metadata.topic_by_id(asked.topic_id) if by_id else metadata.topic(asked.name)
+    if topic is None:
+        # A name that is not known has no offsets; an id that is not known is an error.
+        return _refused_topic(asked, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.NONE)
+    offsets = ctx.node.offsets
+    rows = [
+        _row(index, offsets.committed(group_id, (topic.topic_id, index)), ErrorCode.NONE)
+        for index in asked.partition_indexes
+    ]
+    return OffsetFetchResponseTopics(name=asked.name, topic_id=asked.topic_id, partitions=rows)
+
+
+def _refused_topic(asked: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
+    rows = [_row(index, None, error) for index in asked.partition_indexes]
+    return OffsetFetchResponseTopics(name=asked.name, topic_id=asked.topic_id, partitions=rows)
+
+
+def _row(partition_index: int, committed: Committed | None, error: ErrorCode) -> OffsetFetchResponsePartitions:
+    found = committed or Committed(-1)
+    return OffsetFetchResponsePartitions(
+        partition_index=partition_index,
+        committed_offset=found.offset,
+        committed_leader_epoch=found.leader_epoch,
+        metadata=found.metadata,
+        error_code=error,
+    )

@@ -1,0 +1,48 @@
+"""Deleting what share coordinators store for a group: for DeleteGroups and DeleteShareGroupOffsets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kwire.error_codes import ErrorCode
+from mockbroker.context import Context
+from mockbroker.kafka_error import KafkaError
+from mockbroker.state.share_coordinator import ShareKey
+from mockbroker.state.share_group import ShareGroup
+
+
+def delete_share_states(
+    group: ShareGroup, topic_ids: set[bytes], ctx: Context, done: Callable[[dict[bytes, ErrorCode]], None]
+) -> None:
+    """Delete the state of whole topics; `done` gets the first error of each topic, or NONE, once all are back.
+
+    From now on the topics count as being deleted; those that fail stay so, and can be asked for again.
+    Source: share-semantics 6.5 and 6.6.
+    """
+    keys = [
+        ShareKey(group.group_id, topic_id, index)
+        for topic_id in topic_ids
+        for index in sorted(group.states.known(topic_id, ctx.cluster.metadata))
+    ]
+    errors = dict.fromkeys(topic_ids, ErrorCode.NONE)
+    group.states.start_deleting(topic_ids)
+    waiting = set(keys)
+
+    def finish() -> None:
+        group.states.deleted({topic_id for topic_id, error in errors.items() if error is ErrorCode.NONE})
+        done(errors)
+
+    def one_done(key: ShareKey) -> Callable[[KafkaError | None, int], None]:
+        def note(answer: KafkaError | None, _now_ms: int) -> None:
+            if isinstance(answer, KafkaError) and errors[key.topic_id] is ErrorCode.NONE:
+                errors[key.topic_id] = answer.code
+            waiting.discard(key)
+            if not waiting:
+                finish()
+
+        return note
+
+    if not keys:
+        finish()
+    for key in keys:
+        ctx.node.persister.delete(key, done=one_done(key), now_ms=ctx.now_ms)
