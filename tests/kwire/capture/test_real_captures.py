@@ -1,0 +1,187 @@
+"""Real clients with a real broker: every request that has a response in the file is found, matched and decoded."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from kwire.capture.pipeline import rows
+from kwire.capture.rows import Row
+from tests.kwire.capture.wire import CAPTURES, issue_kinds
+
+REQUESTS = {"aio": 22, "ck": 55, "ckz": 40, "jshare": 35, "kpy": 33, "share": 44, "txn": 34}
+UNANSWERED = {"ck": 3, "jshare": 1}
+
+
+def of(name: str, level: str = "messages") -> list[Row]:
+    return list(rows(CAPTURES / f"small_{name}.pcap", level))
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_every_request_is_there_and_only_the_known_ones_lack_a_response(name: str) -> None:
+    found = of(name)
+
+    statuses = Counter(row["status"] for row in found)
+    assert len(found) == REQUESTS[name]
+    assert statuses == Counter(ok=REQUESTS[name] - UNANSWERED.get(name, 0), no_response=UNANSWERED.get(name, 0))
+    assert issue_kinds(found) <= {"no_response"}
+
+
+def test_all_files_together_have_263_requests_of_which_259_are_ok() -> None:
+    found = [row for name in REQUESTS for row in of(name)]
+
+    assert len(found) == 263
+    assert Counter(row["status"] for row in found) == Counter(ok=259, no_response=4)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_the_requests_by_api_and_version_are_those_of_the_client(name: str) -> None:
+    found = Counter(f"{row['api_name']} v{row['api_version']}" for row in of(name))
+
+    assert dict(sorted(found.items())) == BY_API[name]
+
+
+def test_tls_is_named_and_nothing_is_made_up_of_it() -> None:
+    found = of("tlskey")
+
+    assert [(row["tls"], row["status"], row["api_key"]) for row in found] == [(True, "undecodable", None)] * 2
+    assert issue_kinds(found) == {"tls"}
+
+
+def test_responses_come_in_the_order_of_requests_and_after_them() -> None:
+    for name in REQUESTS:
+        answered = [row for row in of(name) if row["status"] == "ok"]
+        assert all(row["order_ok"] for row in answered)
+        assert all(isinstance(row["latency_us"], int) and row["latency_us"] >= 0 for row in answered)
+
+
+def test_what_a_share_consumer_acquired_and_accepted_is_told_with_topic_names() -> None:
+    acquired, acks = of("share", "share_acquired"), of("share", "share_acks")
+
+    told = [(row["group_id"], row["topic"], row["partition"], row["first_offset"], row["last_offset"]) for row in acquired]
+    assert told == [("sg1", "t-share", 1, 102, 203), ("sg1", "t-share", 0, 98, 195)]
+    assert [row["delivery_count"] for row in acquired] == [1, 1]
+    assert [row["lock_timeout_ms"] for row in acquired] == [2000, 2000]
+    assert [(row["first_offset"], row["last_offset"], row["ack_name"], row["error_name"]) for row in acks] == [
+        (102, 203, "accept", "NONE")
+    ]
+
+
+def test_records_written_are_placed_where_the_broker_put_them_and_read_again_there() -> None:
+    found = of("share", "records")
+    places = {
+        direction: sorted((row["partition"], row["offset"]) for row in found if row["direction"] == direction)
+        for direction in ("produce", "share_fetch")
+    }
+
+    assert len(places["produce"]) == 200
+    assert places["produce"] == places["share_fetch"]
+    assert all(row["key"] is None and row["value"] is None for row in found)
+
+
+def test_zstd_batches_are_told_by_their_codec() -> None:
+    produced = [row for row in of("ckz", "partitions") if row["api_name"] == "Produce"]
+
+    assert {row["codec"] for row in produced} == {"zstd"}
+    assert all(row["error_name"] == "NONE" for row in produced)
+
+
+BY_API: dict[str, dict[str, int]] = {
+    "aio": {
+        "ApiVersions v0": 5,
+        "Fetch v11": 2,
+        "FindCoordinator v1": 1,
+        "JoinGroup v5": 2,
+        "LeaveGroup v1": 1,
+        "ListOffsets v3": 1,
+        "Metadata v5": 5,
+        "OffsetCommit v3": 1,
+        "OffsetFetch v3": 1,
+        "Produce v7": 2,
+        "SyncGroup v3": 1,
+    },
+    "ck": {
+        "ApiVersions v3": 10,
+        "ConsumerGroupHeartbeat v1": 1,
+        "CreateTopics v4": 1,
+        "Fetch v16": 3,
+        "FindCoordinator v2": 6,
+        "Heartbeat v3": 1,
+        "InitProducerId v4": 2,
+        "JoinGroup v5": 3,
+        "LeaveGroup v1": 1,
+        "ListOffsets v7": 2,
+        "Metadata v13": 12,
+        "OffsetCommit v9": 2,
+        "OffsetFetch v9": 1,
+        "Produce v10": 9,
+        "SyncGroup v3": 1,
+    },
+    "ckz": {
+        "ApiVersions v3": 7,
+        "CreateTopics v4": 1,
+        "Fetch v16": 2,
+        "FindCoordinator v2": 3,
+        "Heartbeat v3": 1,
+        "InitProducerId v4": 2,
+        "JoinGroup v5": 2,
+        "LeaveGroup v1": 1,
+        "Metadata v13": 8,
+        "OffsetCommit v9": 2,
+        "OffsetFetch v9": 1,
+        "Produce v10": 9,
+        "SyncGroup v3": 1,
+    },
+    "jshare": {
+        "ApiVersions v4": 7,
+        "FindCoordinator v6": 2,
+        "Metadata v13": 2,
+        "ReadShareGroupState v0": 2,
+        "ShareAcknowledge v2": 1,
+        "ShareFetch v2": 16,
+        "ShareGroupHeartbeat v1": 5,
+    },
+    "kpy": {
+        "ApiVersions v4": 5,
+        "Fetch v12": 7,
+        "FindCoordinator v6": 1,
+        "Heartbeat v4": 1,
+        "InitProducerId v4": 1,
+        "JoinGroup v7": 3,
+        "LeaveGroup v5": 1,
+        "ListOffsets v11": 1,
+        "Metadata v13": 6,
+        "OffsetCommit v8": 2,
+        "OffsetFetch v8": 1,
+        "Produce v9": 2,
+        "SyncGroup v5": 2,
+    },
+    "share": {
+        "ApiVersions v3": 9,
+        "CreateTopics v4": 1,
+        "FindCoordinator v2": 3,
+        "IncrementalAlterConfigs v1": 1,
+        "InitProducerId v4": 2,
+        "Metadata v13": 9,
+        "Produce v10": 9,
+        "ReadShareGroupState v0": 2,
+        "ShareAcknowledge v1": 1,
+        "ShareFetch v1": 2,
+        "ShareGroupHeartbeat v1": 3,
+        "WriteShareGroupState v1": 2,
+    },
+    "txn": {
+        "AddPartitionsToTxn v0": 3,
+        "AddPartitionsToTxn v5": 2,
+        "ApiVersions v3": 7,
+        "ApiVersions v4": 2,
+        "CreateTopics v4": 1,
+        "EndTxn v1": 2,
+        "FindCoordinator v2": 1,
+        "InitProducerId v4": 2,
+        "Metadata v13": 7,
+        "Produce v10": 5,
+        "WriteTxnMarkers v2": 2,
+    },
+}
