@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 
 # Cc: terminal control characters. Cf: bidirectional overrides and zero-width characters, which reorder or hide what
@@ -25,6 +26,19 @@ def escape(text: str, *, limit: int | None = None) -> str:
 def one_line(text: str) -> str:
     """A message for the terminal, on one line. Backslashes stay single, as it may hold text that is escaped already."""
     return text if text.isascii() and text.isprintable() else "".join(map(_printable, text))
+
+
+def safe_json(tree: object, *, indent: int | None = None) -> str:
+    """JSON that is readable in every language and cannot act on a terminal: unsafe characters are JSON escapes."""
+    text = json.dumps(tree, indent=indent, ensure_ascii=False)
+    # Outside of strings JSON is printable ASCII and line breaks of its own making, so only strings can change here.
+    return text if text.isascii() and "\x7f" not in text else "".join(map(_json_safe, text))
+
+
+def _json_safe(character: str) -> str:
+    if character == "\n" or unicodedata.category(character) not in _UNSAFE:
+        return character
+    return json.dumps(character)[1:-1] if character != "\x7f" else "\\u007f"
 
 
 def _safe(character: str) -> str:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, cast
 
+from kwire.cli.wrong_use import WrongUseError
 from kwire.errors import MissingExtra, SchemaError, UnsupportedVersion, WireError
 from kwire.escape import one_line
 
@@ -70,7 +71,7 @@ def guarded(work: Callable[[], int]) -> int:
         return FOUND_WRONG
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
-    except (UnsupportedVersion, MissingExtra) as error:
+    except (UnsupportedVersion, MissingExtra, WrongUseError) as error:
         return _fail(str(error), WRONG_USE)
     except (WireError, SchemaError) as error:
         return _fail(str(error), FOUND_WRONG)

@@ -286,8 +286,7 @@ class TaggedFields(Form):
         start = stream.tell()
         tag = VARINT.read(stream, recorder, context)
         recorder.leaf("(tag)", "unsigned varint", (start, stream.tell()), tag)
-        if tag <= previous:
-            raise Damage(start, f"tag {tag} behind tag {previous}; tags must rise")
+        odd_order = tag <= previous
         start = stream.tell()
         size = VARINT.read(stream, recorder, context)
         recorder.need(stream.tell(), size)
@@ -297,9 +296,13 @@ class TaggedFields(Form):
         if known is None:
             value = stream.read(size)
             recorder.leaf(f"{UNKNOWN_TAG}{tag})", "unknown tagged field", (start, start + size), value)
-            return tag
-        with recorder.region(start + size):
-            known.read(stream, recorder, context)
-            if stream.tell() != start + size:
-                raise Damage(stream.tell(), f"{start + size - stream.tell()} bytes of the tagged field are left over")
+        else:
+            with recorder.region(start + size):
+                known.read(stream, recorder, context)
+            left = start + size - stream.tell()
+            if left:
+                raise Damage(stream.tell(), f"{left} bytes of the tagged field are left over")
+        if odd_order:
+            # Kafka's writer sorts them, its reader takes them as they come.
+            recorder.current.children[-1].note = f"tag {tag} behind tag {previous}; tags should rise"
         return tag
