@@ -7,7 +7,7 @@ from collections.abc import Collection
 _SHOWN_MAX = 120
 
 
-class Mismatch(Exception):  # noqa: N818 - It is what the check is looking for.
+class Mismatch(Exception):
     """A golden line and the codec disagree, or the line is not what a golden line has to be."""
 
 

@@ -88,6 +88,25 @@ class Client:
         pending = self._write(expected, body, deadline, answered=True)
         return pending.body(deadline.left_s())
 
+    def version_for(self, request: type[msgspec.Struct]) -> int:
+        """The highest version of a request that both sides have; without negotiation our own highest.
+
+        Raises: UnsupportedVersion when there is none.
+        """
+        api_key = _api_key(request)
+        low, high = getattr(request, "VERSIONS", (0, 0))
+        if not self._negotiated:
+            return int(high)
+        offered = self.versions.get(api_key)
+        if offered is None:
+            raise UnsupportedVersion(request.__name__, f"the broker at {self.address} does not have API {api_key}")
+        if max(low, offered[0]) > min(high, offered[1]):
+            theirs = f"{offered[0]} to {offered[1]}"
+            raise UnsupportedVersion(
+                request.__name__, f"the broker has versions {theirs}, this message {low} to {high}"
+            )
+        return int(min(high, offered[1]))
+
     def close(self) -> None:
         """End the connection; answers that have not come will not come."""
         if self._transport is not None:
@@ -141,27 +160,13 @@ class Client:
 
     def _submit(self, request: msgspec.Struct, version: int | None, deadline: Deadline) -> Pending:
         kind = type(request)
-        api_key: int | None = getattr(kind, "API_KEY", None)
-        if api_key is None or not kind.__name__.endswith("Request"):
-            raise UnsupportedVersion(kind.__name__, "is not a request")
+        api_key = _api_key(kind)
         edition: str = getattr(kind, "EDITION", DEFAULT_EDITION)
         if version is None:
-            version = self._version_for(kind.__name__, api_key, *getattr(kind, "VERSIONS", (0, 0)))
+            version = self.version_for(kind)
         expected = Expected(api_key, version, f"{api_name(api_key)}Response", edition)
         wants_answer = api_key != _PRODUCE or getattr(request, "acks", None) != 0
         return self._write(expected, encode(request, version), deadline, answered=wants_answer)
-
-    def _version_for(self, name: str, api_key: int, low: int, high: int) -> int:
-        """The highest version that both sides have."""
-        if not self._negotiated:
-            return high
-        offered = self.versions.get(api_key)
-        if offered is None:
-            raise UnsupportedVersion(name, f"the broker at {self.address} does not have API {api_key}")
-        if max(low, offered[0]) > min(high, offered[1]):
-            theirs = f"{offered[0]} to {offered[1]}"
-            raise UnsupportedVersion(name, f"the broker has versions {theirs}, this message {low} to {high}")
-        return min(high, offered[1])
 
     def _write(self, expected: Expected, body: bytes, deadline: Deadline, *, answered: bool) -> Pending:
         assert self._transport is not None
@@ -189,6 +194,13 @@ class Client:
             got = int.from_bytes(response[:4], "big", signed=True)
             raise ProtocolViolation(f"correlation id {got} where {pending.correlation_id} is due")
         pending.fulfil(response)
+
+
+def _api_key(request: type[msgspec.Struct]) -> int:
+    api_key: int | None = getattr(request, "API_KEY", None)
+    if api_key is None or not request.__name__.endswith("Request"):
+        raise UnsupportedVersion(request.__name__, "is not a request")
+    return api_key
 
 
 def _header_version(expected: Expected) -> int:

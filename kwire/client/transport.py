@@ -21,6 +21,7 @@ from kwire.frames import FrameReader
 OnFrame = Callable[[bytes], None]
 
 _CHUNK = 1 << 18
+_FOREVER_S = 1e6  # Eleven days; the system's calls take no infinity.
 
 
 class Deadline:
@@ -28,7 +29,7 @@ class Deadline:
 
     def __init__(self, timeout_s: float) -> None:
         self.timeout_s = timeout_s
-        self._at = time.monotonic() + timeout_s
+        self._at = time.monotonic() + min(timeout_s, _FOREVER_S)
 
     def left_s(self) -> float:
         """Seconds until then, never below zero."""
