@@ -11,9 +11,10 @@ from typing import TypeVar, overload
 
 import msgspec
 
-from kwire.oddities import Lenient, Oddity
+from kwire import careful
 from kwire.codec_table import Codec
 from kwire.errors import UnsupportedVersion
+from kwire.oddities import Lenient, Oddity
 from kwire.primitives import FAILURES, Part
 from kwire.registry import DEFAULT_EDITION, codec_of_class, codec_of_name
 
@@ -26,9 +27,13 @@ Buffer = bytes | bytearray | memoryview
 
 
 @overload
-def decode(message: str, version: int, data: Buffer, *, edition: str = ..., strict: bool = ..., at: int = ...) -> msgspec.Struct: ...
+def decode(
+    message: str, version: int, data: Buffer, *, edition: str = ..., strict: bool = ..., at: int = ...
+) -> msgspec.Struct: ...
 @overload
-def decode(message: type[M], version: int, data: Buffer, *, edition: str = ..., strict: bool = ..., at: int = ...) -> M: ...
+def decode(
+    message: type[M], version: int, data: Buffer, *, edition: str = ..., strict: bool = ..., at: int = ...
+) -> M: ...
 def decode(
     message: str | type[M],
     version: int,
@@ -55,15 +60,17 @@ def decode(
             return found
     except FAILURES:
         pass
-    from kwire import careful
-
     return careful.read(codec, version, raw, at)
 
 
 @overload
-def decode_lenient(message: str, version: int, data: Buffer, *, edition: str = ..., at: int = ...) -> Lenient[msgspec.Struct]: ...
+def decode_lenient(
+    message: str, version: int, data: Buffer, *, edition: str = ..., at: int = ...
+) -> Lenient[msgspec.Struct]: ...
 @overload
-def decode_lenient(message: type[M], version: int, data: Buffer, *, edition: str = ..., at: int = ...) -> Lenient[M]: ...
+def decode_lenient(
+    message: type[M], version: int, data: Buffer, *, edition: str = ..., at: int = ...
+) -> Lenient[M]: ...
 def decode_lenient(
     message: str | type[M], version: int, data: Buffer, *, edition: str = DEFAULT_EDITION, at: int = 0
 ) -> Lenient[M] | Lenient[msgspec.Struct]:
@@ -80,8 +87,6 @@ def decode_lenient(
             return Lenient(result, (), end - at)
     except FAILURES:
         pass
-    from kwire import careful
-
     return careful.read_lenient(codec, version, raw, at)
 
 
@@ -96,9 +101,7 @@ def encode(message: msgspec.Struct, version: int, *, edition: str | None = None)
     try:
         return b"".join(codec.writers[version](message))
     except FAILURES:
-        from kwire import careful
-
-        return careful.write(codec, version, message)
+            return careful.write(codec, version, message)
 
 
 def encode_parts(message: msgspec.Struct, version: int) -> list[Part]:
@@ -107,9 +110,7 @@ def encode_parts(message: msgspec.Struct, version: int) -> list[Part]:
     try:
         return codec.writers[version](message)
     except FAILURES:
-        from kwire import careful
-
-        return [careful.write(codec, version, message)]
+            return [careful.write(codec, version, message)]
 
 
 def to_json(
@@ -117,10 +118,11 @@ def to_json(
 ) -> dict[str, object]:
     """Kafka's own JSON form of a message; tagged fields that hold their default are left out.
 
-    Record batches are base64, so that nothing is lost; Kafka's own converters write an empty text, as `records=False` does.
+    Record batches are base64, so that nothing is lost; Kafka's own converters write an empty text, as with
+    `records=False`.
     Raises: UnsupportedVersion or UnexpectedNull as `encode`.
     """
-    from kwire.json_shape import to_tree
+    from kwire.json_shape import to_tree  # noqa: PLC0415
 
     return to_tree(_codec_of(message, version, edition), version, message, records=records)
 
@@ -132,9 +134,10 @@ def from_json(message: type[M], version: int, tree: object, *, edition: str = ..
 def from_json(message: str | type[M], version: int, tree: object, *, edition: str = DEFAULT_EDITION) -> msgspec.Struct:
     """The message that Kafka's JSON form describes; fields that are left out take their defaults.
 
-    Raises: InvalidValue with the path of what does not fit, as a field that this version does not know; UnsupportedVersion.
+    Raises: InvalidValue with the path of what does not fit; UnsupportedVersion for a field of other versions, and as
+    `decode`.
     """
-    from kwire.json_shape import from_tree
+    from kwire.json_shape import from_tree  # noqa: PLC0415
 
     return from_tree(_codec(message, version, edition), version, tree)
 
@@ -146,7 +149,7 @@ def _codec(message: str | type[msgspec.Struct], version: int, edition: str) -> C
         codec = codec_of_class(message)
         own = codec.edition
         # The default is what "no edition given" looks like, and a class of another edition knows better.
-        if edition != own and edition != DEFAULT_EDITION:
+        if edition not in (own, DEFAULT_EDITION):
             codec = codec_of_name(message.__name__, edition)
             if codec.message is not message:
                 raise UnsupportedVersion(message.__name__, f"is a class of edition {own}, not of {edition}")

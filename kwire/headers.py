@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kwire import codec, registry
+from kwire import careful, codec, registry
 from kwire.errors import Truncated
 from kwire.messages.header import RequestHeader, ResponseHeader
 from kwire.primitives import FAILURES, Part
@@ -34,9 +34,7 @@ def decode_request_header(frame: bytes | bytearray | memoryview) -> tuple[Reques
             return header, body_offset
     except FAILURES:
         pass
-    from kwire.careful.reading import read_head
-
-    header, body_offset, _ = read_head(_REQUEST, version, raw, lenient=False)
+    header, body_offset, _ = careful.read_head(_REQUEST, version, raw, lenient=False)
     return header, body_offset
 
 
@@ -55,9 +53,7 @@ def decode_request_header_lenient(
             return header, body_offset, ()
     except FAILURES:
         pass
-    from kwire.careful.reading import read_head
-
-    return read_head(_REQUEST, version, raw, lenient=True)
+    return careful.read_head(_REQUEST, version, raw, lenient=True)
 
 
 def decode_response_header(
@@ -76,9 +72,7 @@ def decode_response_header(
             return header, body_offset
     except FAILURES:
         pass
-    from kwire.careful.reading import read_head
-
-    header, body_offset, _ = read_head(_RESPONSE, header_version, raw, lenient=False)
+    header, body_offset, _ = careful.read_head(_RESPONSE, header_version, raw, lenient=False)
     return header, body_offset
 
 

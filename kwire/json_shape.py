@@ -8,7 +8,7 @@ from base64 import b64decode, b64encode
 import msgspec
 
 from kwire import uuids
-from kwire.careful import check_absent, is_default
+from kwire.careful.writing import check_absent, is_default
 from kwire.codec_table import Codec
 from kwire.errors import InvalidValue, UnexpectedNull, UnsupportedVersion
 from kwire.schema import FieldSpec, load
@@ -102,7 +102,8 @@ class _FromTree:
             if field is None:
                 raise InvalidValue(f"{path}.{key}", None, f"is no field; there are {', '.join(by_name) or 'none'}")
             if self.version not in field.versions:
-                raise UnsupportedVersion(f"{path}.{key}", f"is no field of version {self.version}, but of {field.versions}")
+                what = f"is no field of version {self.version}, but of {field.versions}"
+                raise UnsupportedVersion(f"{path}.{key}", what)
             values[field.snake] = self.field(field, value, f"{path}.{field.snake}")
         return made(**values)
 

@@ -25,7 +25,7 @@ ZERO_UUID = bytes(16)
 TEXT_BYTES_MAX = 0x7FFF
 
 
-class Refused(Exception):  # noqa: N818 - it is a signal between two passes, no error that anybody sees.
+class Refused(Exception):
     """The fast pass met something that it does not take."""
 
 
@@ -102,6 +102,16 @@ def long_text_length(length: int) -> bytes:
     if length > TEXT_BYTES_MAX + 1:
         raise Refused
     return uvarint(length)
+
+
+def byte_view(value: Part) -> memoryview:
+    """Any buffer as its bytes, whatever items it counts in; one that is not contiguous is refused."""
+    return memoryview(value).cast("B")
+
+
+def plain_bytes(value: Part) -> bytes:
+    """Any buffer as bytes."""
+    return bytes(memoryview(value).cast("B"))
 
 
 def read_unknown_tags(data: bytes, at: int) -> tuple[Tags, int]:

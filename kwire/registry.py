@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
+from functools import cache
 from importlib import import_module
 
 import msgspec
@@ -24,7 +24,7 @@ API_KEYS = tuple(APIS)
 _API_VERSIONS = 18
 
 
-@lru_cache(maxsize=None)
+@cache
 def codec_of_name(name: str, edition: str = DEFAULT_EDITION) -> Codec:
     """The codec of a message by its name; what an edition does not have itself is that of the default edition.
 
@@ -40,7 +40,7 @@ def codec_of_name(name: str, edition: str = DEFAULT_EDITION) -> Codec:
     return codecs[name]
 
 
-@lru_cache(maxsize=None)
+@cache
 def codec_of_class(message: type[msgspec.Struct]) -> Codec:
     """The codec of a message class.
 

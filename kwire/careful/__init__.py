@@ -1,6 +1,54 @@
-"""The second, slow pass over what the generated code has refused: which field is wrong, where, and why."""
+"""The second, slow pass over what the generated code has refused: which field is wrong, where, and why.
 
-from kwire.careful.reading import read, read_lenient
-from kwire.careful.writing import check_absent, is_default, write
+Its modules and the schemas are imported when they are first needed; most programs never need them.
+"""
 
-__all__ = ["check_absent", "is_default", "read", "read_lenient", "write"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from kwire.codec_table import Codec
+    from kwire.oddities import Lenient, Oddity
+
+
+def read(codec: Codec, version: int, data: bytes, at: int) -> msgspec.Struct:
+    """The message in the bytes from `at` on, all of them.
+
+    Raises: WireError with path and offset.
+    """
+    from kwire.careful import reading  # noqa: PLC0415
+
+    return reading.read(codec, version, data, at)
+
+
+def read_lenient(codec: Codec, version: int, data: bytes, at: int) -> Lenient[Any]:
+    """The message as Kafka reads it, with notes on what a strict decode refuses.
+
+    Raises: WireError where Kafka fails too.
+    """
+    from kwire.careful import reading  # noqa: PLC0415
+
+    return reading.read_lenient(codec, version, data, at)
+
+
+def read_head(codec: Codec, version: int, data: bytes, *, lenient: bool) -> tuple[Any, int, tuple[Oddity, ...]]:
+    """A message at the start of the bytes, such as a header; the offset behind it; what was odd.
+
+    Raises: as `read` or `read_lenient`.
+    """
+    from kwire.careful import reading  # noqa: PLC0415
+
+    return reading.read_head(codec, version, data, lenient=lenient)
+
+
+def write(codec: Codec, version: int, message: msgspec.Struct) -> bytes:
+    """The bytes of a message.
+
+    Raises: UnsupportedVersion, UnexpectedNull or InvalidValue with the path of the field.
+    """
+    from kwire.careful import writing  # noqa: PLC0415
+
+    return writing.write(codec, version, message)

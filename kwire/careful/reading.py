@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from kwire.oddities import Lenient, Oddity
 from kwire.codec_table import Codec
 from kwire.errors import (
     InvalidBoolean,
@@ -24,13 +23,14 @@ from kwire.errors import (
     UnexpectedNull,
     WireError,
 )
-from kwire.primitives import TEXT_BYTES_MAX
+from kwire.oddities import Lenient, Oddity
+from kwire.primitives import TEXT_BYTES_MAX, Tags
 from kwire.schema import FieldSpec, MessageSpec, load
 from kwire.schema.spec import FIXED_SIZES
 
 _CODES = {
-    **{"int8": "b", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "float64": "d"},
-    **{"uuid": "16s", "bool": "B"},
+    "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "float64": "d",
+    "uuid": "16s", "bool": "B",
 }
 
 
@@ -101,7 +101,7 @@ class _Reader:
             values["unknown_tagged_fields"] = self.tagged(fields, path, values)
         return made(**values)
 
-    def tagged(self, fields: tuple[FieldSpec, ...], path: str, values: dict[str, object]) -> tuple[tuple[int, bytes], ...]:
+    def tagged(self, fields: tuple[FieldSpec, ...], path: str, values: dict[str, object]) -> Tags:
         """The tagged fields: known ones go to `values`, the others are returned."""
         known = {field.tag: field for field in fields if field.tag is not None}
         unknown: list[tuple[int, bytes]] = []

@@ -1,7 +1,7 @@
 """Writes any message field by field as its schema says, and names the first value that does not fit.
 
-Slow, and only run when the generated code has refused. It takes a little more than that does: any sequence for an array,
-any buffer for bytes.
+Slow, and only run when the generated code has refused. It takes a little more than that does: any sequence for an
+array, any buffer for bytes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from kwire.errors import SchemaError, UnsupportedVersion
@@ -13,7 +13,7 @@ from kwire.schema.spec import MessageSpec
 #: The edition that everything means unless told otherwise.
 DEFAULT_EDITION = "4.3"
 
-#: The directories of each edition. Every edition but the default lies over it: a message it does not have is that of 4.3.
+#: The directories of each edition. Every edition but the default lies over it: what it does not have is as in 4.3.
 EDITIONS: dict[str, tuple[str, ...]] = {
     "4.3": ("messages", "records"),
     "4.0-early-access": ("early-access",),
@@ -35,7 +35,7 @@ def names(edition: str = DEFAULT_EDITION) -> list[str]:
     return sorted(_files(edition))
 
 
-@lru_cache(maxsize=None)
+@cache
 def load(name: str, edition: str = DEFAULT_EDITION) -> MessageSpec:
     """The schema of a message; one that the edition does not have itself is that of the default edition.
 
@@ -51,7 +51,7 @@ def load(name: str, edition: str = DEFAULT_EDITION) -> MessageSpec:
     return parse_message(text, str(path))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _files(edition: str) -> dict[str, Path]:
     directories = EDITIONS.get(edition)
     if directories is None:
@@ -60,5 +60,6 @@ def _files(edition: str) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for directory in directories:
         with os.scandir(root / directory) as entries:
-            found.update((entry.name[:-5], root / directory / entry.name) for entry in entries if entry.name.endswith(".json"))
+            files = [entry.name for entry in entries if entry.name.endswith(".json")]
+        found.update((name.removesuffix(".json"), root / directory / name) for name in files)
     return found

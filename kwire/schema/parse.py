@@ -165,7 +165,7 @@ class _Parser:
         # As in Kafka's generator, a tagged field without versions exists where it is tagged.
         versions = self.versions(tree, "versions", path, tagged or None)
         nullable = self.versions(tree, "nullableVersions", path, NONE)
-        struct = self.struct(tree, type_name, path, versions, scope, depth)
+        struct = self.struct(tree, type_name, path, scope, versions=versions, depth=depth)
         self.check_tag(path, tag, tagged, scope)
         element = type_name.removeprefix("[]")
         if nullable and element == type_name and element in FIXED_SIZES:
@@ -192,7 +192,7 @@ class _Parser:
         )
 
     def struct(
-        self, tree: Json, type_name: str, path: str, versions: Versions, scope: _Scope, depth: int
+        self, tree: Json, type_name: str, path: str, scope: _Scope, *, versions: Versions, depth: int
     ) -> StructSpec | None:
         """The struct a field holds: written inside the field, or one of the shared ones."""
         element = type_name.removeprefix("[]")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from kwire.schema import MessageSpec, Versions
 from kwire.schema.spec import INTEGER_RANGES, FieldSpec
 from tools.generate.model import Message
-from tools.generate.reading import attribute, default_of, full_hint
 from tools.generate.source import Source, wrap
+from tools.generate.types import default_of, full_hint
 
 #: What the end of a name says about the unit.
 _UNITS = {"_ms": "milliseconds", "_bytes": "bytes", "_seconds": "seconds"}
@@ -15,15 +15,16 @@ _UNITS = {"_ms": "milliseconds", "_bytes": "bytes", "_seconds": "seconds"}
 def render_classes(message: Message, already: set[str]) -> str:
     """All classes of a message, inner ones first; those that the module has already are left out."""
     out = Source()
-    flexible = bool(message.spec.flexible_versions.intersect(message.spec.versions))
+    spec = message.spec
+    flexible = bool(spec.flexible_versions.intersect(spec.versions))
     for name, struct in message.structs.items():
         class_name = message.class_of(name)
         if class_name in already:
             continue
         already.add(class_name)
-        about = struct.about or _about_of_users(message, name) or f"A part of {message.spec.name}."
-        _class(out, class_name, about, struct.fields, message, flexible)
-    _class(out, message.spec.name, _message_about(message.spec), message.spec.fields, message, flexible, message.spec)
+        about = struct.about or _about_of_users(message, name) or f"A part of {spec.name}."
+        _class(out, class_name, about, struct.fields, message, flexible=flexible)
+    _class(out, spec.name, _message_about(spec), spec.fields, message, flexible=flexible, spec=spec)
     return out.text()
 
 
@@ -49,9 +50,14 @@ def _lower(text: str) -> str:
 
 def _message_about(spec: MessageSpec) -> str:
     about = sentence(spec.about) + " " if spec.about else ""
-    what = f"API key {spec.api_key}, " if spec.kind in {"request", "response"} else ""
-    if spec.kind.startswith("coordinator"):
-        what = f"Record type {spec.api_key}, "
+    what = ""
+    if spec.kind in {"request", "response"}:
+        name = spec.name.removesuffix(spec.kind.capitalize())
+        what = f"{spec.kind.capitalize()} of {name}, API key {spec.api_key}, "
+    elif spec.kind.startswith("coordinator"):
+        what = f"{spec.kind.removeprefix('coordinator-')} of records of type {spec.api_key}, "
+    elif spec.kind == "header":
+        what = f"header of every {spec.name.removesuffix('Header').lower()}, "
     flexible = spec.flexible_versions.intersect(spec.versions)
     tail = f"; flexible versions {flexible}" if flexible and flexible != spec.versions else ""
     lead = f"{what}versions {spec.versions}{tail}."
@@ -64,6 +70,7 @@ def _class(
     about: str,
     fields: tuple[FieldSpec, ...],
     message: Message,
+    *,
     flexible: bool,
     spec: MessageSpec | None = None,
 ) -> None:
@@ -77,7 +84,7 @@ def _class(
             out()
         for field in fields:
             out.lines += wrap(_field_about(field, message.spec.versions), 1, "#: ", "#: ")
-            out(f"{attribute(field)}: {full_hint(field, message)} = {_class_default(field, message)}")
+            out(f"{field.snake}: {full_hint(field, message)} = {_class_default(field, message)}")
         if flexible:
             out("#: Tagged fields that the schema does not know, ascending; they are kept and written back.")
             out("unknown_tagged_fields: Tags = ()")
@@ -120,9 +127,11 @@ def _field_about(field: FieldSpec, valid: Versions) -> str:
         facts.append(f"versions {field.versions}")
     nullable = field.nullable_versions.intersect(field.versions).intersect(valid)
     if nullable:
-        facts.append("may be null" if nullable.covers(field.versions.intersect(valid)) else f"may be null in {nullable}")
+        always = nullable.covers(field.versions.intersect(valid))
+        facts.append("may be null" if always else f"may be null in {nullable}")
     if field.tag is not None:
-        facts.append(f"tag {field.tag}" + ("" if field.tagged_versions.covers(field.versions) else f" in {field.tagged_versions}"))
+        always = field.tagged_versions.covers(field.versions)
+        facts.append(f"tag {field.tag}" + ("" if always else f" in {field.tagged_versions}"))
     if field.ignorable and not field.versions.covers(valid):
         facts.append("left out silently elsewhere")
     about = sentence(field.about)

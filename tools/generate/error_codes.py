@@ -40,7 +40,7 @@ def render() -> str:
     with TABLE.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     members = "".join(
-        f"    {row['name']} = {row['code']}" + (f"  # {row['exception']}" if row["exception"] else "") + "\n" for row in rows
+        f"    {row['name']} = {row['code']}{'  # ' if row['exception'] else ''}{row['exception']}\n" for row in rows
     )
     retriable = "".join(f"        ErrorCode.{row['name']},\n" for row in rows if row["retriable"] == "true")
     return (

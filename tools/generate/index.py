@@ -35,9 +35,11 @@ def render_index(modules: list[Module]) -> str:
     out()
     out("#: By edition and message: the module.")
     with out.block("MODULES: dict[str, dict[str, str]] = {"):
-        for edition in sorted({module.edition for module in modules}, key=lambda edition: (edition != DEFAULT_EDITION, edition)):
+        editions = {module.edition for module in modules}
+        for edition in sorted(editions, key=lambda edition: (edition != DEFAULT_EDITION, edition)):
             with out.block(f'"{edition}": {{'):
-                rows = [(message.spec.name, module.dotted) for module in modules if module.edition == edition for message in module.messages]
+                own = [module for module in modules if module.edition == edition]
+                rows = [(message.spec.name, module.dotted) for module in own for message in module.messages]
                 for name, dotted in sorted(rows):
                     out(f'"{name}": "{dotted}",')
             out("},")

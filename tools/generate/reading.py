@@ -6,45 +6,11 @@ Offsets only ever grow and are compared with the size at the end, so a slice bey
 
 from __future__ import annotations
 
+from kwire.schema import snake_case
 from kwire.schema.spec import FIXED_SIZES, FieldSpec
 from tools.generate.model import Message
 from tools.generate.source import Names, Source, singular
-
-#: The struct code of each fixed type. A boolean is read as a byte, so that 2 can be refused.
-CODES = {
-    "bool": "B",
-    "int8": "b",
-    "int16": "h",
-    "uint16": "H",
-    "int32": "i",
-    "uint32": "I",
-    "int64": "q",
-    "float64": "d",
-    "uuid": "16s",
-}
-
-_SIZES = {"b": 1, "B": 1, "x": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8, "16s": 16}
-
-_HINTS = {"string": "str", "bytes": "bytes", "records": "bytes | memoryview", "bool": "bool", "float64": "float", "uuid": "bytes"}
-
-
-def constant(prefix: str, codes: list[str]) -> str:
-    """The module's name for a prebuilt struct: unpack_hiB; a UUID is u."""
-    return f"{prefix}_{''.join('u' if code == '16s' else code for code in codes)}"
-
-
-def size_of(codes: list[str]) -> int:
-    """The bytes that these codes take."""
-    return sum(_SIZES[code] for code in codes)
-
-
-def hint(field: FieldSpec, message: Message) -> str:
-    """The Python type of a field's value when it is not null."""
-    element = field.element_type
-    inner = message.class_of(element) if field.struct else _HINTS.get(element, "int")
-    if not field.is_array:
-        return inner
-    return f"list[{inner}]" if field.struct else f"tuple[{inner}, ...]"
+from tools.generate.types import CODES, HINTS, constant, default_of, full_hint, hint, size_of
 
 
 class Reader:
@@ -61,15 +27,17 @@ class Reader:
         self.run: list[tuple[str, str]] = []
         self.uses_view = False
         #: Functions for the known tagged fields of structs; off the main road, so that it stays short.
-        self.helpers: list[str] = []
+        self.helpers: dict[str, str] = {}
 
     def use(self, name: str) -> str:
+        """Note that the module must import or build something; returns its name."""
         self.uses.add(name)
         return name
 
     # Fixed fields wait in `run` until something of variable size, or the end, flushes them.
 
     def fixed(self, code: str, name: str) -> None:
+        """Add a field of fixed size to the run."""
         self.run.append((code, name))
 
     def flush(self, stay: int = 0) -> None:
@@ -122,14 +90,17 @@ class Reader:
         return f"{self.class_of(struct_name)}({', '.join(filled)})"
 
     def default(self, field: FieldSpec) -> str:
+        """The expression for a field that the version does not have."""
         if field.type == "uuid" and field.default == bytes(16):
             return self.use("ZERO_UUID")
         return default_of(field, self.message)
 
     def class_of(self, struct_name: str) -> str:
+        """The Python class of a struct, or of the message itself."""
         return struct_name if struct_name == self.message.spec.name else self.message.class_of(struct_name)
 
     def tag_section(self, struct_name: str, tagged: list[FieldSpec], values: dict[str, str], owner: str) -> str:
+        """The end of a flexible struct: a count of tagged fields, nearly always zero."""
         unknown = self.names.new("unknown", owner)
         # Alone in its run the byte needs no name of its own.
         count = "data[at]"
@@ -160,14 +131,16 @@ class Reader:
 
     def tag_helper(self, struct_name: str, tagged: list[FieldSpec], live: list[FieldSpec]) -> str:
         """A function of its own for the tagged fields of a struct."""
-        name = f"_{self.name}_tags" if struct_name == self.message.spec.name else f"_{self.name}_{_snake(struct_name)}_tags"
-        inner = Reader(self.message, self.version, self.uses, f"{self.name}_{_snake(struct_name)}")
+        part = "" if struct_name == self.message.spec.name else f"_{snake_case(struct_name)}"
+        name = f"_{self.name}{part}_tags"
+        inner = Reader(self.message, self.version, self.uses, self.name)
+        inner.helpers = self.helpers
         out = inner.out
         hints = [full_hint(field, self.message) for field in live]
         for field in live:
             inner.names.new(field.snake)
         for field, type_hint in zip(live, hints, strict=True):
-            out(f"{local(field)}: {type_hint} = {default_of(field, self.message)}")
+            out(f"{_local(field)}: {type_hint} = {default_of(field, self.message)}")
         out("field_count, at = read_uvarint(data, at)")
         out("tags: list[tuple[int, bytes]] = []")
         out("previous = -1")
@@ -185,7 +158,7 @@ class Reader:
                     if field in live:
                         value = inner.field(field, "tagged")
                         inner.flush()
-                        out(f"{local(field)} = {value}")
+                        out(f"{_local(field)} = {value}")
                     else:
                         # As in Kafka, a tag of another version is an error, and no unknown field.
                         out("raise Refused")
@@ -195,15 +168,14 @@ class Reader:
                 out("at = end_of_field")
             with out.block("if at != end_of_field:"):
                 out("raise Refused")
-        out(f"return {', '.join([local(field) for field in live] + ['tuple(tags)', 'at'])}")
+        out(f"return {', '.join([_local(field) for field in live] + ['tuple(tags)', 'at'])}")
         text = Source()
         returns = ", ".join([*hints, self.use("Tags"), "int"])
         text(f"def {name}(data: bytes, at: int) -> tuple[{returns}]:")
         text(f'    """The tagged fields of {self.class_of(struct_name)}."""')
         if inner.uses_view:
             text("    view = memoryview(data)")
-        self.helpers += inner.helpers
-        self.helpers.append(text.text() + out.text())
+        self.helpers[name] = text.text() + out.text()
         return name
 
     # Fields
@@ -220,6 +192,7 @@ class Reader:
         return self.primitive(field.type, name, nullable, flexible)
 
     def primitive(self, type_name: str, name: str, nullable: bool, flexible: bool) -> str:
+        """A field, or an element, that is neither array nor struct."""
         if type_name in FIXED_SIZES:
             self.fixed(CODES[type_name], name)
             return f"{self.use('BOOLEANS')}[{name}]" if type_name == "bool" else name
@@ -230,6 +203,7 @@ class Reader:
         return name
 
     def compact_text(self, name: str, nullable: bool) -> None:
+        """A string whose length + 1 is a varint."""
         length = self.names.new(f"{name}_length")
         self.head("B", length, stay=1)
         if nullable:
@@ -246,6 +220,7 @@ class Reader:
                 self.out("at += 1")
 
     def text(self, name: str, nullable: bool) -> None:
+        """A string."""
         length = self.names.new(f"{name}_length")
         self.head("h", length)
         if nullable:
@@ -257,6 +232,7 @@ class Reader:
         self.null_or_refuse(name, f"{length} == -1", nullable)
 
     def null_or_refuse(self, name: str, is_null: str, nullable: bool) -> None:
+        """The branches for what is no length: null where it is allowed, else a refusal."""
         if nullable:
             with self.out.block(f"elif {is_null}:"):
                 self.out(f"{name} = None")
@@ -264,6 +240,7 @@ class Reader:
             self.out(f"raise {self.use('Refused')}")
 
     def bytes(self, type_name: str, name: str, nullable: bool, flexible: bool) -> None:
+        """Bytes or record batches."""
         source = "data"
         if type_name == "records":
             # A view of the whole message: record batches are not copied.
@@ -271,7 +248,7 @@ class Reader:
         length = self.names.new(f"{name}_length")
         self.head("B" if flexible else "i", length, stay=int(flexible))
         if nullable:
-            self.out(f"{name}: {_HINTS[type_name]} | None")
+            self.out(f"{name}: {HINTS[type_name]} | None")
         if flexible:
             with self.out.block(f"if {length} > 127:"):
                 self.out(f"{length}, at = {self.use('read_uvarint')}(data, at)")
@@ -288,6 +265,7 @@ class Reader:
             self.null_or_refuse(name, f"{length} == -1", nullable)
 
     def nested(self, field: FieldSpec, name: str, nullable: bool) -> str:
+        """A struct that is not in an array."""
         assert field.struct
         if not nullable:
             return self.struct(field.struct.name, field.fields, singular(name))
@@ -304,6 +282,7 @@ class Reader:
     # Arrays
 
     def array(self, field: FieldSpec, name: str, nullable: bool, flexible: bool) -> str:
+        """The count of an array, null, and what is in it."""
         count = self.names.new(f"{name}_count")
         element = field.element_type
         numbers = element in FIXED_SIZES and element != "bool"
@@ -336,6 +315,7 @@ class Reader:
         return name
 
     def elements(self, field: FieldSpec, name: str, elements: str, flexible: bool) -> None:
+        """The elements of an array."""
         element = field.element_type
         if element == "bool":
             self.out(f"{name}, at = {self.use('read_booleans')}(data, at, {elements})")
@@ -344,13 +324,14 @@ class Reader:
             self.structs(field, name, elements)
             return
         items = self.names.new(f"{name}_list")
-        self.out(f"{items}: list[{_HINTS[element]}] = []")
+        self.out(f"{items}: list[{HINTS[element]}] = []")
         with self.out.block(f"for _ in range({elements}):"):
             item = self.primitive(element, self.names.new(singular(name), "one"), nullable=False, flexible=flexible)
             self.out(f"{items}.append({item})")
         self.out(f"{name} = tuple({items})")
 
     def numbers(self, element: str, name: str, count: str, nullable: bool, flexible: bool) -> None:
+        """An array of one fixed type: a prebuilt struct when it is short."""
         size = FIXED_SIZES[element]
         times = "" if size == 1 else f"{size} * "
         if flexible:
@@ -374,6 +355,7 @@ class Reader:
             self.out(f"{name}, at = {self.use(f'{element}s')}.read_long(data, at, {count})")
 
     def structs(self, field: FieldSpec, name: str, elements: str) -> None:
+        """An array of structs: all rows at once when they have one size, else a loop."""
         assert field.struct
         fixed = self.fixed_codes(field.fields)
         if fixed is None:
@@ -415,6 +397,7 @@ class Reader:
         return f"[{call} for {targets} in {rows}]"
 
     def loop(self, field: FieldSpec, name: str, elements: str) -> None:
+        """Elements one by one."""
         assert field.struct
         with self.out.block(f"for _ in range({elements}):"):
             owner = singular(name)
@@ -429,32 +412,6 @@ class Reader:
         return [CODES[field.type] for field in here], self.flexible
 
 
-def _snake(name: str) -> str:
-    from kwire.schema import snake_case
-
-    return snake_case(name)
-
-
-def attribute(field: FieldSpec) -> str:
-    """The attribute of a field; the parser has refused words of Python."""
-    return field.snake
-
-
-def local(field: FieldSpec) -> str:
+def _local(field: FieldSpec) -> str:
     """The local name of a tagged field in its helper, where it is the first of its name."""
     return Names().new(field.snake)
-
-
-def default_of(field: FieldSpec, message: Message) -> str:
-    """The expression of a field's default."""
-    if field.default == () and field.struct:
-        return "[]" if field.is_array else f"{message.class_of(field.struct.name)}()"
-    if field.type == "uuid" and field.default == bytes(16):
-        return "bytes(16)"
-    return repr(field.default)
-
-
-def full_hint(field: FieldSpec, message: Message) -> str:
-    """The annotation of a field, with None where any version allows null."""
-    nullable = field.nullable_versions.intersect(field.versions) and field.nullable_versions.intersect(message.spec.versions)
-    return hint(field, message) + (" | None" if nullable or field.default is None else "")

@@ -70,5 +70,64 @@ def wrap(text: str, indent: int, first: str, rest: str) -> list[str]:
     """A paragraph broken to the width of the repository."""
     pad = " " * 4 * indent
     return textwrap.wrap(
-        text, WIDTH, initial_indent=pad + first, subsequent_indent=pad + rest, break_long_words=False, break_on_hyphens=False
+        text,
+        WIDTH,
+        initial_indent=pad + first,
+        subsequent_indent=pad + rest,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
+
+
+def fit(line: str) -> list[str]:
+    """A line of code, broken inside its longest brackets when it is too wide."""
+    if len(line) <= WIDTH:
+        return [line]
+    indent = len(line) - len(line.lstrip())
+    target, equals, call = line.partition(" = ")
+    if equals and "," in target and "(" not in target:
+        # Many names on the left of an unpacking.
+        return [*_broken(" " * indent + "(", target.strip().rstrip(","), f") = {call}", indent)]
+    start, end = max(_brackets(line), key=lambda pair: pair[1] - pair[0], default=(0, 0))
+    if not end:
+        return _parenthesised(line, indent)
+    return [*_broken(line[: start + 1], line[start + 1 : end], line[end:], indent)]
+
+
+def _parenthesised(line: str, indent: int) -> list[str]:
+    """A line whose brackets hold one expression, or that assigns one: the expression gets a line of its own."""
+    head, equals, value = line.partition(" = ")
+    if equals and "(" not in head:
+        return [f"{head} = (", " " * (indent + 4) + value, " " * indent + ")"]
+    head, bracket, value = line.partition("(")
+    if bracket and value.endswith(")"):
+        return [f"{head}(", " " * (indent + 4) + value[:-1], " " * indent + ")"]
+    return [line]
+
+
+def _broken(head: str, inside: str, tail: str, indent: int) -> Iterator[str]:
+    yield head
+    yield from textwrap.wrap(
+        f"{inside},",
+        WIDTH,
+        initial_indent=" " * (indent + 4),
+        subsequent_indent=" " * (indent + 4),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    yield " " * indent + tail
+
+
+def _brackets(line: str) -> list[tuple[int, int]]:
+    """The pairs of round brackets that can be broken at any space: names, numbers and commas inside, nothing else."""
+    pairs = []
+    opened: list[int] = []
+    for at, character in enumerate(line):
+        if character == "(":
+            opened.append(at)
+        elif character == ")" and opened:
+            start = opened.pop()
+            inside = line[start + 1 : at]
+            if "," in inside and " if " not in inside and " for " not in inside:
+                pairs.append((start, at))
+    return pairs

@@ -6,10 +6,11 @@ struct together with the length or count behind them, which is a single byte nea
 
 from __future__ import annotations
 
+from kwire.schema import snake_case
 from kwire.schema.spec import FIXED_SIZES, FieldSpec
 from tools.generate.model import Message
-from tools.generate.reading import CODES, attribute, constant, default_of
 from tools.generate.source import Names, Source, singular
+from tools.generate.types import CODES, constant, default_of, full_hint
 
 
 class Writer:
@@ -24,20 +25,24 @@ class Writer:
         self.out = Source(1)
         self.names = Names()
         self.run: list[tuple[str, str]] = []
-        self.helpers: list[str] = []
+        #: Functions for tagged fields by their names; a struct that is used twice has one.
+        self.helpers: dict[str, str] = {}
 
     def use(self, name: str) -> str:
+        """Note that the module must import or build something; returns its name."""
         self.uses.add(name)
         return name
 
     # Fixed values wait in `run` until something of variable size, or the end, flushes them.
 
     def packed(self, extra: list[tuple[str, str]]) -> str:
+        """The call that packs the run and what is given beside it."""
         run = [*self.run, *extra]
         values = ", ".join(value for code, value in run if code != "x")
         return f"{self.use(constant('pack', [code for code, _ in run]))}({values})"
 
     def flush(self) -> None:
+        """Pack the run."""
         if self.run:
             self.out(f"parts.append({self.packed([])})")
             self.run.clear()
@@ -45,7 +50,10 @@ class Writer:
     def length(self, name: str, long: str) -> None:
         """A compact length or count + 1: one byte in the run, unless it needs more."""
         if not self.run:
-            self.out(f"parts.append({self.use('UVARINTS')}[{name}] if {name} < 128 else {self.use(long)}({name}))")
+            with self.out.block(f"if {name} < 128:"):
+                self.out(f"parts.append({self.use('UVARINTS')}[{name}])")
+            with self.out.block("else:"):
+                self.out(f"parts.append({self.use(long)}({name}))")
             return
         with self.out.block(f"if {name} < 128:"):
             self.out(f"parts.append({self.packed([('B', name)])})")
@@ -55,6 +63,7 @@ class Writer:
         self.run.clear()
 
     def head(self, code: str, value: str) -> None:
+        """An old length or count, and the run before it."""
         self.run.append((code, value))
         self.flush()
 
@@ -86,7 +95,7 @@ class Writer:
 
     def is_set(self, field: FieldSpec, value: str) -> str:
         """The condition that a field differs from its default."""
-        target = f"{value}.{attribute(field)}"
+        target = f"{value}.{field.snake}"
         default = field.default
         if default is None:
             return f"{target} is not None"
@@ -101,10 +110,12 @@ class Writer:
         return f"{target} != {default_of(field, self.message)}"
 
     def default_struct(self, field: FieldSpec) -> str:
+        """The instance that a tagged struct is compared with."""
         assert field.struct
         return self.use(f"_DEFAULT_{self.message.class_of(field.struct.name)}")
 
     def tag_section(self, struct_name: str, fields: tuple[FieldSpec, ...], value: str) -> None:
+        """The end of a flexible struct: a count of tagged fields, nearly always zero."""
         tagged = [field for field in fields if field.tag is not None]
         unknown = f"{value}.unknown_tagged_fields"
         if not tagged:
@@ -117,11 +128,13 @@ class Writer:
 
     def tag_helper(self, struct_name: str, live: list[FieldSpec], schema_tags: int) -> str:
         """A function of its own for the tagged fields of a struct."""
-        name = f"_{self.name}_tags" if struct_name == self.message.spec.name else f"_{self.name}_{_snake(struct_name)}_tags"
+        part = "" if struct_name == self.message.spec.name else f"_{snake_case(struct_name)}"
+        name = f"_{self.name}{part}_tags"
         class_name = struct_name if struct_name == self.message.spec.name else self.message.class_of(struct_name)
-        inner = Writer(self.message, self.version, self.uses, f"{self.name}_{_snake(struct_name)}")
+        inner = Writer(self.message, self.version, self.uses, self.name)
+        inner.helpers = self.helpers
         out = inner.out
-        owner = inner.names.new(singular(_snake(struct_name)))
+        owner = inner.names.new(singular(snake_case(struct_name)))
         out("known: list[tuple[int, bytes]] = []")
         for field in sorted(live, key=lambda field: field.tag or 0):
             with out.block(f"if {inner.is_set(field, owner)}:"):
@@ -133,16 +146,25 @@ class Writer:
         text = Source()
         text(f"def {name}({owner}: {class_name}) -> bytes:")
         text(f'    """The tagged fields of {class_name}."""')
-        self.helpers += inner.helpers
-        self.helpers.append(text.text() + out.text())
+        self.helpers[name] = text.text() + out.text()
         return name
 
     # Fields
 
+    def elsewhere_null(self, field: FieldSpec) -> bool:
+        """Whether the class allows null at all; then a version that does not must look."""
+        return full_hint(field, self.message).endswith("None")
+
+    def refuse_null(self, name: str) -> None:
+        """A null that the class allows, but not this version."""
+        with self.out.block(f"if {name} is None:"):
+            self.out(f"raise {self.use('Refused')}")
+
     def field(self, field: FieldSpec, owner: str) -> None:
+        """Any field."""
         nullable = self.version in field.nullable_versions
         flexible = field.is_flexible(self.version, self.flexible)
-        target = f"{owner}.{attribute(field)}"
+        target = f"{owner}.{field.snake}"
         if field.is_array:
             self.array(field, target, owner, nullable, flexible)
         elif field.struct:
@@ -150,11 +172,16 @@ class Writer:
         elif field.type in FIXED_SIZES:
             self.number(field.type, target, field.snake, owner)
         elif field.type == "string":
-            self.text(target, field.snake, owner, nullable, flexible)
+            may_be_null = self.elsewhere_null(field)
+            self.text(target, field.snake, owner, nullable=nullable, flexible=flexible, may_be_null=may_be_null)
         else:
-            self.bytes(target, field.snake, owner, nullable, flexible)
+            may_be_null = self.elsewhere_null(field)
+            self.bytes(
+                field.type, target, field.snake, owner, nullable=nullable, flexible=flexible, may_be_null=may_be_null
+            )
 
     def number(self, type_name: str, target: str, wanted: str, owner: str) -> None:
+        """A field of fixed size."""
         if type_name == "bool":
             target = f"{self.use('BOOLEAN_BYTES')}[{target}]"
         elif type_name == "uuid":
@@ -165,7 +192,10 @@ class Writer:
             target = name
         self.run.append((CODES[type_name], target))
 
-    def text(self, target: str, wanted: str, owner: str, nullable: bool, flexible: bool) -> None:
+    def text(
+        self, target: str, wanted: str, owner: str, *, nullable: bool, flexible: bool, may_be_null: bool = False
+    ) -> None:
+        """A string."""
         name = self.names.new(wanted, owner)
         length = self.names.new(f"{name}_length")
         if nullable:
@@ -177,6 +207,10 @@ class Writer:
             self.out(f"{length} = {null} if {name} is None else len({encoded}){plus}")
             name = encoded
         else:
+            if may_be_null:
+                self.out(f"{name}_or_none = {target}")
+                self.refuse_null(f"{name}_or_none")
+                target = f"{name}_or_none"
             self.out(f"{name} = {target}.encode()")
             if flexible:
                 self.out(f"{length} = len({name}) + 1")
@@ -188,10 +222,26 @@ class Writer:
             self.head("h", length)
         self.out(f"parts.append({name})")
 
-    def bytes(self, target: str, wanted: str, owner: str, nullable: bool, flexible: bool) -> None:
+    def bytes(
+        self,
+        type_name: str,
+        target: str,
+        wanted: str,
+        owner: str,
+        *,
+        nullable: bool,
+        flexible: bool,
+        may_be_null: bool = False,
+    ) -> None:
+        """Bytes or record batches."""
         name = self.names.new(wanted, owner)
         length = self.names.new(f"{name}_length")
         self.out(f"{name} = {target}")
+        if may_be_null and not nullable:
+            self.refuse_null(name)
+        not_null = f"{name} is not None and " if nullable else ""
+        with self.out.block(f"if {not_null}type({name}) is not bytes:"):
+            self.out(f"{name} = {self.use('byte_view' if type_name == 'records' else 'plain_bytes')}({name})")
         null = 0 if flexible else -1
         count = f"len({name}) + 1" if flexible else f"len({name})"
         self.out(f"{length} = {null} if {name} is None else {count}" if nullable else f"{length} = {count}")
@@ -206,10 +256,13 @@ class Writer:
             self.out(f"parts.append({name})")
 
     def nested(self, field: FieldSpec, target: str, owner: str, nullable: bool) -> None:
+        """A struct that is not in an array."""
         assert field.struct
         name = self.names.new(field.snake, owner)
         self.out(f"{name} = {target}")
         if not nullable:
+            if self.elsewhere_null(field):
+                self.refuse_null(name)
             self.struct(field.struct.name, field.fields, name)
             return
         self.flush()
@@ -223,9 +276,12 @@ class Writer:
     # Arrays
 
     def array(self, field: FieldSpec, target: str, owner: str, nullable: bool, flexible: bool) -> None:
+        """The count of an array, null, and what is in it."""
         name = self.names.new(field.snake, owner)
         count = self.names.new(f"{name}_count")
         self.out(f"{name} = {target}")
+        if self.elsewhere_null(field) and not nullable:
+            self.refuse_null(name)
         null = 0 if flexible else -1
         counted = f"len({name}) + 1" if flexible else f"len({name})"
         self.out(f"{count} = {null} if {name} is None else {counted}" if nullable else f"{count} = {counted}")
@@ -240,6 +296,7 @@ class Writer:
             self.elements(field, name, flexible)
 
     def elements(self, field: FieldSpec, name: str, flexible: bool) -> None:
+        """The elements of an array."""
         element = field.element_type
         if element == "bool":
             self.out(f"parts.append(bytes([{self.use('BOOLEAN_BYTES')}[one] for one in {name}]))")
@@ -259,11 +316,5 @@ class Writer:
             elif element == "string":
                 self.text(one, f"{one}_text", "", nullable=False, flexible=flexible)
             else:
-                self.bytes(one, f"{one}_bytes", "", nullable=False, flexible=flexible)
+                self.bytes(element, one, f"{one}_bytes", "", nullable=False, flexible=flexible)
             self.flush()
-
-
-def _snake(name: str) -> str:
-    from kwire.schema import snake_case
-
-    return snake_case(name)
