@@ -171,7 +171,8 @@ def _parse(kind: ConfigType, text: str) -> Value:
             raise ValueError("not a number of type DOUBLE")
         return float(text.rstrip("dDfF"))
     if kind is ConfigType.LIST:
-        return re.split(r"\s*,\s*", text) if text else []
+        # KIP-1161: what comes twice counts once.
+        return list(dict.fromkeys(re.split(r"\s*,\s*", text))) if text else []
     return text
 
 
@@ -201,8 +202,8 @@ def _in_range(low: str, high: str | None, extra: str | None) -> Check:
 
 
 def _one_of(allowed: frozenset[str], *, folded: bool, many: bool) -> Check:
-    if many:  # KIP-1161: no value twice.
-        return lambda value: isinstance(value, list) and set(value) <= allowed and len(set(value)) == len(value)
+    if many:
+        return lambda value: isinstance(value, list) and set(value) <= allowed
     if folded:
         lowered = frozenset(item.lower() for item in allowed)
         return lambda value: isinstance(value, str) and value.lower() in lowered
@@ -212,11 +213,10 @@ def _one_of(allowed: frozenset[str], *, folded: bool, many: bool) -> Check:
 def _is_offset_reset(value: Value) -> bool:
     if not isinstance(value, str):
         return False
-    # Kafka lowers the case of the strategy; a duration keeps its own letters.
-    if value.lower() in ("latest", "earliest"):
+    if value in ("latest", "earliest"):
         return True
     strategy, colon, duration = value.partition(":")
-    return strategy.lower() == "by_duration" and bool(colon) and duration_ms(duration) is not None
+    return strategy == "by_duration" and bool(colon) and duration_ms(duration) is not None
 
 
 def _java_double(value: float) -> str:

@@ -37,7 +37,7 @@ class Node:
             return metadata.coordinator_for(CoordinatorKind.SHARE, str(key)) == node_id
 
         self.logs = Logs(node_id, metadata, store)
-        self.fetch_sessions = FetchSessions()
+        self.fetch_sessions = FetchSessions(cluster.config.integer("max.incremental.fetch.session.cache.slots"))
         self.producer_ids = ProducerIds(node_id)
         self.groups = Groups(metadata, lambda key: cluster.wake(key))
         self.offsets = Offsets()

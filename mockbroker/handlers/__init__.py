@@ -15,6 +15,7 @@ from kwire.messages.delete_topics import DeleteTopicsRequest
 from kwire.messages.describe_cluster import DescribeClusterRequest
 from kwire.messages.describe_configs import DescribeConfigsRequest
 from kwire.messages.describe_groups import DescribeGroupsRequest
+from kwire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kwire.messages.fetch import FetchRequest
 from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.heartbeat import HeartbeatRequest
@@ -53,6 +54,7 @@ from mockbroker.handlers import (
     share_fetch,
     share_groups,
     share_state,
+    topic_partitions,
     topics,
     versions,
 )
@@ -106,6 +108,12 @@ _TABLE = (
         consumer_groups.consumer_group_describe,
         versions=(0, 1),
         refuse=consumer_groups.refuse_consumer_group_describe,
+    ),
+    route(
+        DescribeTopicPartitionsRequest,
+        topic_partitions.describe_topic_partitions,
+        versions=(0, 0),
+        refuse=topic_partitions.refuse_describe_topic_partitions,
     ),
     route(ShareGroupHeartbeatRequest, share_groups.share_group_heartbeat, versions=(1, 1)),
     route(

@@ -26,6 +26,7 @@ from mockbroker.state.metadata import Topic
 
 _IDS_SINCE = 13
 _HINTS_SINCE = 16
+_READ_UNCOMMITTED = 0
 _READ_COMMITTED = 1
 _HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
@@ -47,8 +48,10 @@ def fetch(request: FetchRequest, ctx: Context) -> Outcome:
     The session takes its step once, here; reading may be repeated.
     Pinned by the conversations other-fetch-session, other-fetch-long-poll and other-txn-aborted-list.
     """
+    if request.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
+        return Reply(_refused(request, ErrorCode.UNKNOWN_SERVER_ERROR))
     by_id = ctx.api_version >= _IDS_SINCE
-    wanted = [
+    asked = [
         Wanted(
             (topic.topic_id if by_id else topic.topic, partition.partition),
             partition.fetch_offset,
@@ -59,6 +62,8 @@ def fetch(request: FetchRequest, ctx: Context) -> Outcome:
         for topic in request.topics
         for partition in topic.partitions
     ]
+    # Of a partition that comes twice Kafka takes the last wish, at the place of the first.
+    wanted = list({one.key: one for one in asked}.values())
     forgotten: list[PartitionKey] = [
         (topic.topic_id if by_id else topic.topic, index)
         for topic in request.forgotten_topics_data
@@ -77,6 +82,16 @@ def fetch(request: FetchRequest, ctx: Context) -> Outcome:
         return Park(deadline_ms, keys, attempt)
 
     return attempt(ctx)
+
+
+def _refused(request: FetchRequest, code: ErrorCode) -> FetchResponse:
+    """A response that carries an error at the top, and in every row where topics have names."""
+    rows = [
+        FetchableTopicResponse(topic.topic, partitions=[_failed(one.partition, code) for one in topic.partitions])
+        for topic in request.topics
+        if topic.topic
+    ]
+    return FetchResponse(error_code=code, responses=rows)
 
 
 def _is_enough(rows: Sequence[_Row], request: FetchRequest, ctx: Context) -> bool:

@@ -25,20 +25,22 @@ LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 #: The first version that knows each of them.
 _SINCE = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+_EPOCHS_SINCE = 4
 _CONSUMER = -1
 _READ_COMMITTED = 1
 
 
 def list_offsets(request: ListOffsetsRequest, ctx: Context) -> Outcome:
-    """Answer each partition; one that is named twice is refused. Source: Kafka's ReplicaManager.fetchOffset."""
+    """Answer each partition; one that is named twice is refused, once. Source: Kafka's ReplicaManager.fetchOffset."""
     named = Counter((topic.name, row.partition_index) for topic in request.topics for row in topic.partitions)
     topics = []
     for topic in request.topics:
+        wanted = {row.partition_index: row for row in topic.partitions}.values()
         rows = [
             _failed(row, ErrorCode.INVALID_REQUEST)
             if named[topic.name, row.partition_index] > 1
             else _row(topic.name, row, request, ctx)
-            for row in topic.partitions
+            for row in wanted
         ]
         topics.append(ListOffsetsTopicResponse(topic.name, rows))
     return Reply(ListOffsetsResponse(topics=topics))
@@ -71,8 +73,9 @@ def _row(
     found = _find(log, wanted.timestamp, end)
     if found is None:
         return _failed(wanted, ErrorCode.NONE)
+    epoch = found.leader_epoch if ctx.api_version >= _EPOCHS_SINCE else -1
     return ListOffsetsPartitionResponse(
-        wanted.partition_index, timestamp=found.timestamp, offset=found.offset, leader_epoch=found.leader_epoch
+        wanted.partition_index, timestamp=found.timestamp, offset=found.offset, leader_epoch=epoch
     )
 
 

@@ -52,7 +52,7 @@ def metadata(request: MetadataRequest, ctx: Context) -> Outcome:
 def refuse_metadata(request: MetadataRequest, error: KafkaError) -> MetadataResponse:
     """A response that carries an error: in every row, and at the top where the version has a place for it."""
     rows = [
-        MetadataResponseTopic(error_code=error.code, name=topic.name, topic_id=topic.topic_id)
+        MetadataResponseTopic(error_code=error.code, name=topic.name or "", topic_id=topic.topic_id)
         for topic in request.topics or ()
     ]
     return MetadataResponse(topics=rows, error_code=error.code)
@@ -85,6 +85,9 @@ def _rows(request: MetadataRequest, ctx: Context) -> list[MetadataResponseTopic]
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"topics are asked for by name in version {ctx.api_version}")
     if ids:
         return [_row_by_id(topic_id, ctx) for topic_id in ids]
+    if any(topic.name is None for topic in request.topics):
+        # Neither name nor id: Kafka trips over it, and so the client sees a server error.
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     names = dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)
     may_make = request.allow_auto_topic_creation and ctx.cluster.config.flag("auto.create.topics.enable")
     return list(_rows_by_name(names, ctx, may_make=may_make))

@@ -48,7 +48,9 @@ def produce(request: ProduceRequest, ctx: Context) -> Outcome:
     """
     if request.transactional_id is None and _has_transactional(request):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    response = ProduceResponse(responses=[_topic_row(topic, request, ctx) for topic in request.topic_data])
+    response = ProduceResponse(
+        responses=[_topic_row(topic, request, ctx) for topic in request.topic_data if topic.partition_data]
+    )
     if request.acks == 0:
         wrong = [
             f"{row.name or uuids.to_text(row.topic_id)}-{partition.index}: {ErrorCode(partition.error_code).name}"

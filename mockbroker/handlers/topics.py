@@ -30,7 +30,6 @@ from mockbroker.state.metadata import Topic
 #: Kafka's controller makes no more partitions than this for one request.
 _PARTITIONS_MAX = 10_000
 _METADATA_TOPIC = "__cluster_metadata"
-_STATES_SINCE = 6
 _DISABLED_SINCE = 3
 
 
@@ -67,21 +66,21 @@ def delete_topics(request: DeleteTopicsRequest, ctx: Context) -> Outcome:
     if not ctx.cluster.config.flag("delete.topic.enable"):
         old = ctx.api_version < _DISABLED_SINCE
         raise KafkaError(ErrorCode.INVALID_REQUEST if old else ErrorCode.TOPIC_DELETION_DISABLED)
-    states = _states(request, ctx.api_version)
+    states = [DeleteTopicState(name) for name in request.topic_names] or request.topics
     named = Counter((state.name, state.topic_id) for state in states)
-    rows = []
-    found: dict[bytes, Topic] = {}
-    for state in states:
-        times = named.pop((state.name, state.topic_id), 0)
-        if times == 0:
-            continue  # A duplicate, which has its row already.
+    rows, found = [], []
+    for (name, topic_id), times in named.items():
         try:
-            topic = _doomed(state, ctx, times=times, found=found)
+            found.append(_doomed(name, topic_id, ctx, times=times))
         except KafkaError as error:
-            rows.append(DeletableTopicResult(state.name, state.topic_id, error.code, error.message))
+            rows.append(DeletableTopicResult(name, topic_id, error.code, error.message))
+    # A topic may be named once by its name and once by its id: then it stays.
+    meant = Counter(topic.topic_id for topic in found)
+    for topic in {topic.topic_id: topic for topic in found}.values():
+        if meant[topic.topic_id] > 1:
+            why = "The provided topic name maps to an ID that was already supplied."
+            rows.append(DeletableTopicResult(topic.name, topic.topic_id, ErrorCode.INVALID_REQUEST, why))
             continue
-        found[topic.topic_id] = topic
-    for topic in found.values():
         ctx.cluster.metadata.delete_topic(topic)
         rows.append(DeletableTopicResult(topic.name, topic.topic_id))
     return Reply(DeleteTopicsResponse(responses=rows))
@@ -149,25 +148,17 @@ def _not_created(name: str, error: KafkaError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
 
 
-def _states(request: DeleteTopicsRequest, api_version: int) -> list[DeleteTopicState]:
-    if api_version >= _STATES_SINCE:
-        return request.topics
-    return [DeleteTopicState(name) for name in request.topic_names]
-
-
-def _doomed(state: DeleteTopicState, ctx: Context, *, times: int, found: dict[bytes, Topic]) -> Topic:
-    """The topic that a row means; one that another row means already is refused."""
-    if state.name is None and state.topic_id == uuids.ZERO:
+def _doomed(name: str | None, topic_id: bytes, ctx: Context, *, times: int) -> Topic:
+    """The topic that a row means."""
+    if name is None and topic_id == uuids.ZERO:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
-    if state.name is not None and state.topic_id != uuids.ZERO:
+    if name is not None and topic_id != uuids.ZERO:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
     if times > 1:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if state.name is None else 'name'}.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
     metadata = ctx.cluster.metadata
-    topic = metadata.topic_by_id(state.topic_id) if state.name is None else metadata.topic(state.name)
+    topic = metadata.topic_by_id(topic_id) if name is None else metadata.topic(name)
     if topic is None:
-        unknown = ErrorCode.UNKNOWN_TOPIC_ID if state.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         raise KafkaError(unknown, "This server has no such topic.")
-    if topic.topic_id in found:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "The topic was named already.")
     return topic

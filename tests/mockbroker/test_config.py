@@ -20,7 +20,7 @@ def test_every_default_of_kafka_is_typed_and_passes_its_own_check() -> None:
 
 
 def test_values_have_the_types_of_kafka() -> None:
-    config = BrokerConfig({"group.share.max.size": " 7 ", "auto.create.topics.enable": "FALSE", "log.dirs": "a , b"})
+    config = BrokerConfig({"group.share.max.size": " 7 ", "auto.create.topics.enable": "FALSE", "log.dirs": "a , b,a"})
 
     assert config["group.share.max.size"] == 7
     assert config["auto.create.topics.enable"] is False
@@ -45,7 +45,7 @@ def test_values_have_the_types_of_kafka() -> None:
         ("group.share.delivery.count.limit", "11", "[2,...,10]"),
         ("compression.gzip.level", "0", "[1,...,9] or -1"),
         ("compression.type", "brotli", "[uncompressed, zstd, lz4, snappy, gzip, producer]"),
-        ("log.cleanup.policy", "delete,delete", "[compact, delete]"),
+        ("log.cleanup.policy", "delete,squash", "[compact, delete]"),
         ("auto.create.topics.enable", "yes", "neither true nor false"),
         ("log.cleaner.min.cleanable.ratio", "1.5", "[0,...,1]"),
     ],
