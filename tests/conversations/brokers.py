@@ -1,0 +1,50 @@
+"""The brokers that the scripts name, by their properties; each script gets a fresh one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.conversations.venues import VirtualVenue
+
+#: What the recording broker ran with beside each file of properties.
+_BASE = {
+    "offsets.topic.num.partitions": "5",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "5",
+    "transaction.state.log.replication.factor": "1",
+    "share.coordinator.state.topic.num.partitions": "3",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+BROKERS: Mapping[str, Mapping[str, str]] = {
+    "common": {
+        "group.share.min.record.lock.duration.ms": "1000",
+        "group.share.min.session.timeout.ms": "1000",
+        "group.share.min.heartbeat.interval.ms": "200",
+        "group.share.assignment.interval.ms": "0",
+        "group.consumer.min.session.timeout.ms": "1000",
+        "group.consumer.min.heartbeat.interval.ms": "200",
+        "group.consumer.assignment.interval.ms": "0",
+        "group.min.session.timeout.ms": "500",
+        "group.share.max.size": "10",
+        "auto.create.topics.enable": "false",
+    },
+    "defaults": {"auto.create.topics.enable": "true"},
+    "limits": {
+        "group.share.max.size": "10",
+        "group.share.max.share.sessions": "10",
+        "group.share.min.record.lock.duration.ms": "1000",
+    },
+    "noshare": {"auto.create.topics.enable": "false"},
+}
+
+
+def properties(name: str) -> dict[str, str]:
+    """All properties of a broker."""
+    return {**_BASE, **BROKERS[name]}
+
+
+def venue(name: str) -> VirtualVenue:
+    """A broker of this name, on virtual time."""
+    return VirtualVenue(properties(name), ("share.version=0",) if name == "noshare" else ())

@@ -1,0 +1,175 @@
+"""Where a conversation takes place: a cluster on virtual time without sockets, or any broker by its address."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from kwire import headers
+from kwire.client import Client
+from kwire.codec import decode, encode
+from kwire.messages.header import RequestHeader
+from kwire.registry import header_versions
+from mockbroker.build import build_core
+from mockbroker.config import BrokerConfig
+from mockbroker.core import Close, Send
+from mockbroker.features import finalize
+
+_ANSWER_MS = 40_000
+
+
+class Line(Protocol):
+    """One connection."""
+
+    def submit(self, request: msgspec.Struct, version: int, wire_version: int, answer: tuple[str, int] | None) -> None:
+        """Send a request; `answer` is the response's name and version, None when none comes."""
+
+    def receive(self) -> tuple[msgspec.Struct | None, int]:
+        """The next answer, None when the connection is closed, and how many ms it took since the request."""
+
+    def close(self) -> None:
+        """Hang up."""
+
+
+class Venue(Protocol):
+    """A broker, and the time that it lives in."""
+
+    def connect(self, client_id: str) -> Line:
+        """A new connection."""
+
+    def now_ms(self) -> int:
+        """The time."""
+
+    def sleep(self, duration_ms: int) -> None:
+        """Let time pass."""
+
+
+class VirtualVenue:
+    """A cluster of one node whose clock moves only when somebody waits."""
+
+    def __init__(self, properties: Mapping[str, str], features: tuple[str, ...] = ()) -> None:
+        self._now_ms = 1_700_000_000_000
+        self.core = build_core(
+            config=BrokerConfig(properties),
+            node_count=1,
+            features=finalize(features),
+            topics={},
+            rng=random.Random(7),
+            now_ms=self._now_ms,
+        )
+        for node in self.core.state.nodes.values():
+            node.listen("PLAINTEXT", "127.0.0.1", 9092)
+        self.lines: dict[int, VirtualLine] = {}
+
+    def connect(self, client_id: str) -> VirtualLine:
+        number = self.core.connect(0, "127.0.0.1", 40_000 + len(self.lines))
+        line = self.lines[number] = VirtualLine(self, number, client_id)
+        return line
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def sleep(self, duration_ms: int) -> None:
+        self._now_ms += duration_ms
+        self.core.advance(self._now_ms)
+        self.deliver()
+
+    def step(self, until_ms: int) -> None:
+        """Move on to the next thing that happens, no further than `until_ms`."""
+        due_ms = self.core.next_deadline_ms()
+        self.sleep(max(0, min(until_ms, until_ms if due_ms is None else due_ms) - self._now_ms))
+
+    def deliver(self) -> None:
+        """Hand out what the cluster has sent."""
+        for output in self.core.take_output():
+            line = self.lines[output.connection_id]
+            if isinstance(output, Close):
+                line.is_closed = True
+                self.core.disconnect(output.connection_id, self._now_ms)
+            elif isinstance(output, Send):
+                line.bodies.append(output.body)
+
+
+class VirtualLine:
+    """A connection to a `VirtualVenue`."""
+
+    def __init__(self, venue: VirtualVenue, number: int, client_id: str) -> None:
+        self.venue = venue
+        self.number = number
+        self.client_id = client_id
+        self.is_closed = False
+        self.bodies: list[bytes] = []
+        self._expected: list[tuple[int, tuple[str, int], int]] = []
+        self._correlation_id = 0
+
+    def submit(self, request: msgspec.Struct, version: int, wire_version: int, answer: tuple[str, int] | None) -> None:
+        self._correlation_id += 1
+        api_key: int = request.API_KEY  # type: ignore[attr-defined]  # Every generated request has one.
+        header = RequestHeader(api_key, wire_version, self._correlation_id, self.client_id)
+        frame = encode(header, header_versions(api_key, version)[0]) + encode(request, version)
+        if answer is not None:
+            self._expected.append((api_key, answer, self.venue.now_ms()))
+        self.venue.core.submit(self.number, frame, self.venue.now_ms())
+        self.venue.sleep(0)
+
+    def receive(self) -> tuple[msgspec.Struct | None, int]:
+        api_key, (name, version), sent_ms = self._expected.pop(0)
+        while not self.bodies and not self.is_closed:
+            assert self.venue.now_ms() < sent_ms + _ANSWER_MS, f"no {name} within {_ANSWER_MS} ms"
+            self.venue.step(sent_ms + _ANSWER_MS)
+        took_ms = self.venue.now_ms() - sent_ms
+        if not self.bodies:
+            return None, took_ms
+        body = self.bodies.pop(0)
+        _, body_at = headers.decode_response_header(body, api_key, version)
+        message: Any = decode(name, version, memoryview(body)[body_at:])
+        return message, took_ms
+
+    def close(self) -> None:
+        self.venue.core.disconnect(self.number, self.venue.now_ms())
+        self.venue.sleep(0)
+
+
+class SocketVenue:
+    """Any broker, by its address, in real time."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+    def connect(self, client_id: str) -> SocketLine:
+        return SocketLine(Client(self.bootstrap, client_id=client_id, negotiated=False, timeout_s=_ANSWER_MS / 1000))
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def sleep(self, duration_ms: int) -> None:
+        time.sleep(duration_ms / 1000)  # The script says how long, and there is no clock to move.
+
+
+class SocketLine:
+    """A connection of the raw client."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._pending: list[tuple[Any, int]] = []
+
+    def submit(self, request: msgspec.Struct, version: int, wire_version: int, answer: tuple[str, int] | None) -> None:
+        assert wire_version == version, "a version that is none needs the virtual venue"
+        pending = self._client.submit(request, version)
+        if answer is not None:
+            self._pending.append((pending, time.monotonic_ns()))
+
+    def receive(self) -> tuple[msgspec.Struct | None, int]:
+        pending, sent_ns = self._pending.pop(0)
+        try:
+            message = pending.result()
+        except ConnectionError:
+            message = None
+        return message, (time.monotonic_ns() - sent_ns) // 1_000_000
+
+    def close(self) -> None:
+        self._client.close()
