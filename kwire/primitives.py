@@ -30,7 +30,9 @@ class Refused(Exception):
 
 
 #: What the fast pass may raise: its own signal, and what Python raises on cut bytes and on values that do not fit.
-FAILURES = (Refused, struct.error, IndexError, KeyError, TypeError, AttributeError, ValueError, OverflowError)
+FAILURES = (
+    *(Refused, struct.error, IndexError, KeyError, TypeError, AttributeError, ValueError, OverflowError, BufferError),
+)
 
 #: A boolean's byte, checked by the index, and back, checked by the key.
 BOOLEANS = (False, True)
@@ -102,16 +104,6 @@ def long_text_length(length: int) -> bytes:
     if length > TEXT_BYTES_MAX + 1:
         raise Refused
     return uvarint(length)
-
-
-def byte_view(value: Part) -> memoryview:
-    """Any buffer as its bytes, whatever items it counts in; one that is not contiguous is refused."""
-    return memoryview(value).cast("B")
-
-
-def plain_bytes(value: Part) -> bytes:
-    """Any buffer as bytes."""
-    return bytes(memoryview(value).cast("B"))
 
 
 def read_unknown_tags(data: bytes, at: int) -> tuple[Tags, int]:

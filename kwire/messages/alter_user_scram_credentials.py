@@ -16,7 +16,6 @@ from kwire.primitives import (
     Refused,
     Tags,
     long_text_length,
-    plain_bytes,
     read_long_count,
     read_long_text,
     read_unknown_tags,
@@ -198,9 +197,7 @@ def write_alter_user_scram_credentials_request_v0(message: AlterUserScramCredent
             parts.append(long_text_length(upsertion_name_length))
         parts.append(upsertion_name)
         salt = upsertion.salt
-        if type(salt) is not bytes:
-            salt = plain_bytes(salt)
-        salt_length = len(salt) + 1
+        salt_length = (len(salt) if isinstance(salt, bytes) else salt.nbytes) + 1
         if salt_length < 128:
             parts.append(pack_biB(upsertion.mechanism, upsertion.iterations, salt_length))
         else:
@@ -208,9 +205,9 @@ def write_alter_user_scram_credentials_request_v0(message: AlterUserScramCredent
             parts.append(uvarint(salt_length))
         parts.append(salt)
         salted_password = upsertion.salted_password
-        if type(salted_password) is not bytes:
-            salted_password = plain_bytes(salted_password)
-        salted_password_length = len(salted_password) + 1
+        salted_password_length = (len(salted_password) if isinstance(
+            salted_password, bytes,
+        ) else salted_password.nbytes) + 1
         if salted_password_length < 128:
             parts.append(UVARINTS[salted_password_length])
         else:

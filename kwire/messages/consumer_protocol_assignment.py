@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import Part, Refused, int32s, pack_int32s, plain_bytes, unpack_int32s
+from kwire.primitives import Part, Refused, int32s, pack_int32s, unpack_int32s
 
 pack_h = Struct(">h").pack
 pack_i = Struct(">i").pack
@@ -96,9 +96,9 @@ def write_consumer_protocol_assignment_v0(message: ConsumerProtocolAssignment) -
         else:
             parts.append(int32s.write_long(partitions))
     user_data = message.user_data
-    if user_data is not None and type(user_data) is not bytes:
-        user_data = plain_bytes(user_data)
-    user_data_length = -1 if user_data is None else len(user_data)
+    user_data_length = -1 if user_data is None else (len(user_data) if isinstance(
+        user_data, bytes,
+    ) else user_data.nbytes)
     parts.append(pack_i(user_data_length))
     if user_data is not None:
         parts.append(user_data)

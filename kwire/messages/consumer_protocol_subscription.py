@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import Part, Refused, int32s, pack_int32s, plain_bytes, unpack_int32s
+from kwire.primitives import Part, Refused, int32s, pack_int32s, unpack_int32s
 
 pack_h = Struct(">h").pack
 pack_i = Struct(">i").pack
@@ -270,9 +270,9 @@ def write_consumer_protocol_subscription_v0(message: ConsumerProtocolSubscriptio
         parts.append(pack_h(len(topic_text)))
         parts.append(topic_text)
     user_data = message.user_data
-    if user_data is not None and type(user_data) is not bytes:
-        user_data = plain_bytes(user_data)
-    user_data_length = -1 if user_data is None else len(user_data)
+    user_data_length = -1 if user_data is None else (len(user_data) if isinstance(
+        user_data, bytes,
+    ) else user_data.nbytes)
     parts.append(pack_i(user_data_length))
     if user_data is not None:
         parts.append(user_data)
@@ -290,9 +290,9 @@ def write_consumer_protocol_subscription_v1(message: ConsumerProtocolSubscriptio
         parts.append(pack_h(len(topic_text)))
         parts.append(topic_text)
     user_data = message.user_data
-    if user_data is not None and type(user_data) is not bytes:
-        user_data = plain_bytes(user_data)
-    user_data_length = -1 if user_data is None else len(user_data)
+    user_data_length = -1 if user_data is None else (len(user_data) if isinstance(
+        user_data, bytes,
+    ) else user_data.nbytes)
     parts.append(pack_i(user_data_length))
     if user_data is not None:
         parts.append(user_data)
@@ -324,9 +324,9 @@ def write_consumer_protocol_subscription_v2(message: ConsumerProtocolSubscriptio
         parts.append(pack_h(len(topic_text)))
         parts.append(topic_text)
     user_data = message.user_data
-    if user_data is not None and type(user_data) is not bytes:
-        user_data = plain_bytes(user_data)
-    user_data_length = -1 if user_data is None else len(user_data)
+    user_data_length = -1 if user_data is None else (len(user_data) if isinstance(
+        user_data, bytes,
+    ) else user_data.nbytes)
     parts.append(pack_i(user_data_length))
     if user_data is not None:
         parts.append(user_data)
@@ -359,9 +359,9 @@ def write_consumer_protocol_subscription_v3(message: ConsumerProtocolSubscriptio
         parts.append(pack_h(len(topic_text)))
         parts.append(topic_text)
     user_data = message.user_data
-    if user_data is not None and type(user_data) is not bytes:
-        user_data = plain_bytes(user_data)
-    user_data_length = -1 if user_data is None else len(user_data)
+    user_data_length = -1 if user_data is None else (len(user_data) if isinstance(
+        user_data, bytes,
+    ) else user_data.nbytes)
     parts.append(pack_i(user_data_length))
     if user_data is not None:
         parts.append(user_data)

@@ -16,7 +16,6 @@ from kwire.primitives import (
     Refused,
     Tags,
     long_text_length,
-    plain_bytes,
     read_long_count,
     read_long_text,
     read_unknown_tags,
@@ -523,9 +522,7 @@ def write_create_delegation_token_response_v1(message: CreateDelegationTokenResp
     )
     parts.append(token_id)
     hmac = message.hmac
-    if type(hmac) is not bytes:
-        hmac = plain_bytes(hmac)
-    hmac_length = len(hmac)
+    hmac_length = len(hmac) if isinstance(hmac, bytes) else hmac.nbytes
     parts.append(pack_i(hmac_length))
     parts.append(hmac)
     parts.append(pack_i(message.throttle_time_ms))
@@ -566,9 +563,7 @@ def write_create_delegation_token_response_v2(message: CreateDelegationTokenResp
         parts.append(long_text_length(token_id_length))
     parts.append(token_id)
     hmac = message.hmac
-    if type(hmac) is not bytes:
-        hmac = plain_bytes(hmac)
-    hmac_length = len(hmac) + 1
+    hmac_length = (len(hmac) if isinstance(hmac, bytes) else hmac.nbytes) + 1
     if hmac_length < 128:
         parts.append(UVARINTS[hmac_length])
     else:
@@ -626,9 +621,7 @@ def write_create_delegation_token_response_v3(message: CreateDelegationTokenResp
         parts.append(long_text_length(token_id_length))
     parts.append(token_id)
     hmac = message.hmac
-    if type(hmac) is not bytes:
-        hmac = plain_bytes(hmac)
-    hmac_length = len(hmac) + 1
+    hmac_length = (len(hmac) if isinstance(hmac, bytes) else hmac.nbytes) + 1
     if hmac_length < 128:
         parts.append(UVARINTS[hmac_length])
     else:

@@ -16,7 +16,6 @@ from kwire.primitives import (
     Refused,
     Tags,
     long_text_length,
-    plain_bytes,
     read_long_count,
     read_long_text,
     read_unknown_tags,
@@ -530,9 +529,7 @@ def write_describe_delegation_token_response_v1(message: DescribeDelegationToken
         parts.append(pack_qqqh(token.issue_timestamp, token.expiry_timestamp, token.max_timestamp, len(token_id)))
         parts.append(token_id)
         hmac = token.hmac
-        if type(hmac) is not bytes:
-            hmac = plain_bytes(hmac)
-        hmac_length = len(hmac)
+        hmac_length = len(hmac) if isinstance(hmac, bytes) else hmac.nbytes
         parts.append(pack_i(hmac_length))
         parts.append(hmac)
         renewers = token.renewers
@@ -587,9 +584,7 @@ def write_describe_delegation_token_response_v2(message: DescribeDelegationToken
             parts.append(long_text_length(token_id_length))
         parts.append(token_id)
         hmac = token.hmac
-        if type(hmac) is not bytes:
-            hmac = plain_bytes(hmac)
-        hmac_length = len(hmac) + 1
+        hmac_length = (len(hmac) if isinstance(hmac, bytes) else hmac.nbytes) + 1
         if hmac_length < 128:
             parts.append(UVARINTS[hmac_length])
         else:
@@ -674,9 +669,7 @@ def write_describe_delegation_token_response_v3(message: DescribeDelegationToken
             parts.append(long_text_length(token_id_length))
         parts.append(token_id)
         hmac = token.hmac
-        if type(hmac) is not bytes:
-            hmac = plain_bytes(hmac)
-        hmac_length = len(hmac) + 1
+        hmac_length = (len(hmac) if isinstance(hmac, bytes) else hmac.nbytes) + 1
         if hmac_length < 128:
             parts.append(UVARINTS[hmac_length])
         else:

@@ -18,7 +18,6 @@ from kwire.primitives import (
     Refused,
     Tags,
     long_text_length,
-    plain_bytes,
     read_long_count,
     read_long_text,
     read_unknown_tags,
@@ -945,15 +944,15 @@ def write_describe_groups_response_v0(message: DescribeGroupsResponse) -> list[P
             parts.append(pack_h(len(client_host)))
             parts.append(client_host)
             member_metadata = member.member_metadata
-            if type(member_metadata) is not bytes:
-                member_metadata = plain_bytes(member_metadata)
-            member_metadata_length = len(member_metadata)
+            member_metadata_length = len(member_metadata) if isinstance(
+                member_metadata, bytes,
+            ) else member_metadata.nbytes
             parts.append(pack_i(member_metadata_length))
             parts.append(member_metadata)
             member_assignment = member.member_assignment
-            if type(member_assignment) is not bytes:
-                member_assignment = plain_bytes(member_assignment)
-            member_assignment_length = len(member_assignment)
+            member_assignment_length = len(member_assignment) if isinstance(
+                member_assignment, bytes,
+            ) else member_assignment.nbytes
             parts.append(pack_i(member_assignment_length))
             parts.append(member_assignment)
     return parts
@@ -996,15 +995,15 @@ def write_describe_groups_response_v1(message: DescribeGroupsResponse) -> list[P
             parts.append(pack_h(len(client_host)))
             parts.append(client_host)
             member_metadata = member.member_metadata
-            if type(member_metadata) is not bytes:
-                member_metadata = plain_bytes(member_metadata)
-            member_metadata_length = len(member_metadata)
+            member_metadata_length = len(member_metadata) if isinstance(
+                member_metadata, bytes,
+            ) else member_metadata.nbytes
             parts.append(pack_i(member_metadata_length))
             parts.append(member_metadata)
             member_assignment = member.member_assignment
-            if type(member_assignment) is not bytes:
-                member_assignment = plain_bytes(member_assignment)
-            member_assignment_length = len(member_assignment)
+            member_assignment_length = len(member_assignment) if isinstance(
+                member_assignment, bytes,
+            ) else member_assignment.nbytes
             parts.append(pack_i(member_assignment_length))
             parts.append(member_assignment)
     return parts
@@ -1045,15 +1044,15 @@ def write_describe_groups_response_v3(message: DescribeGroupsResponse) -> list[P
             parts.append(pack_h(len(client_host)))
             parts.append(client_host)
             member_metadata = member.member_metadata
-            if type(member_metadata) is not bytes:
-                member_metadata = plain_bytes(member_metadata)
-            member_metadata_length = len(member_metadata)
+            member_metadata_length = len(member_metadata) if isinstance(
+                member_metadata, bytes,
+            ) else member_metadata.nbytes
             parts.append(pack_i(member_metadata_length))
             parts.append(member_metadata)
             member_assignment = member.member_assignment
-            if type(member_assignment) is not bytes:
-                member_assignment = plain_bytes(member_assignment)
-            member_assignment_length = len(member_assignment)
+            member_assignment_length = len(member_assignment) if isinstance(
+                member_assignment, bytes,
+            ) else member_assignment.nbytes
             parts.append(pack_i(member_assignment_length))
             parts.append(member_assignment)
         parts.append(pack_i(group.authorized_operations))
@@ -1100,15 +1099,15 @@ def write_describe_groups_response_v4(message: DescribeGroupsResponse) -> list[P
             parts.append(pack_h(len(client_host)))
             parts.append(client_host)
             member_metadata = member.member_metadata
-            if type(member_metadata) is not bytes:
-                member_metadata = plain_bytes(member_metadata)
-            member_metadata_length = len(member_metadata)
+            member_metadata_length = len(member_metadata) if isinstance(
+                member_metadata, bytes,
+            ) else member_metadata.nbytes
             parts.append(pack_i(member_metadata_length))
             parts.append(member_metadata)
             member_assignment = member.member_assignment
-            if type(member_assignment) is not bytes:
-                member_assignment = plain_bytes(member_assignment)
-            member_assignment_length = len(member_assignment)
+            member_assignment_length = len(member_assignment) if isinstance(
+                member_assignment, bytes,
+            ) else member_assignment.nbytes
             parts.append(pack_i(member_assignment_length))
             parts.append(member_assignment)
         parts.append(pack_i(group.authorized_operations))
@@ -1194,18 +1193,18 @@ def write_describe_groups_response_v5(message: DescribeGroupsResponse) -> list[P
                 parts.append(long_text_length(client_host_length))
             parts.append(client_host)
             member_metadata = member.member_metadata
-            if type(member_metadata) is not bytes:
-                member_metadata = plain_bytes(member_metadata)
-            member_metadata_length = len(member_metadata) + 1
+            member_metadata_length = (len(member_metadata) if isinstance(
+                member_metadata, bytes,
+            ) else member_metadata.nbytes) + 1
             if member_metadata_length < 128:
                 parts.append(UVARINTS[member_metadata_length])
             else:
                 parts.append(uvarint(member_metadata_length))
             parts.append(member_metadata)
             member_assignment = member.member_assignment
-            if type(member_assignment) is not bytes:
-                member_assignment = plain_bytes(member_assignment)
-            member_assignment_length = len(member_assignment) + 1
+            member_assignment_length = (len(member_assignment) if isinstance(
+                member_assignment, bytes,
+            ) else member_assignment.nbytes) + 1
             if member_assignment_length < 128:
                 parts.append(UVARINTS[member_assignment_length])
             else:
@@ -1306,18 +1305,18 @@ def write_describe_groups_response_v6(message: DescribeGroupsResponse) -> list[P
                 parts.append(long_text_length(client_host_length))
             parts.append(client_host)
             member_metadata = member.member_metadata
-            if type(member_metadata) is not bytes:
-                member_metadata = plain_bytes(member_metadata)
-            member_metadata_length = len(member_metadata) + 1
+            member_metadata_length = (len(member_metadata) if isinstance(
+                member_metadata, bytes,
+            ) else member_metadata.nbytes) + 1
             if member_metadata_length < 128:
                 parts.append(UVARINTS[member_metadata_length])
             else:
                 parts.append(uvarint(member_metadata_length))
             parts.append(member_metadata)
             member_assignment = member.member_assignment
-            if type(member_assignment) is not bytes:
-                member_assignment = plain_bytes(member_assignment)
-            member_assignment_length = len(member_assignment) + 1
+            member_assignment_length = (len(member_assignment) if isinstance(
+                member_assignment, bytes,
+            ) else member_assignment.nbytes) + 1
             if member_assignment_length < 128:
                 parts.append(UVARINTS[member_assignment_length])
             else:

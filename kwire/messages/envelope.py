@@ -15,7 +15,6 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
-    plain_bytes,
     read_unknown_tags,
     read_uvarint,
     tag_section,
@@ -93,18 +92,16 @@ def write_envelope_request_v0(message: EnvelopeRequest) -> list[Part]:
     """Write version 0."""
     parts: list[Part] = []
     request_data = message.request_data
-    if type(request_data) is not bytes:
-        request_data = plain_bytes(request_data)
-    request_data_length = len(request_data) + 1
+    request_data_length = (len(request_data) if isinstance(request_data, bytes) else request_data.nbytes) + 1
     if request_data_length < 128:
         parts.append(UVARINTS[request_data_length])
     else:
         parts.append(uvarint(request_data_length))
     parts.append(request_data)
     request_principal = message.request_principal
-    if request_principal is not None and type(request_principal) is not bytes:
-        request_principal = plain_bytes(request_principal)
-    request_principal_length = 0 if request_principal is None else len(request_principal) + 1
+    request_principal_length = 0 if request_principal is None else (len(request_principal) if isinstance(
+        request_principal, bytes,
+    ) else request_principal.nbytes) + 1
     if request_principal_length < 128:
         parts.append(UVARINTS[request_principal_length])
     else:
@@ -112,9 +109,9 @@ def write_envelope_request_v0(message: EnvelopeRequest) -> list[Part]:
     if request_principal is not None:
         parts.append(request_principal)
     client_host_address = message.client_host_address
-    if type(client_host_address) is not bytes:
-        client_host_address = plain_bytes(client_host_address)
-    client_host_address_length = len(client_host_address) + 1
+    client_host_address_length = (len(client_host_address) if isinstance(
+        client_host_address, bytes,
+    ) else client_host_address.nbytes) + 1
     if client_host_address_length < 128:
         parts.append(UVARINTS[client_host_address_length])
     else:
@@ -168,9 +165,9 @@ def write_envelope_response_v0(message: EnvelopeResponse) -> list[Part]:
     """Write version 0."""
     parts: list[Part] = []
     response_data = message.response_data
-    if response_data is not None and type(response_data) is not bytes:
-        response_data = plain_bytes(response_data)
-    response_data_length = 0 if response_data is None else len(response_data) + 1
+    response_data_length = 0 if response_data is None else (len(response_data) if isinstance(
+        response_data, bytes,
+    ) else response_data.nbytes) + 1
     if response_data_length < 128:
         parts.append(UVARINTS[response_data_length])
     else:

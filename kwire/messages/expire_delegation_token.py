@@ -15,7 +15,6 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
-    plain_bytes,
     read_unknown_tags,
     read_uvarint,
     tag_section,
@@ -92,9 +91,7 @@ def write_expire_delegation_token_request_v1(message: ExpireDelegationTokenReque
     """Write version 1."""
     parts: list[Part] = []
     hmac = message.hmac
-    if type(hmac) is not bytes:
-        hmac = plain_bytes(hmac)
-    hmac_length = len(hmac)
+    hmac_length = len(hmac) if isinstance(hmac, bytes) else hmac.nbytes
     parts.append(pack_i(hmac_length))
     parts.append(hmac)
     parts.append(pack_q(message.expiry_time_period_ms))
@@ -105,9 +102,7 @@ def write_expire_delegation_token_request_v2(message: ExpireDelegationTokenReque
     """Write version 2."""
     parts: list[Part] = []
     hmac = message.hmac
-    if type(hmac) is not bytes:
-        hmac = plain_bytes(hmac)
-    hmac_length = len(hmac) + 1
+    hmac_length = (len(hmac) if isinstance(hmac, bytes) else hmac.nbytes) + 1
     if hmac_length < 128:
         parts.append(UVARINTS[hmac_length])
     else:

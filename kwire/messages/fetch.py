@@ -17,7 +17,6 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
-    byte_view,
     int32s,
     long_text_length,
     pack_int32s,
@@ -2938,9 +2937,7 @@ def write_fetch_response_v4(message: FetchResponse) -> list[Part]:
                 for aborted_transaction in aborted_transactions:
                     parts.append(pack_qq(aborted_transaction.producer_id, aborted_transaction.first_offset))
             records = partition.records
-            if records is not None and type(records) is not bytes:
-                records = byte_view(records)
-            records_length = -1 if records is None else len(records)
+            records_length = -1 if records is None else (len(records) if isinstance(records, bytes) else records.nbytes)
             parts.append(pack_i(records_length))
             if records is not None:
                 parts.append(records)
@@ -2983,9 +2980,7 @@ def write_fetch_response_v5(message: FetchResponse) -> list[Part]:
                 for aborted_transaction in aborted_transactions:
                     parts.append(pack_qq(aborted_transaction.producer_id, aborted_transaction.first_offset))
             records = partition.records
-            if records is not None and type(records) is not bytes:
-                records = byte_view(records)
-            records_length = -1 if records is None else len(records)
+            records_length = -1 if records is None else (len(records) if isinstance(records, bytes) else records.nbytes)
             parts.append(pack_i(records_length))
             if records is not None:
                 parts.append(records)
@@ -3026,9 +3021,7 @@ def write_fetch_response_v7(message: FetchResponse) -> list[Part]:
                 for aborted_transaction in aborted_transactions:
                     parts.append(pack_qq(aborted_transaction.producer_id, aborted_transaction.first_offset))
             records = partition.records
-            if records is not None and type(records) is not bytes:
-                records = byte_view(records)
-            records_length = -1 if records is None else len(records)
+            records_length = -1 if records is None else (len(records) if isinstance(records, bytes) else records.nbytes)
             parts.append(pack_i(records_length))
             if records is not None:
                 parts.append(records)
@@ -3067,9 +3060,7 @@ def write_fetch_response_v11(message: FetchResponse) -> list[Part]:
                 for aborted_transaction in aborted_transactions:
                     parts.append(pack_qq(aborted_transaction.producer_id, aborted_transaction.first_offset))
             records = partition.records
-            if records is not None and type(records) is not bytes:
-                records = byte_view(records)
-            records_length = -1 if records is None else len(records)
+            records_length = -1 if records is None else (len(records) if isinstance(records, bytes) else records.nbytes)
             parts.append(pack_ii(partition.preferred_read_replica, records_length))
             if records is not None:
                 parts.append(records)
@@ -3163,9 +3154,9 @@ def write_fetch_response_v12(message: FetchResponse) -> list[Part]:
                     else:
                         parts.append(pack_qqx(aborted_transaction.producer_id, aborted_transaction.first_offset))
             records = partition.records
-            if records is not None and type(records) is not bytes:
-                records = byte_view(records)
-            records_length = 0 if records is None else len(records) + 1
+            records_length = 0 if records is None else (len(records) if isinstance(
+                records, bytes,
+            ) else records.nbytes) + 1
             if records_length < 128:
                 parts.append(pack_iB(partition.preferred_read_replica, records_length))
             else:
@@ -3265,9 +3256,9 @@ def write_fetch_response_v13(message: FetchResponse) -> list[Part]:
                     else:
                         parts.append(pack_qqx(aborted_transaction.producer_id, aborted_transaction.first_offset))
             records = partition.records
-            if records is not None and type(records) is not bytes:
-                records = byte_view(records)
-            records_length = 0 if records is None else len(records) + 1
+            records_length = 0 if records is None else (len(records) if isinstance(
+                records, bytes,
+            ) else records.nbytes) + 1
             if records_length < 128:
                 parts.append(pack_iB(partition.preferred_read_replica, records_length))
             else:
@@ -3395,9 +3386,9 @@ def write_fetch_response_v16(message: FetchResponse) -> list[Part]:
                     else:
                         parts.append(pack_qqx(aborted_transaction.producer_id, aborted_transaction.first_offset))
             records = partition.records
-            if records is not None and type(records) is not bytes:
-                records = byte_view(records)
-            records_length = 0 if records is None else len(records) + 1
+            records_length = 0 if records is None else (len(records) if isinstance(
+                records, bytes,
+            ) else records.nbytes) + 1
             if records_length < 128:
                 parts.append(pack_iB(partition.preferred_read_replica, records_length))
             else:

@@ -16,7 +16,6 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
-    byte_view,
     long_text_length,
     read_long_count,
     read_long_text,
@@ -910,9 +909,9 @@ def write_fetch_snapshot_response_v0(message: FetchSnapshotResponse) -> list[Par
                     pack_ihqix(partition.index, partition.error_code, snapshot_id.end_offset, snapshot_id.epoch),
                 )
             unaligned_records = partition.unaligned_records
-            if type(unaligned_records) is not bytes:
-                unaligned_records = byte_view(unaligned_records)
-            unaligned_records_length = len(unaligned_records) + 1
+            unaligned_records_length = (len(unaligned_records) if isinstance(
+                unaligned_records, bytes,
+            ) else unaligned_records.nbytes) + 1
             if unaligned_records_length < 128:
                 parts.append(pack_qqB(partition.size, partition.position, unaligned_records_length))
             else:
@@ -1007,9 +1006,9 @@ def write_fetch_snapshot_response_v1(message: FetchSnapshotResponse) -> list[Par
                     pack_ihqix(partition.index, partition.error_code, snapshot_id.end_offset, snapshot_id.epoch),
                 )
             unaligned_records = partition.unaligned_records
-            if type(unaligned_records) is not bytes:
-                unaligned_records = byte_view(unaligned_records)
-            unaligned_records_length = len(unaligned_records) + 1
+            unaligned_records_length = (len(unaligned_records) if isinstance(
+                unaligned_records, bytes,
+            ) else unaligned_records.nbytes) + 1
             if unaligned_records_length < 128:
                 parts.append(pack_qqB(partition.size, partition.position, unaligned_records_length))
             else:

@@ -18,7 +18,6 @@ from kwire.primitives import (
     Refused,
     Tags,
     long_text_length,
-    plain_bytes,
     read_long_count,
     read_long_text,
     read_unknown_tags,
@@ -450,9 +449,7 @@ def write_join_group_request_v0(message: JoinGroupRequest) -> list[Part]:
         parts.append(pack_h(len(name)))
         parts.append(name)
         metadata = protocol.metadata
-        if type(metadata) is not bytes:
-            metadata = plain_bytes(metadata)
-        metadata_length = len(metadata)
+        metadata_length = len(metadata) if isinstance(metadata, bytes) else metadata.nbytes
         parts.append(pack_i(metadata_length))
         parts.append(metadata)
     return parts
@@ -480,9 +477,7 @@ def write_join_group_request_v1(message: JoinGroupRequest) -> list[Part]:
         parts.append(pack_h(len(name)))
         parts.append(name)
         metadata = protocol.metadata
-        if type(metadata) is not bytes:
-            metadata = plain_bytes(metadata)
-        metadata_length = len(metadata)
+        metadata_length = len(metadata) if isinstance(metadata, bytes) else metadata.nbytes
         parts.append(pack_i(metadata_length))
         parts.append(metadata)
     return parts
@@ -513,9 +508,7 @@ def write_join_group_request_v5(message: JoinGroupRequest) -> list[Part]:
         parts.append(pack_h(len(name)))
         parts.append(name)
         metadata = protocol.metadata
-        if type(metadata) is not bytes:
-            metadata = plain_bytes(metadata)
-        metadata_length = len(metadata)
+        metadata_length = len(metadata) if isinstance(metadata, bytes) else metadata.nbytes
         parts.append(pack_i(metadata_length))
         parts.append(metadata)
     return parts
@@ -569,9 +562,7 @@ def write_join_group_request_v6(message: JoinGroupRequest) -> list[Part]:
             parts.append(long_text_length(name_length))
         parts.append(name)
         metadata = protocol.metadata
-        if type(metadata) is not bytes:
-            metadata = plain_bytes(metadata)
-        metadata_length = len(metadata) + 1
+        metadata_length = (len(metadata) if isinstance(metadata, bytes) else metadata.nbytes) + 1
         if metadata_length < 128:
             parts.append(UVARINTS[metadata_length])
         else:
@@ -630,9 +621,7 @@ def write_join_group_request_v8(message: JoinGroupRequest) -> list[Part]:
             parts.append(long_text_length(name_length))
         parts.append(name)
         metadata = protocol.metadata
-        if type(metadata) is not bytes:
-            metadata = plain_bytes(metadata)
-        metadata_length = len(metadata) + 1
+        metadata_length = (len(metadata) if isinstance(metadata, bytes) else metadata.nbytes) + 1
         if metadata_length < 128:
             parts.append(UVARINTS[metadata_length])
         else:
@@ -1155,9 +1144,7 @@ def write_join_group_response_v0(message: JoinGroupResponse) -> list[Part]:
         parts.append(pack_h(len(member_member_id)))
         parts.append(member_member_id)
         metadata = member.metadata
-        if type(metadata) is not bytes:
-            metadata = plain_bytes(metadata)
-        metadata_length = len(metadata)
+        metadata_length = len(metadata) if isinstance(metadata, bytes) else metadata.nbytes
         parts.append(pack_i(metadata_length))
         parts.append(metadata)
     return parts
@@ -1188,9 +1175,7 @@ def write_join_group_response_v2(message: JoinGroupResponse) -> list[Part]:
         parts.append(pack_h(len(member_member_id)))
         parts.append(member_member_id)
         metadata = member.metadata
-        if type(metadata) is not bytes:
-            metadata = plain_bytes(metadata)
-        metadata_length = len(metadata)
+        metadata_length = len(metadata) if isinstance(metadata, bytes) else metadata.nbytes
         parts.append(pack_i(metadata_length))
         parts.append(metadata)
     return parts
@@ -1226,9 +1211,7 @@ def write_join_group_response_v5(message: JoinGroupResponse) -> list[Part]:
         parts.append(pack_h(group_instance_id_length))
         parts.append(group_instance_id_bytes)
         metadata = member.metadata
-        if type(metadata) is not bytes:
-            metadata = plain_bytes(metadata)
-        metadata_length = len(metadata)
+        metadata_length = len(metadata) if isinstance(metadata, bytes) else metadata.nbytes
         parts.append(pack_i(metadata_length))
         parts.append(metadata)
     return parts
@@ -1289,9 +1272,7 @@ def write_join_group_response_v6(message: JoinGroupResponse) -> list[Part]:
             parts.append(long_text_length(group_instance_id_length))
         parts.append(group_instance_id_bytes)
         metadata = member.metadata
-        if type(metadata) is not bytes:
-            metadata = plain_bytes(metadata)
-        metadata_length = len(metadata) + 1
+        metadata_length = (len(metadata) if isinstance(metadata, bytes) else metadata.nbytes) + 1
         if metadata_length < 128:
             parts.append(UVARINTS[metadata_length])
         else:
@@ -1363,9 +1344,7 @@ def write_join_group_response_v7(message: JoinGroupResponse) -> list[Part]:
             parts.append(long_text_length(group_instance_id_length))
         parts.append(group_instance_id_bytes)
         metadata = member.metadata
-        if type(metadata) is not bytes:
-            metadata = plain_bytes(metadata)
-        metadata_length = len(metadata) + 1
+        metadata_length = (len(metadata) if isinstance(metadata, bytes) else metadata.nbytes) + 1
         if metadata_length < 128:
             parts.append(UVARINTS[metadata_length])
         else:
@@ -1436,9 +1415,7 @@ def write_join_group_response_v9(message: JoinGroupResponse) -> list[Part]:
             parts.append(long_text_length(group_instance_id_length))
         parts.append(group_instance_id_bytes)
         metadata = member.metadata
-        if type(metadata) is not bytes:
-            metadata = plain_bytes(metadata)
-        metadata_length = len(metadata) + 1
+        metadata_length = (len(metadata) if isinstance(metadata, bytes) else metadata.nbytes) + 1
         if metadata_length < 128:
             parts.append(UVARINTS[metadata_length])
         else:

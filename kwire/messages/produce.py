@@ -17,7 +17,6 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
-    byte_view,
     long_text_length,
     read_long_count,
     read_long_text,
@@ -305,9 +304,7 @@ def write_produce_request_v3(message: ProduceRequest) -> list[Part]:
         parts.append(pack_i(partition_data_count))
         for one_partition_data in partition_data:
             records = one_partition_data.records
-            if records is not None and type(records) is not bytes:
-                records = byte_view(records)
-            records_length = -1 if records is None else len(records)
+            records_length = -1 if records is None else (len(records) if isinstance(records, bytes) else records.nbytes)
             parts.append(pack_ii(one_partition_data.index, records_length))
             if records is not None:
                 parts.append(records)
@@ -348,9 +345,9 @@ def write_produce_request_v9(message: ProduceRequest) -> list[Part]:
             parts.append(uvarint(partition_data_count))
         for one_partition_data in partition_data:
             records = one_partition_data.records
-            if records is not None and type(records) is not bytes:
-                records = byte_view(records)
-            records_length = 0 if records is None else len(records) + 1
+            records_length = 0 if records is None else (len(records) if isinstance(
+                records, bytes,
+            ) else records.nbytes) + 1
             if records_length < 128:
                 parts.append(pack_iB(one_partition_data.index, records_length))
             else:
@@ -399,9 +396,9 @@ def write_produce_request_v13(message: ProduceRequest) -> list[Part]:
             parts.append(uvarint(partition_data_count))
         for one_partition_data in partition_data:
             records = one_partition_data.records
-            if records is not None and type(records) is not bytes:
-                records = byte_view(records)
-            records_length = 0 if records is None else len(records) + 1
+            records_length = 0 if records is None else (len(records) if isinstance(
+                records, bytes,
+            ) else records.nbytes) + 1
             if records_length < 128:
                 parts.append(pack_iB(one_partition_data.index, records_length))
             else:

@@ -16,7 +16,6 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
-    plain_bytes,
     read_unknown_tags,
     read_uvarint,
     tag_section,
@@ -84,9 +83,7 @@ def write_push_telemetry_request_v0(message: PushTelemetryRequest) -> list[Part]
     if len(client_instance_id) != 16:
         raise Refused
     metrics = message.metrics
-    if type(metrics) is not bytes:
-        metrics = plain_bytes(metrics)
-    metrics_length = len(metrics) + 1
+    metrics_length = (len(metrics) if isinstance(metrics, bytes) else metrics.nbytes) + 1
     if metrics_length < 128:
         parts.append(
             pack_uiBbB(client_instance_id, message.subscription_id, BOOLEAN_BYTES[message.terminating],

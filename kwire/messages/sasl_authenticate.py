@@ -16,7 +16,6 @@ from kwire.primitives import (
     Refused,
     Tags,
     long_text_length,
-    plain_bytes,
     read_long_text,
     read_unknown_tags,
     read_uvarint,
@@ -89,9 +88,7 @@ def write_sasl_authenticate_request_v0(message: SaslAuthenticateRequest) -> list
     """Write versions 0 to 1."""
     parts: list[Part] = []
     auth_bytes = message.auth_bytes
-    if type(auth_bytes) is not bytes:
-        auth_bytes = plain_bytes(auth_bytes)
-    auth_bytes_length = len(auth_bytes)
+    auth_bytes_length = len(auth_bytes) if isinstance(auth_bytes, bytes) else auth_bytes.nbytes
     parts.append(pack_i(auth_bytes_length))
     parts.append(auth_bytes)
     return parts
@@ -101,9 +98,7 @@ def write_sasl_authenticate_request_v2(message: SaslAuthenticateRequest) -> list
     """Write version 2."""
     parts: list[Part] = []
     auth_bytes = message.auth_bytes
-    if type(auth_bytes) is not bytes:
-        auth_bytes = plain_bytes(auth_bytes)
-    auth_bytes_length = len(auth_bytes) + 1
+    auth_bytes_length = (len(auth_bytes) if isinstance(auth_bytes, bytes) else auth_bytes.nbytes) + 1
     if auth_bytes_length < 128:
         parts.append(UVARINTS[auth_bytes_length])
     else:
@@ -228,9 +223,7 @@ def write_sasl_authenticate_response_v0(message: SaslAuthenticateResponse) -> li
     parts.append(pack_hh(message.error_code, error_message_length))
     parts.append(error_message_bytes)
     auth_bytes = message.auth_bytes
-    if type(auth_bytes) is not bytes:
-        auth_bytes = plain_bytes(auth_bytes)
-    auth_bytes_length = len(auth_bytes)
+    auth_bytes_length = len(auth_bytes) if isinstance(auth_bytes, bytes) else auth_bytes.nbytes
     parts.append(pack_i(auth_bytes_length))
     parts.append(auth_bytes)
     return parts
@@ -245,9 +238,7 @@ def write_sasl_authenticate_response_v1(message: SaslAuthenticateResponse) -> li
     parts.append(pack_hh(message.error_code, error_message_length))
     parts.append(error_message_bytes)
     auth_bytes = message.auth_bytes
-    if type(auth_bytes) is not bytes:
-        auth_bytes = plain_bytes(auth_bytes)
-    auth_bytes_length = len(auth_bytes)
+    auth_bytes_length = len(auth_bytes) if isinstance(auth_bytes, bytes) else auth_bytes.nbytes
     parts.append(pack_i(auth_bytes_length))
     parts.append(auth_bytes)
     parts.append(pack_q(message.session_lifetime_ms))
@@ -267,9 +258,7 @@ def write_sasl_authenticate_response_v2(message: SaslAuthenticateResponse) -> li
         parts.append(long_text_length(error_message_length))
     parts.append(error_message_bytes)
     auth_bytes = message.auth_bytes
-    if type(auth_bytes) is not bytes:
-        auth_bytes = plain_bytes(auth_bytes)
-    auth_bytes_length = len(auth_bytes) + 1
+    auth_bytes_length = (len(auth_bytes) if isinstance(auth_bytes, bytes) else auth_bytes.nbytes) + 1
     if auth_bytes_length < 128:
         parts.append(UVARINTS[auth_bytes_length])
     else:

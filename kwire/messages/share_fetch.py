@@ -18,7 +18,6 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
-    byte_view,
     int32s,
     int8s,
     long_text_length,
@@ -910,9 +909,7 @@ def write_share_fetch_response_v1(message: ShareFetchResponse) -> list[Part]:
             else:
                 parts.append(pack_iix(current_leader.leader_id, current_leader.leader_epoch))
             records = partition.records
-            if type(records) is not bytes:
-                records = byte_view(records)
-            records_length = len(records) + 1
+            records_length = (len(records) if isinstance(records, bytes) else records.nbytes) + 1
             if records_length < 128:
                 parts.append(UVARINTS[records_length])
             else:

@@ -16,7 +16,6 @@ from kwire.primitives import (
     Refused,
     Tags,
     long_text_length,
-    plain_bytes,
     read_long_count,
     read_long_text,
     read_unknown_tags,
@@ -358,9 +357,9 @@ def write_sync_group_request_v0(message: SyncGroupRequest) -> list[Part]:
         parts.append(pack_h(len(assignment_member_id)))
         parts.append(assignment_member_id)
         assignment_assignment = assignment.assignment
-        if type(assignment_assignment) is not bytes:
-            assignment_assignment = plain_bytes(assignment_assignment)
-        assignment_assignment_length = len(assignment_assignment)
+        assignment_assignment_length = len(assignment_assignment) if isinstance(
+            assignment_assignment, bytes,
+        ) else assignment_assignment.nbytes
         parts.append(pack_i(assignment_assignment_length))
         parts.append(assignment_assignment)
     return parts
@@ -388,9 +387,9 @@ def write_sync_group_request_v3(message: SyncGroupRequest) -> list[Part]:
         parts.append(pack_h(len(assignment_member_id)))
         parts.append(assignment_member_id)
         assignment_assignment = assignment.assignment
-        if type(assignment_assignment) is not bytes:
-            assignment_assignment = plain_bytes(assignment_assignment)
-        assignment_assignment_length = len(assignment_assignment)
+        assignment_assignment_length = len(assignment_assignment) if isinstance(
+            assignment_assignment, bytes,
+        ) else assignment_assignment.nbytes
         parts.append(pack_i(assignment_assignment_length))
         parts.append(assignment_assignment)
     return parts
@@ -437,9 +436,9 @@ def write_sync_group_request_v4(message: SyncGroupRequest) -> list[Part]:
             parts.append(long_text_length(assignment_member_id_length))
         parts.append(assignment_member_id)
         assignment_assignment = assignment.assignment
-        if type(assignment_assignment) is not bytes:
-            assignment_assignment = plain_bytes(assignment_assignment)
-        assignment_assignment_length = len(assignment_assignment) + 1
+        assignment_assignment_length = (len(assignment_assignment) if isinstance(
+            assignment_assignment, bytes,
+        ) else assignment_assignment.nbytes) + 1
         if assignment_assignment_length < 128:
             parts.append(UVARINTS[assignment_assignment_length])
         else:
@@ -509,9 +508,9 @@ def write_sync_group_request_v5(message: SyncGroupRequest) -> list[Part]:
             parts.append(long_text_length(assignment_member_id_length))
         parts.append(assignment_member_id)
         assignment_assignment = assignment.assignment
-        if type(assignment_assignment) is not bytes:
-            assignment_assignment = plain_bytes(assignment_assignment)
-        assignment_assignment_length = len(assignment_assignment) + 1
+        assignment_assignment_length = (len(assignment_assignment) if isinstance(
+            assignment_assignment, bytes,
+        ) else assignment_assignment.nbytes) + 1
         if assignment_assignment_length < 128:
             parts.append(UVARINTS[assignment_assignment_length])
         else:
@@ -644,9 +643,7 @@ def write_sync_group_response_v0(message: SyncGroupResponse) -> list[Part]:
     """Write version 0."""
     parts: list[Part] = []
     assignment = message.assignment
-    if type(assignment) is not bytes:
-        assignment = plain_bytes(assignment)
-    assignment_length = len(assignment)
+    assignment_length = len(assignment) if isinstance(assignment, bytes) else assignment.nbytes
     parts.append(pack_hi(message.error_code, assignment_length))
     parts.append(assignment)
     return parts
@@ -656,9 +653,7 @@ def write_sync_group_response_v1(message: SyncGroupResponse) -> list[Part]:
     """Write versions 1 to 3."""
     parts: list[Part] = []
     assignment = message.assignment
-    if type(assignment) is not bytes:
-        assignment = plain_bytes(assignment)
-    assignment_length = len(assignment)
+    assignment_length = len(assignment) if isinstance(assignment, bytes) else assignment.nbytes
     parts.append(pack_ihi(message.throttle_time_ms, message.error_code, assignment_length))
     parts.append(assignment)
     return parts
@@ -668,9 +663,7 @@ def write_sync_group_response_v4(message: SyncGroupResponse) -> list[Part]:
     """Write version 4."""
     parts: list[Part] = []
     assignment = message.assignment
-    if type(assignment) is not bytes:
-        assignment = plain_bytes(assignment)
-    assignment_length = len(assignment) + 1
+    assignment_length = (len(assignment) if isinstance(assignment, bytes) else assignment.nbytes) + 1
     if assignment_length < 128:
         parts.append(pack_ihB(message.throttle_time_ms, message.error_code, assignment_length))
     else:
@@ -702,9 +695,7 @@ def write_sync_group_response_v5(message: SyncGroupResponse) -> list[Part]:
         parts.append(long_text_length(protocol_name_length))
     parts.append(protocol_name_bytes)
     assignment = message.assignment
-    if type(assignment) is not bytes:
-        assignment = plain_bytes(assignment)
-    assignment_length = len(assignment) + 1
+    assignment_length = (len(assignment) if isinstance(assignment, bytes) else assignment.nbytes) + 1
     if assignment_length < 128:
         parts.append(UVARINTS[assignment_length])
     else:

@@ -239,12 +239,13 @@ class Writer:
         self.out(f"{name} = {target}")
         if may_be_null and not nullable:
             self.refuse_null(name)
-        not_null = f"{name} is not None and " if nullable else ""
-        with self.out.block(f"if {not_null}type({name}) is not bytes:"):
-            self.out(f"{name} = {self.use('byte_view' if type_name == 'records' else 'plain_bytes')}({name})")
-        null = 0 if flexible else -1
-        count = f"len({name}) + 1" if flexible else f"len({name})"
-        self.out(f"{length} = {null} if {name} is None else {count}" if nullable else f"{length} = {count}")
+        # A memoryview may count in other items than bytes; what has no `nbytes` is left to the careful pass.
+        count = f"(len({name}) if isinstance({name}, bytes) else {name}.nbytes)" + (" + 1" if flexible else "")
+        if nullable:
+            count = f"{0 if flexible else -1} if {name} is None else {count}"
+        elif not flexible:
+            count = count[1:-1]
+        self.out(f"{length} = {count}")
         if flexible:
             self.length(length, "uvarint")
         else:

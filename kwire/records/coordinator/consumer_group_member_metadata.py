@@ -16,7 +16,6 @@ from kwire.primitives import (
     Refused,
     Tags,
     long_text_length,
-    plain_bytes,
     read_long_count,
     read_long_text,
     read_unknown_tags,
@@ -328,9 +327,7 @@ def _write_consumer_group_member_metadata_value_v0_tags(consumer_group_member_me
                     parts.append(long_text_length(name_length))
                 parts.append(name)
                 metadata = supported_protocol.metadata
-                if type(metadata) is not bytes:
-                    metadata = plain_bytes(metadata)
-                metadata_length = len(metadata) + 1
+                metadata_length = (len(metadata) if isinstance(metadata, bytes) else metadata.nbytes) + 1
                 if metadata_length < 128:
                     parts.append(UVARINTS[metadata_length])
                 else:

@@ -16,7 +16,6 @@ from kwire.primitives import (
     Refused,
     Tags,
     long_text_length,
-    plain_bytes,
     read_long_count,
     read_long_text,
     read_unknown_tags,
@@ -623,15 +622,11 @@ def write_group_metadata_value_v0(message: GroupMetadataValue) -> list[Part]:
         parts.append(pack_h(len(client_host)))
         parts.append(client_host)
         subscription = member.subscription
-        if type(subscription) is not bytes:
-            subscription = plain_bytes(subscription)
-        subscription_length = len(subscription)
+        subscription_length = len(subscription) if isinstance(subscription, bytes) else subscription.nbytes
         parts.append(pack_ii(member.session_timeout, subscription_length))
         parts.append(subscription)
         assignment = member.assignment
-        if type(assignment) is not bytes:
-            assignment = plain_bytes(assignment)
-        assignment_length = len(assignment)
+        assignment_length = len(assignment) if isinstance(assignment, bytes) else assignment.nbytes
         parts.append(pack_i(assignment_length))
         parts.append(assignment)
     return parts
@@ -667,15 +662,11 @@ def write_group_metadata_value_v1(message: GroupMetadataValue) -> list[Part]:
         parts.append(pack_h(len(client_host)))
         parts.append(client_host)
         subscription = member.subscription
-        if type(subscription) is not bytes:
-            subscription = plain_bytes(subscription)
-        subscription_length = len(subscription)
+        subscription_length = len(subscription) if isinstance(subscription, bytes) else subscription.nbytes
         parts.append(pack_iii(member.rebalance_timeout, member.session_timeout, subscription_length))
         parts.append(subscription)
         assignment = member.assignment
-        if type(assignment) is not bytes:
-            assignment = plain_bytes(assignment)
-        assignment_length = len(assignment)
+        assignment_length = len(assignment) if isinstance(assignment, bytes) else assignment.nbytes
         parts.append(pack_i(assignment_length))
         parts.append(assignment)
     return parts
@@ -711,15 +702,11 @@ def write_group_metadata_value_v2(message: GroupMetadataValue) -> list[Part]:
         parts.append(pack_h(len(client_host)))
         parts.append(client_host)
         subscription = member.subscription
-        if type(subscription) is not bytes:
-            subscription = plain_bytes(subscription)
-        subscription_length = len(subscription)
+        subscription_length = len(subscription) if isinstance(subscription, bytes) else subscription.nbytes
         parts.append(pack_iii(member.rebalance_timeout, member.session_timeout, subscription_length))
         parts.append(subscription)
         assignment = member.assignment
-        if type(assignment) is not bytes:
-            assignment = plain_bytes(assignment)
-        assignment_length = len(assignment)
+        assignment_length = len(assignment) if isinstance(assignment, bytes) else assignment.nbytes
         parts.append(pack_i(assignment_length))
         parts.append(assignment)
     return parts
@@ -760,15 +747,11 @@ def write_group_metadata_value_v3(message: GroupMetadataValue) -> list[Part]:
         parts.append(pack_h(len(client_host)))
         parts.append(client_host)
         subscription = member.subscription
-        if type(subscription) is not bytes:
-            subscription = plain_bytes(subscription)
-        subscription_length = len(subscription)
+        subscription_length = len(subscription) if isinstance(subscription, bytes) else subscription.nbytes
         parts.append(pack_iii(member.rebalance_timeout, member.session_timeout, subscription_length))
         parts.append(subscription)
         assignment = member.assignment
-        if type(assignment) is not bytes:
-            assignment = plain_bytes(assignment)
-        assignment_length = len(assignment)
+        assignment_length = len(assignment) if isinstance(assignment, bytes) else assignment.nbytes
         parts.append(pack_i(assignment_length))
         parts.append(assignment)
     return parts
@@ -839,9 +822,7 @@ def write_group_metadata_value_v4(message: GroupMetadataValue) -> list[Part]:
             parts.append(long_text_length(client_host_length))
         parts.append(client_host)
         subscription = member.subscription
-        if type(subscription) is not bytes:
-            subscription = plain_bytes(subscription)
-        subscription_length = len(subscription) + 1
+        subscription_length = (len(subscription) if isinstance(subscription, bytes) else subscription.nbytes) + 1
         if subscription_length < 128:
             parts.append(pack_iiB(member.rebalance_timeout, member.session_timeout, subscription_length))
         else:
@@ -849,9 +830,7 @@ def write_group_metadata_value_v4(message: GroupMetadataValue) -> list[Part]:
             parts.append(uvarint(subscription_length))
         parts.append(subscription)
         assignment = member.assignment
-        if type(assignment) is not bytes:
-            assignment = plain_bytes(assignment)
-        assignment_length = len(assignment) + 1
+        assignment_length = (len(assignment) if isinstance(assignment, bytes) else assignment.nbytes) + 1
         if assignment_length < 128:
             parts.append(UVARINTS[assignment_length])
         else:
