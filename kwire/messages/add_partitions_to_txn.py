@@ -238,10 +238,9 @@ def read_add_partitions_to_txn_request_v4(data: bytes, at: int) -> tuple[AddPart
         else:
             transaction_unknown = NO_TAGS
             at += 1
-        transactions.append(
-            AddPartitionsToTxnTransaction(transactional_id, producer_id, producer_epoch, BOOLEANS[verify_only], topics,
-            transaction_unknown),
-        )
+        transactions.append(AddPartitionsToTxnTransaction(
+            transactional_id, producer_id, producer_epoch, BOOLEANS[verify_only], topics, transaction_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -260,9 +259,9 @@ def write_add_partitions_to_txn_request_v0(message: AddPartitionsToTxnRequest) -
     parts.append(v3_and_below_transactional_id)
     v3_and_below_topics = message.v3_and_below_topics
     v3_and_below_topics_count = len(v3_and_below_topics)
-    parts.append(
-        pack_qhi(message.v3_and_below_producer_id, message.v3_and_below_producer_epoch, v3_and_below_topics_count),
-    )
+    parts.append(pack_qhi(
+        message.v3_and_below_producer_id, message.v3_and_below_producer_epoch, v3_and_below_topics_count,
+    ))
     for v3_and_below_topic in v3_and_below_topics:
         name = v3_and_below_topic.name.encode()
         parts.append(pack_h(len(name)))
@@ -292,9 +291,9 @@ def write_add_partitions_to_txn_request_v3(message: AddPartitionsToTxnRequest) -
     v3_and_below_topics = message.v3_and_below_topics
     v3_and_below_topics_count = len(v3_and_below_topics) + 1
     if v3_and_below_topics_count < 128:
-        parts.append(
-            pack_qhB(message.v3_and_below_producer_id, message.v3_and_below_producer_epoch, v3_and_below_topics_count),
-        )
+        parts.append(pack_qhB(
+            message.v3_and_below_producer_id, message.v3_and_below_producer_epoch, v3_and_below_topics_count,
+        ))
     else:
         parts.append(pack_qh(message.v3_and_below_producer_id, message.v3_and_below_producer_epoch))
         parts.append(uvarint(v3_and_below_topics_count))
@@ -351,14 +350,14 @@ def write_add_partitions_to_txn_request_v4(message: AddPartitionsToTxnRequest) -
         topics = transaction.topics
         topics_count = len(topics) + 1
         if topics_count < 128:
-            parts.append(
-                pack_qhBB(transaction.producer_id, transaction.producer_epoch, BOOLEAN_BYTES[transaction.verify_only],
-                topics_count),
-            )
+            parts.append(pack_qhBB(
+                transaction.producer_id, transaction.producer_epoch, BOOLEAN_BYTES[transaction.verify_only],
+                topics_count,
+            ))
         else:
-            parts.append(
-                pack_qhB(transaction.producer_id, transaction.producer_epoch, BOOLEAN_BYTES[transaction.verify_only]),
-            )
+            parts.append(pack_qhB(
+                transaction.producer_id, transaction.producer_epoch, BOOLEAN_BYTES[transaction.verify_only],
+            ))
             parts.append(uvarint(topics_count))
         for topic in topics:
             name = topic.name.encode()
@@ -459,10 +458,12 @@ def read_add_partitions_to_txn_response_v0(data: bytes, at: int) -> tuple[AddPar
         at += 4
         if not 0 <= results_by_partition_count <= len(data) - at:
             raise Refused
-        end = at + 6 * results_by_partition_count
-        results_by_partition_rows = data[at:end]
-        results_by_partition = [*starmap(AddPartitionsToTxnPartitionResult, iterate_ih(results_by_partition_rows))]
-        at = end
+        results_by_partition = []
+        if results_by_partition_count > 0:
+            end = at + 6 * results_by_partition_count
+            results_by_partition_rows = data[at:end]
+            results_by_partition = [*starmap(AddPartitionsToTxnPartitionResult, iterate_ih(results_by_partition_rows))]
+            at = end
         results_by_topic_v3_and_below.append(AddPartitionsToTxnTopicResult(name, results_by_partition))
     return AddPartitionsToTxnResponse(throttle_time_ms, 0, [], results_by_topic_v3_and_below), at
 
@@ -489,32 +490,35 @@ def read_add_partitions_to_txn_response_v3(data: bytes, at: int) -> tuple[AddPar
             at += 1
         else:
             results_by_partition_count, at = read_long_count(data, at)
-        end = at + 7 * (results_by_partition_count - 1)
-        results_by_partition_rows = data[at:end]
-        if results_by_partition_rows[6::7].count(0) == results_by_partition_count - 1:
-            results_by_partition = [*starmap(AddPartitionsToTxnPartitionResult, iterate_ihx(results_by_partition_rows))]
-            at = end
-        else:
-            results_by_partition = []
-            for _ in range(results_by_partition_count - 1):
-                partition_index, partition_error_code, tag_count = unpack_ihB(data, at)
-                at += 6
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                results_by_partition.append(
-                    AddPartitionsToTxnPartitionResult(partition_index, partition_error_code, unknown),
-                )
+        results_by_partition = []
+        if results_by_partition_count > 1:
+            end = at + 7 * (results_by_partition_count - 1)
+            results_by_partition_rows = data[at:end]
+            if results_by_partition_rows[6::7].count(0) == results_by_partition_count - 1:
+                results_by_partition = [*starmap(
+                    AddPartitionsToTxnPartitionResult, iterate_ihx(results_by_partition_rows),
+                )]
+                at = end
+            else:
+                for _ in range(results_by_partition_count - 1):
+                    partition_index, partition_error_code, tag_count = unpack_ihB(data, at)
+                    at += 6
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    results_by_partition.append(AddPartitionsToTxnPartitionResult(
+                        partition_index, partition_error_code, unknown,
+                    ))
         if data[at]:
             results_by_topic_v3_and_below_unknown, at = read_unknown_tags(data, at)
         else:
             results_by_topic_v3_and_below_unknown = NO_TAGS
             at += 1
-        results_by_topic_v3_and_below.append(
-            AddPartitionsToTxnTopicResult(name, results_by_partition, results_by_topic_v3_and_below_unknown),
-        )
+        results_by_topic_v3_and_below.append(AddPartitionsToTxnTopicResult(
+            name, results_by_partition, results_by_topic_v3_and_below_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -559,26 +563,27 @@ def read_add_partitions_to_txn_response_v4(data: bytes, at: int) -> tuple[AddPar
                 at += 1
             else:
                 results_by_partition_count, at = read_long_count(data, at)
-            end = at + 7 * (results_by_partition_count - 1)
-            results_by_partition_rows = data[at:end]
-            if results_by_partition_rows[6::7].count(0) == results_by_partition_count - 1:
-                results_by_partition = [*starmap(
-                    AddPartitionsToTxnPartitionResult, iterate_ihx(results_by_partition_rows),
-                )]
-                at = end
-            else:
-                results_by_partition = []
-                for _ in range(results_by_partition_count - 1):
-                    partition_index, partition_error_code, tag_count = unpack_ihB(data, at)
-                    at += 6
-                    if tag_count:
-                        unknown, at = read_unknown_tags(data, at)
-                    else:
-                        unknown = NO_TAGS
-                        at += 1
-                    results_by_partition.append(
-                        AddPartitionsToTxnPartitionResult(partition_index, partition_error_code, unknown),
-                    )
+            results_by_partition = []
+            if results_by_partition_count > 1:
+                end = at + 7 * (results_by_partition_count - 1)
+                results_by_partition_rows = data[at:end]
+                if results_by_partition_rows[6::7].count(0) == results_by_partition_count - 1:
+                    results_by_partition = [*starmap(
+                        AddPartitionsToTxnPartitionResult, iterate_ihx(results_by_partition_rows),
+                    )]
+                    at = end
+                else:
+                    for _ in range(results_by_partition_count - 1):
+                        partition_index, partition_error_code, tag_count = unpack_ihB(data, at)
+                        at += 6
+                        if tag_count:
+                            unknown, at = read_unknown_tags(data, at)
+                        else:
+                            unknown = NO_TAGS
+                            at += 1
+                        results_by_partition.append(AddPartitionsToTxnPartitionResult(
+                            partition_index, partition_error_code, unknown,
+                        ))
             if data[at]:
                 topic_result_unknown, at = read_unknown_tags(data, at)
             else:
@@ -590,9 +595,9 @@ def read_add_partitions_to_txn_response_v4(data: bytes, at: int) -> tuple[AddPar
         else:
             results_by_transaction_unknown = NO_TAGS
             at += 1
-        results_by_transaction.append(
-            AddPartitionsToTxnResult(transactional_id, topic_results, results_by_transaction_unknown),
-        )
+        results_by_transaction.append(AddPartitionsToTxnResult(
+            transactional_id, topic_results, results_by_transaction_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -617,9 +622,9 @@ def write_add_partitions_to_txn_response_v0(message: AddPartitionsToTxnResponse)
         results_by_partition_count = len(results_by_partition)
         parts.append(pack_i(results_by_partition_count))
         for one_results_by_partition in results_by_partition:
-            parts.append(
-                pack_ih(one_results_by_partition.partition_index, one_results_by_partition.partition_error_code),
-            )
+            parts.append(pack_ih(
+                one_results_by_partition.partition_index, one_results_by_partition.partition_error_code,
+            ))
     return parts
 
 
@@ -651,14 +656,14 @@ def write_add_partitions_to_txn_response_v3(message: AddPartitionsToTxnResponse)
             parts.append(uvarint(results_by_partition_count))
         for one_results_by_partition in results_by_partition:
             if one_results_by_partition.unknown_tagged_fields:
-                parts.append(
-                    pack_ih(one_results_by_partition.partition_index, one_results_by_partition.partition_error_code),
-                )
+                parts.append(pack_ih(
+                    one_results_by_partition.partition_index, one_results_by_partition.partition_error_code,
+                ))
                 parts.append(tag_section((), one_results_by_partition.unknown_tagged_fields, 0))
             else:
-                parts.append(
-                    pack_ihx(one_results_by_partition.partition_index, one_results_by_partition.partition_error_code),
-                )
+                parts.append(pack_ihx(
+                    one_results_by_partition.partition_index, one_results_by_partition.partition_error_code,
+                ))
         parts.append(tag_section(
             (), one_results_by_topic_v3_and_below.unknown_tagged_fields, 0,
         ) if one_results_by_topic_v3_and_below.unknown_tagged_fields else b"\0")
@@ -708,16 +713,14 @@ def write_add_partitions_to_txn_response_v4(message: AddPartitionsToTxnResponse)
                 parts.append(uvarint(results_by_partition_count))
             for one_results_by_partition in results_by_partition:
                 if one_results_by_partition.unknown_tagged_fields:
-                    parts.append(
-                        pack_ih(one_results_by_partition.partition_index,
-                        one_results_by_partition.partition_error_code),
-                    )
+                    parts.append(pack_ih(
+                        one_results_by_partition.partition_index, one_results_by_partition.partition_error_code,
+                    ))
                     parts.append(tag_section((), one_results_by_partition.unknown_tagged_fields, 0))
                 else:
-                    parts.append(
-                        pack_ihx(one_results_by_partition.partition_index,
-                        one_results_by_partition.partition_error_code),
-                    )
+                    parts.append(pack_ihx(
+                        one_results_by_partition.partition_index, one_results_by_partition.partition_error_code,
+                    ))
             parts.append(tag_section(
                 (), topic_result.unknown_tagged_fields, 0,
             ) if topic_result.unknown_tagged_fields else b"\0")

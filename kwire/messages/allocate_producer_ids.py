@@ -94,15 +94,14 @@ def write_allocate_producer_ids_response_v0(message: AllocateProducerIdsResponse
     """Write version 0."""
     parts: list[Part] = []
     if message.unknown_tagged_fields:
-        parts.append(
-            pack_ihqi(message.throttle_time_ms, message.error_code, message.producer_id_start, message.producer_id_len),
-        )
+        parts.append(pack_ihqi(
+            message.throttle_time_ms, message.error_code, message.producer_id_start, message.producer_id_len,
+        ))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
     else:
-        parts.append(
-            pack_ihqix(message.throttle_time_ms, message.error_code, message.producer_id_start,
-            message.producer_id_len),
-        )
+        parts.append(pack_ihqix(
+            message.throttle_time_ms, message.error_code, message.producer_id_start, message.producer_id_len,
+        ))
     return parts
 
 

@@ -137,10 +137,9 @@ def read_alter_partition_request_v2(data: bytes, at: int) -> tuple[AlterPartitio
             else:
                 unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                AlterPartitionRequestPartitionData(partition_index, leader_epoch, new_isr, [], leader_recovery_state,
-                partition_epoch, unknown),
-            )
+            partitions.append(AlterPartitionRequestPartitionData(
+                partition_index, leader_epoch, new_isr, [], leader_recovery_state, partition_epoch, unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -179,24 +178,25 @@ def read_alter_partition_request_v3(data: bytes, at: int) -> tuple[AlterPartitio
                 at += 1
             else:
                 new_isr_with_epochs_count, at = read_long_count(data, at)
-            end = at + 13 * (new_isr_with_epochs_count - 1)
-            new_isr_with_epochs_rows = data[at:end]
-            if new_isr_with_epochs_rows[12::13].count(0) == new_isr_with_epochs_count - 1:
-                new_isr_with_epochs = [*starmap(BrokerState, iterate_iqx(new_isr_with_epochs_rows))]
-                at = end
-            else:
-                new_isr_with_epochs = []
-                for _ in range(new_isr_with_epochs_count - 1):
-                    new_isr_with_epoch_broker_id, new_isr_with_epoch_broker_epoch, tag_count = unpack_iqB(data, at)
-                    at += 12
-                    if tag_count:
-                        unknown, at = read_unknown_tags(data, at)
-                    else:
-                        unknown = NO_TAGS
-                        at += 1
-                    new_isr_with_epochs.append(
-                        BrokerState(new_isr_with_epoch_broker_id, new_isr_with_epoch_broker_epoch, unknown),
-                    )
+            new_isr_with_epochs = []
+            if new_isr_with_epochs_count > 1:
+                end = at + 13 * (new_isr_with_epochs_count - 1)
+                new_isr_with_epochs_rows = data[at:end]
+                if new_isr_with_epochs_rows[12::13].count(0) == new_isr_with_epochs_count - 1:
+                    new_isr_with_epochs = [*starmap(BrokerState, iterate_iqx(new_isr_with_epochs_rows))]
+                    at = end
+                else:
+                    for _ in range(new_isr_with_epochs_count - 1):
+                        new_isr_with_epoch_broker_id, new_isr_with_epoch_broker_epoch, tag_count = unpack_iqB(data, at)
+                        at += 12
+                        if tag_count:
+                            unknown, at = read_unknown_tags(data, at)
+                        else:
+                            unknown = NO_TAGS
+                            at += 1
+                        new_isr_with_epochs.append(BrokerState(
+                            new_isr_with_epoch_broker_id, new_isr_with_epoch_broker_epoch, unknown,
+                        ))
             leader_recovery_state, partition_epoch, partition_tag_count = unpack_biB(data, at)
             at += 5
             if partition_tag_count:
@@ -204,10 +204,10 @@ def read_alter_partition_request_v3(data: bytes, at: int) -> tuple[AlterPartitio
             else:
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                AlterPartitionRequestPartitionData(partition_index, leader_epoch, (), new_isr_with_epochs,
-                leader_recovery_state, partition_epoch, partition_unknown),
-            )
+            partitions.append(AlterPartitionRequestPartitionData(
+                partition_index, leader_epoch, (), new_isr_with_epochs, leader_recovery_state, partition_epoch,
+                partition_unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -396,10 +396,10 @@ def read_alter_partition_response_v2(data: bytes, at: int) -> tuple[AlterPartiti
             else:
                 unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                AlterPartitionResponsePartitionData(partition_index, partition_error_code, leader_id, leader_epoch, isr,
-                leader_recovery_state, partition_epoch, unknown),
-            )
+            partitions.append(AlterPartitionResponsePartitionData(
+                partition_index, partition_error_code, leader_id, leader_epoch, isr, leader_recovery_state,
+                partition_epoch, unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -439,15 +439,14 @@ def write_alter_partition_response_v2(message: AlterPartitionResponse) -> list[P
             isr = partition.isr
             isr_count = len(isr) + 1
             if isr_count < 128:
-                parts.append(
-                    pack_ihiiB(partition.partition_index, partition.error_code, partition.leader_id,
-                    partition.leader_epoch, isr_count),
-                )
+                parts.append(pack_ihiiB(
+                    partition.partition_index, partition.error_code, partition.leader_id, partition.leader_epoch,
+                    isr_count,
+                ))
             else:
-                parts.append(
-                    pack_ihii(partition.partition_index, partition.error_code, partition.leader_id,
-                    partition.leader_epoch),
-                )
+                parts.append(pack_ihii(
+                    partition.partition_index, partition.error_code, partition.leader_id, partition.leader_epoch,
+                ))
                 parts.append(uvarint(isr_count))
             if len(isr) < 32:
                 parts.append(pack_int32s[len(isr)](*isr))

@@ -389,9 +389,9 @@ def read_alter_partition_reassignments_response_v0(
             else:
                 unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                ReassignablePartitionResponse(partition_index, partition_error_code, partition_error_message, unknown),
-            )
+            partitions.append(ReassignablePartitionResponse(
+                partition_index, partition_error_code, partition_error_message, unknown,
+            ))
         if data[at]:
             response_unknown, at = read_unknown_tags(data, at)
         else:
@@ -462,9 +462,9 @@ def read_alter_partition_reassignments_response_v1(
             else:
                 unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                ReassignablePartitionResponse(partition_index, partition_error_code, partition_error_message, unknown),
-            )
+            partitions.append(ReassignablePartitionResponse(
+                partition_index, partition_error_code, partition_error_message, unknown,
+            ))
         if data[at]:
             response_unknown, at = read_unknown_tags(data, at)
         else:
@@ -541,15 +541,14 @@ def write_alter_partition_reassignments_response_v1(message: AlterPartitionReass
     error_message_bytes = b"" if error_message is None else error_message.encode()
     error_message_length = 0 if error_message is None else len(error_message_bytes) + 1
     if error_message_length < 128:
-        parts.append(
-            pack_iBhB(message.throttle_time_ms, BOOLEAN_BYTES[message.allow_replication_factor_change],
-            message.error_code, error_message_length),
-        )
+        parts.append(pack_iBhB(
+            message.throttle_time_ms, BOOLEAN_BYTES[message.allow_replication_factor_change], message.error_code,
+            error_message_length,
+        ))
     else:
-        parts.append(
-            pack_iBh(message.throttle_time_ms, BOOLEAN_BYTES[message.allow_replication_factor_change],
-            message.error_code),
-        )
+        parts.append(pack_iBh(
+            message.throttle_time_ms, BOOLEAN_BYTES[message.allow_replication_factor_change], message.error_code,
+        ))
         parts.append(long_text_length(error_message_length))
     parts.append(error_message_bytes)
     responses = message.responses

@@ -309,10 +309,12 @@ def read_alter_replica_log_dirs_response_v1(data: bytes, at: int) -> tuple[Alter
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 6 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [*starmap(AlterReplicaLogDirPartitionResult, iterate_ih(partitions_rows))]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 6 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [*starmap(AlterReplicaLogDirPartitionResult, iterate_ih(partitions_rows))]
+            at = end
         results.append(AlterReplicaLogDirTopicResult(topic_name, partitions))
     return AlterReplicaLogDirsResponse(throttle_time_ms, results), at
 
@@ -339,22 +341,23 @@ def read_alter_replica_log_dirs_response_v2(data: bytes, at: int) -> tuple[Alter
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 7 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[6::7].count(0) == partitions_count - 1:
-            partitions = [*starmap(AlterReplicaLogDirPartitionResult, iterate_ihx(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                partition_index, error_code, tag_count = unpack_ihB(data, at)
-                at += 6
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(AlterReplicaLogDirPartitionResult(partition_index, error_code, unknown))
+        partitions = []
+        if partitions_count > 1:
+            end = at + 7 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[6::7].count(0) == partitions_count - 1:
+                partitions = [*starmap(AlterReplicaLogDirPartitionResult, iterate_ihx(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition_index, error_code, tag_count = unpack_ihB(data, at)
+                    at += 6
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(AlterReplicaLogDirPartitionResult(partition_index, error_code, unknown))
         if data[at]:
             result_unknown, at = read_unknown_tags(data, at)
         else:

@@ -103,22 +103,23 @@ def read_alter_share_group_offsets_request_v0(data: bytes, at: int) -> tuple[Alt
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 13 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[12::13].count(0) == partitions_count - 1:
-            partitions = [*starmap(AlterShareGroupOffsetsRequestPartition, iterate_iqx(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                partition_index, start_offset, tag_count = unpack_iqB(data, at)
-                at += 12
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(AlterShareGroupOffsetsRequestPartition(partition_index, start_offset, unknown))
+        partitions = []
+        if partitions_count > 1:
+            end = at + 13 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[12::13].count(0) == partitions_count - 1:
+                partitions = [*starmap(AlterShareGroupOffsetsRequestPartition, iterate_iqx(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition_index, start_offset, tag_count = unpack_iqB(data, at)
+                    at += 12
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(AlterShareGroupOffsetsRequestPartition(partition_index, start_offset, unknown))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -273,10 +274,9 @@ def read_alter_share_group_offsets_response_v0(data: bytes, at: int) -> tuple[Al
             else:
                 unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                AlterShareGroupOffsetsResponsePartition(partition_index, partition_error_code, partition_error_message,
-                unknown),
-            )
+            partitions.append(AlterShareGroupOffsetsResponsePartition(
+                partition_index, partition_error_code, partition_error_message, unknown,
+            ))
         if data[at]:
             response_unknown, at = read_unknown_tags(data, at)
         else:

@@ -148,10 +148,9 @@ def read_alter_user_scram_credentials_request_v0(data: bytes, at: int) -> tuple[
         else:
             upsertion_unknown = NO_TAGS
             at += 1
-        upsertions.append(
-            ScramCredentialUpsertion(upsertion_name, upsertion_mechanism, iterations, salt, salted_password,
-            upsertion_unknown),
-        )
+        upsertions.append(ScramCredentialUpsertion(
+            upsertion_name, upsertion_mechanism, iterations, salt, salted_password, upsertion_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:

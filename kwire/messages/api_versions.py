@@ -203,10 +203,12 @@ def read_api_versions_response_v0(data: bytes, at: int) -> tuple[ApiVersionsResp
     at += 6
     if not 0 <= api_keys_count <= len(data) - at:
         raise Refused
-    end = at + 6 * api_keys_count
-    api_keys_rows = data[at:end]
-    api_keys = [*starmap(ApiVersion, iterate_hhh(api_keys_rows))]
-    at = end
+    api_keys = []
+    if api_keys_count > 0:
+        end = at + 6 * api_keys_count
+        api_keys_rows = data[at:end]
+        api_keys = [*starmap(ApiVersion, iterate_hhh(api_keys_rows))]
+        at = end
     return ApiVersionsResponse(error_code, api_keys), at
 
 
@@ -216,10 +218,12 @@ def read_api_versions_response_v1(data: bytes, at: int) -> tuple[ApiVersionsResp
     at += 6
     if not 0 <= api_keys_count <= len(data) - at:
         raise Refused
-    end = at + 6 * api_keys_count
-    api_keys_rows = data[at:end]
-    api_keys = [*starmap(ApiVersion, iterate_hhh(api_keys_rows))]
-    at = end
+    api_keys = []
+    if api_keys_count > 0:
+        end = at + 6 * api_keys_count
+        api_keys_rows = data[at:end]
+        api_keys = [*starmap(ApiVersion, iterate_hhh(api_keys_rows))]
+        at = end
     throttle_time_ms, = unpack_i(data, at)
     at += 4
     return ApiVersionsResponse(error_code, api_keys, throttle_time_ms), at
@@ -293,10 +297,10 @@ def _read_api_versions_response_v3_tags(
                 else:
                     tagged_finalized_feature_unknown = NO_TAGS
                     at += 1
-                tagged_finalized_features.append(
-                    FinalizedFeatureKey(tagged_finalized_feature_name, max_version_level, min_version_level,
-                    tagged_finalized_feature_unknown),
-                )
+                tagged_finalized_features.append(FinalizedFeatureKey(
+                    tagged_finalized_feature_name, max_version_level, min_version_level,
+                    tagged_finalized_feature_unknown,
+                ))
             finalized_features = tagged_finalized_features
         elif tag == 3:
             tagged_zk_migration_ready = data[at]
@@ -318,22 +322,23 @@ def read_api_versions_response_v3(data: bytes, at: int) -> tuple[ApiVersionsResp
         at += 1
     else:
         api_keys_count, at = read_long_count(data, at)
-    end = at + 7 * (api_keys_count - 1)
-    api_keys_rows = data[at:end]
-    if api_keys_rows[6::7].count(0) == api_keys_count - 1:
-        api_keys = [*starmap(ApiVersion, iterate_hhhx(api_keys_rows))]
-        at = end
-    else:
-        api_keys = []
-        for _ in range(api_keys_count - 1):
-            api_key, min_version, max_version, tag_count = unpack_hhhB(data, at)
-            at += 6
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at)
-            else:
-                unknown = NO_TAGS
-                at += 1
-            api_keys.append(ApiVersion(api_key, min_version, max_version, unknown))
+    api_keys = []
+    if api_keys_count > 1:
+        end = at + 7 * (api_keys_count - 1)
+        api_keys_rows = data[at:end]
+        if api_keys_rows[6::7].count(0) == api_keys_count - 1:
+            api_keys = [*starmap(ApiVersion, iterate_hhhx(api_keys_rows))]
+            at = end
+        else:
+            for _ in range(api_keys_count - 1):
+                api_key, min_version, max_version, tag_count = unpack_hhhB(data, at)
+                at += 6
+                if tag_count:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
+                api_keys.append(ApiVersion(api_key, min_version, max_version, unknown))
     throttle_time_ms, tag_count_value = unpack_iB(data, at)
     at += 4
     if tag_count_value:

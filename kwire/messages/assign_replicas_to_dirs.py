@@ -111,22 +111,23 @@ def read_assign_replicas_to_dirs_request_v0(data: bytes, at: int) -> tuple[Assig
                 at += 1
             else:
                 partitions_count, at = read_long_count(data, at)
-            end = at + 5 * (partitions_count - 1)
-            partitions_rows = data[at:end]
-            if partitions_rows[4::5].count(0) == partitions_count - 1:
-                partitions = [*starmap(AssignReplicasToDirsRequestPartitionData, iterate_ix(partitions_rows))]
-                at = end
-            else:
-                partitions = []
-                for _ in range(partitions_count - 1):
-                    partition_index, tag_count = unpack_iB(data, at)
-                    at += 4
-                    if tag_count:
-                        unknown, at = read_unknown_tags(data, at)
-                    else:
-                        unknown = NO_TAGS
-                        at += 1
-                    partitions.append(AssignReplicasToDirsRequestPartitionData(partition_index, unknown))
+            partitions = []
+            if partitions_count > 1:
+                end = at + 5 * (partitions_count - 1)
+                partitions_rows = data[at:end]
+                if partitions_rows[4::5].count(0) == partitions_count - 1:
+                    partitions = [*starmap(AssignReplicasToDirsRequestPartitionData, iterate_ix(partitions_rows))]
+                    at = end
+                else:
+                    for _ in range(partitions_count - 1):
+                        partition_index, tag_count = unpack_iB(data, at)
+                        at += 4
+                        if tag_count:
+                            unknown, at = read_unknown_tags(data, at)
+                        else:
+                            unknown = NO_TAGS
+                            at += 1
+                        partitions.append(AssignReplicasToDirsRequestPartitionData(partition_index, unknown))
             if data[at]:
                 topic_unknown, at = read_unknown_tags(data, at)
             else:
@@ -266,24 +267,25 @@ def read_assign_replicas_to_dirs_response_v0(data: bytes, at: int) -> tuple[Assi
                 at += 1
             else:
                 partitions_count, at = read_long_count(data, at)
-            end = at + 7 * (partitions_count - 1)
-            partitions_rows = data[at:end]
-            if partitions_rows[6::7].count(0) == partitions_count - 1:
-                partitions = [*starmap(AssignReplicasToDirsResponsePartitionData, iterate_ihx(partitions_rows))]
-                at = end
-            else:
-                partitions = []
-                for _ in range(partitions_count - 1):
-                    partition_index, partition_error_code, tag_count = unpack_ihB(data, at)
-                    at += 6
-                    if tag_count:
-                        unknown, at = read_unknown_tags(data, at)
-                    else:
-                        unknown = NO_TAGS
-                        at += 1
-                    partitions.append(
-                        AssignReplicasToDirsResponsePartitionData(partition_index, partition_error_code, unknown),
-                    )
+            partitions = []
+            if partitions_count > 1:
+                end = at + 7 * (partitions_count - 1)
+                partitions_rows = data[at:end]
+                if partitions_rows[6::7].count(0) == partitions_count - 1:
+                    partitions = [*starmap(AssignReplicasToDirsResponsePartitionData, iterate_ihx(partitions_rows))]
+                    at = end
+                else:
+                    for _ in range(partitions_count - 1):
+                        partition_index, partition_error_code, tag_count = unpack_ihB(data, at)
+                        at += 6
+                        if tag_count:
+                            unknown, at = read_unknown_tags(data, at)
+                        else:
+                            unknown = NO_TAGS
+                            at += 1
+                        partitions.append(AssignReplicasToDirsResponsePartitionData(
+                            partition_index, partition_error_code, unknown,
+                        ))
             if data[at]:
                 topic_unknown, at = read_unknown_tags(data, at)
             else:

@@ -144,12 +144,14 @@ def read_begin_quorum_epoch_request_v0(data: bytes, at: int) -> tuple[BeginQuoru
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 12 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [BeginQuorumEpochRequestPartitionData(
-            partition_index, ZERO_UUID, leader_id, leader_epoch,
-        ) for partition_index, leader_id, leader_epoch in iterate_iii(partitions_rows)]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 12 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [BeginQuorumEpochRequestPartitionData(
+                partition_index, ZERO_UUID, leader_id, leader_epoch,
+            ) for partition_index, leader_id, leader_epoch in iterate_iii(partitions_rows)]
+            at = end
         topics.append(BeginQuorumEpochRequestTopicData(topic_name, partitions))
     return BeginQuorumEpochRequest(cluster_id, -1, topics), at
 
@@ -187,25 +189,25 @@ def read_begin_quorum_epoch_request_v1(data: bytes, at: int) -> tuple[BeginQuoru
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 29 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[28::29].count(0) == partitions_count - 1:
-            partitions = [*starmap(BeginQuorumEpochRequestPartitionData, iterate_iuiix(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                partition_index, voter_directory_id, leader_id, leader_epoch, tag_count = unpack_iuiiB(data, at)
-                at += 28
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(
-                    BeginQuorumEpochRequestPartitionData(partition_index, voter_directory_id, leader_id, leader_epoch,
-                    unknown),
-                )
+        partitions = []
+        if partitions_count > 1:
+            end = at + 29 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[28::29].count(0) == partitions_count - 1:
+                partitions = [*starmap(BeginQuorumEpochRequestPartitionData, iterate_iuiix(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition_index, voter_directory_id, leader_id, leader_epoch, tag_count = unpack_iuiiB(data, at)
+                    at += 28
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(BeginQuorumEpochRequestPartitionData(
+                        partition_index, voter_directory_id, leader_id, leader_epoch, unknown,
+                    ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -309,16 +311,14 @@ def write_begin_quorum_epoch_request_v1(message: BeginQuorumEpochRequest) -> lis
             if len(voter_directory_id) != 16:
                 raise Refused
             if partition.unknown_tagged_fields:
-                parts.append(
-                    pack_iuii(partition.partition_index, voter_directory_id, partition.leader_id,
-                    partition.leader_epoch),
-                )
+                parts.append(pack_iuii(
+                    partition.partition_index, voter_directory_id, partition.leader_id, partition.leader_epoch,
+                ))
                 parts.append(tag_section((), partition.unknown_tagged_fields, 0))
             else:
-                parts.append(
-                    pack_iuiix(partition.partition_index, voter_directory_id, partition.leader_id,
-                    partition.leader_epoch),
-                )
+                parts.append(pack_iuiix(
+                    partition.partition_index, voter_directory_id, partition.leader_id, partition.leader_epoch,
+                ))
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     leader_endpoints = message.leader_endpoints
     leader_endpoints_count = len(leader_endpoints) + 1
@@ -427,10 +427,12 @@ def read_begin_quorum_epoch_response_v0(data: bytes, at: int) -> tuple[BeginQuor
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 14 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [*starmap(BeginQuorumEpochResponsePartitionData, iterate_ihii(partitions_rows))]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 14 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [*starmap(BeginQuorumEpochResponsePartitionData, iterate_ihii(partitions_rows))]
+            at = end
         topics.append(BeginQuorumEpochResponseTopicData(topic_name, partitions))
     return BeginQuorumEpochResponse(error_code, topics), at
 
@@ -503,25 +505,25 @@ def read_begin_quorum_epoch_response_v1(data: bytes, at: int) -> tuple[BeginQuor
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 15 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[14::15].count(0) == partitions_count - 1:
-            partitions = [*starmap(BeginQuorumEpochResponsePartitionData, iterate_ihiix(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                partition_index, partition_error_code, leader_id, leader_epoch, tag_count = unpack_ihiiB(data, at)
-                at += 14
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(
-                    BeginQuorumEpochResponsePartitionData(partition_index, partition_error_code, leader_id,
-                    leader_epoch, unknown),
-                )
+        partitions = []
+        if partitions_count > 1:
+            end = at + 15 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[14::15].count(0) == partitions_count - 1:
+                partitions = [*starmap(BeginQuorumEpochResponsePartitionData, iterate_ihiix(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition_index, partition_error_code, leader_id, leader_epoch, tag_count = unpack_ihiiB(data, at)
+                    at += 14
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(BeginQuorumEpochResponsePartitionData(
+                        partition_index, partition_error_code, leader_id, leader_epoch, unknown,
+                    ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -553,9 +555,9 @@ def write_begin_quorum_epoch_response_v0(message: BeginQuorumEpochResponse) -> l
         partitions_count = len(partitions)
         parts.append(pack_i(partitions_count))
         for partition in partitions:
-            parts.append(
-                pack_ihii(partition.partition_index, partition.error_code, partition.leader_id, partition.leader_epoch),
-            )
+            parts.append(pack_ihii(
+                partition.partition_index, partition.error_code, partition.leader_id, partition.leader_epoch,
+            ))
     return parts
 
 
@@ -614,16 +616,14 @@ def write_begin_quorum_epoch_response_v1(message: BeginQuorumEpochResponse) -> l
             parts.append(uvarint(partitions_count))
         for partition in partitions:
             if partition.unknown_tagged_fields:
-                parts.append(
-                    pack_ihii(partition.partition_index, partition.error_code, partition.leader_id,
-                    partition.leader_epoch),
-                )
+                parts.append(pack_ihii(
+                    partition.partition_index, partition.error_code, partition.leader_id, partition.leader_epoch,
+                ))
                 parts.append(tag_section((), partition.unknown_tagged_fields, 0))
             else:
-                parts.append(
-                    pack_ihiix(partition.partition_index, partition.error_code, partition.leader_id,
-                    partition.leader_epoch),
-                )
+                parts.append(pack_ihiix(
+                    partition.partition_index, partition.error_code, partition.leader_id, partition.leader_epoch,
+                ))
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(
         _write_begin_quorum_epoch_response_v1_tags(message) if message.node_endpoints or message.unknown_tagged_fields else b"\0"

@@ -222,16 +222,16 @@ def write_broker_heartbeat_request_v0(message: BrokerHeartbeatRequest) -> list[P
     if message.cordoned_log_dirs is not None:
         raise Refused
     if message.unknown_tagged_fields:
-        parts.append(
-            pack_iqqBB(message.broker_id, message.broker_epoch, message.current_metadata_offset,
-            BOOLEAN_BYTES[message.want_fence], BOOLEAN_BYTES[message.want_shut_down]),
-        )
+        parts.append(pack_iqqBB(
+            message.broker_id, message.broker_epoch, message.current_metadata_offset, BOOLEAN_BYTES[message.want_fence],
+            BOOLEAN_BYTES[message.want_shut_down],
+        ))
         parts.append(_write_broker_heartbeat_request_v0_tags(message))
     else:
-        parts.append(
-            pack_iqqBBx(message.broker_id, message.broker_epoch, message.current_metadata_offset,
-            BOOLEAN_BYTES[message.want_fence], BOOLEAN_BYTES[message.want_shut_down]),
-        )
+        parts.append(pack_iqqBBx(
+            message.broker_id, message.broker_epoch, message.current_metadata_offset, BOOLEAN_BYTES[message.want_fence],
+            BOOLEAN_BYTES[message.want_shut_down],
+        ))
     return parts
 
 
@@ -261,16 +261,16 @@ def write_broker_heartbeat_request_v1(message: BrokerHeartbeatRequest) -> list[P
     if message.cordoned_log_dirs is not None:
         raise Refused
     if message.offline_log_dirs or message.unknown_tagged_fields:
-        parts.append(
-            pack_iqqBB(message.broker_id, message.broker_epoch, message.current_metadata_offset,
-            BOOLEAN_BYTES[message.want_fence], BOOLEAN_BYTES[message.want_shut_down]),
-        )
+        parts.append(pack_iqqBB(
+            message.broker_id, message.broker_epoch, message.current_metadata_offset, BOOLEAN_BYTES[message.want_fence],
+            BOOLEAN_BYTES[message.want_shut_down],
+        ))
         parts.append(_write_broker_heartbeat_request_v1_tags(message))
     else:
-        parts.append(
-            pack_iqqBBx(message.broker_id, message.broker_epoch, message.current_metadata_offset,
-            BOOLEAN_BYTES[message.want_fence], BOOLEAN_BYTES[message.want_shut_down]),
-        )
+        parts.append(pack_iqqBBx(
+            message.broker_id, message.broker_epoch, message.current_metadata_offset, BOOLEAN_BYTES[message.want_fence],
+            BOOLEAN_BYTES[message.want_shut_down],
+        ))
     return parts
 
 
@@ -313,16 +313,16 @@ def write_broker_heartbeat_request_v2(message: BrokerHeartbeatRequest) -> list[P
     """Write version 2."""
     parts: list[Part] = []
     if message.offline_log_dirs or message.cordoned_log_dirs is not None or message.unknown_tagged_fields:
-        parts.append(
-            pack_iqqBB(message.broker_id, message.broker_epoch, message.current_metadata_offset,
-            BOOLEAN_BYTES[message.want_fence], BOOLEAN_BYTES[message.want_shut_down]),
-        )
+        parts.append(pack_iqqBB(
+            message.broker_id, message.broker_epoch, message.current_metadata_offset, BOOLEAN_BYTES[message.want_fence],
+            BOOLEAN_BYTES[message.want_shut_down],
+        ))
         parts.append(_write_broker_heartbeat_request_v2_tags(message))
     else:
-        parts.append(
-            pack_iqqBBx(message.broker_id, message.broker_epoch, message.current_metadata_offset,
-            BOOLEAN_BYTES[message.want_fence], BOOLEAN_BYTES[message.want_shut_down]),
-        )
+        parts.append(pack_iqqBBx(
+            message.broker_id, message.broker_epoch, message.current_metadata_offset, BOOLEAN_BYTES[message.want_fence],
+            BOOLEAN_BYTES[message.want_shut_down],
+        ))
     return parts
 
 
@@ -366,16 +366,16 @@ def write_broker_heartbeat_response_v0(message: BrokerHeartbeatResponse) -> list
     """Write versions 0 to 2."""
     parts: list[Part] = []
     if message.unknown_tagged_fields:
-        parts.append(
-            pack_ihBBB(message.throttle_time_ms, message.error_code, BOOLEAN_BYTES[message.is_caught_up],
-            BOOLEAN_BYTES[message.is_fenced], BOOLEAN_BYTES[message.should_shut_down]),
-        )
+        parts.append(pack_ihBBB(
+            message.throttle_time_ms, message.error_code, BOOLEAN_BYTES[message.is_caught_up],
+            BOOLEAN_BYTES[message.is_fenced], BOOLEAN_BYTES[message.should_shut_down],
+        ))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
     else:
-        parts.append(
-            pack_ihBBBx(message.throttle_time_ms, message.error_code, BOOLEAN_BYTES[message.is_caught_up],
-            BOOLEAN_BYTES[message.is_fenced], BOOLEAN_BYTES[message.should_shut_down]),
-        )
+        parts.append(pack_ihBBBx(
+            message.throttle_time_ms, message.error_code, BOOLEAN_BYTES[message.is_caught_up],
+            BOOLEAN_BYTES[message.is_fenced], BOOLEAN_BYTES[message.should_shut_down],
+        ))
     return parts
 
 

@@ -395,11 +395,10 @@ def read_consumer_group_describe_response_v0(data: bytes, at: int) -> tuple[Cons
                 else:
                     target_assignment_topic_partition_unknown = NO_TAGS
                     at += 1
-                target_assignment_topic_partitions.append(
-                    TopicPartitions(target_assignment_topic_partition_topic_id,
-                    target_assignment_topic_partition_topic_name, target_assignment_topic_partition_partitions,
-                    target_assignment_topic_partition_unknown),
-                )
+                target_assignment_topic_partitions.append(TopicPartitions(
+                    target_assignment_topic_partition_topic_id, target_assignment_topic_partition_topic_name,
+                    target_assignment_topic_partition_partitions, target_assignment_topic_partition_unknown,
+                ))
             if data[at]:
                 target_assignment_unknown, at = read_unknown_tags(data, at)
             else:
@@ -410,11 +409,11 @@ def read_consumer_group_describe_response_v0(data: bytes, at: int) -> tuple[Cons
             else:
                 member_unknown = NO_TAGS
                 at += 1
-            members.append(
-                Member(member_id, instance_id, rack_id, member_epoch, client_id, client_host, subscribed_topic_names,
+            members.append(Member(
+                member_id, instance_id, rack_id, member_epoch, client_id, client_host, subscribed_topic_names,
                 subscribed_topic_regex, Assignment(topic_partitions, assignment_unknown),
-                Assignment(target_assignment_topic_partitions, target_assignment_unknown), -1, member_unknown),
-            )
+                Assignment(target_assignment_topic_partitions, target_assignment_unknown), -1, member_unknown,
+            ))
         authorized_operations, tag_count = unpack_iB(data, at)
         at += 4
         if tag_count:
@@ -422,10 +421,10 @@ def read_consumer_group_describe_response_v0(data: bytes, at: int) -> tuple[Cons
         else:
             group_unknown = NO_TAGS
             at += 1
-        groups.append(
-            DescribedGroup(error_code, error_message, group_id, group_state, group_epoch, assignment_epoch,
-            assignor_name, members, authorized_operations, group_unknown),
-        )
+        groups.append(DescribedGroup(
+            error_code, error_message, group_id, group_state, group_epoch, assignment_epoch, assignor_name, members,
+            authorized_operations, group_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -618,11 +617,10 @@ def read_consumer_group_describe_response_v1(data: bytes, at: int) -> tuple[Cons
                 else:
                     target_assignment_topic_partition_unknown = NO_TAGS
                     at += 1
-                target_assignment_topic_partitions.append(
-                    TopicPartitions(target_assignment_topic_partition_topic_id,
-                    target_assignment_topic_partition_topic_name, target_assignment_topic_partition_partitions,
-                    target_assignment_topic_partition_unknown),
-                )
+                target_assignment_topic_partitions.append(TopicPartitions(
+                    target_assignment_topic_partition_topic_id, target_assignment_topic_partition_topic_name,
+                    target_assignment_topic_partition_partitions, target_assignment_topic_partition_unknown,
+                ))
             if data[at]:
                 target_assignment_unknown, at = read_unknown_tags(data, at)
             else:
@@ -635,11 +633,11 @@ def read_consumer_group_describe_response_v1(data: bytes, at: int) -> tuple[Cons
             else:
                 member_unknown = NO_TAGS
                 at += 1
-            members.append(
-                Member(member_id, instance_id, rack_id, member_epoch, client_id, client_host, subscribed_topic_names,
+            members.append(Member(
+                member_id, instance_id, rack_id, member_epoch, client_id, client_host, subscribed_topic_names,
                 subscribed_topic_regex, Assignment(topic_partitions, assignment_unknown),
-                Assignment(target_assignment_topic_partitions, target_assignment_unknown), member_type, member_unknown),
-            )
+                Assignment(target_assignment_topic_partitions, target_assignment_unknown), member_type, member_unknown,
+            ))
         authorized_operations, group_tag_count = unpack_iB(data, at)
         at += 4
         if group_tag_count:
@@ -647,10 +645,10 @@ def read_consumer_group_describe_response_v1(data: bytes, at: int) -> tuple[Cons
         else:
             group_unknown = NO_TAGS
             at += 1
-        groups.append(
-            DescribedGroup(error_code, error_message, group_id, group_state, group_epoch, assignment_epoch,
-            assignor_name, members, authorized_operations, group_unknown),
-        )
+        groups.append(DescribedGroup(
+            error_code, error_message, group_id, group_state, group_epoch, assignment_epoch, assignor_name, members,
+            authorized_operations, group_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:

@@ -162,10 +162,9 @@ def write_controller_registration_request_v0(message: ControllerRegistrationRequ
     listeners = message.listeners
     listeners_count = len(listeners) + 1
     if listeners_count < 128:
-        parts.append(
-            pack_iuBB(message.controller_id, incarnation_id, BOOLEAN_BYTES[message.zk_migration_ready],
-            listeners_count),
-        )
+        parts.append(pack_iuBB(
+            message.controller_id, incarnation_id, BOOLEAN_BYTES[message.zk_migration_ready], listeners_count,
+        ))
     else:
         parts.append(pack_iuB(message.controller_id, incarnation_id, BOOLEAN_BYTES[message.zk_migration_ready]))
         parts.append(uvarint(listeners_count))

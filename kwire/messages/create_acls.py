@@ -117,10 +117,9 @@ def read_create_acls_request_v1(data: bytes, at: int) -> tuple[CreateAclsRequest
             raise Refused
         operation, permission_type = unpack_bb(data, at)
         at += 2
-        creations.append(
-            AclCreation(resource_type, resource_name, resource_pattern_type, principal, host, operation,
-            permission_type),
-        )
+        creations.append(AclCreation(
+            resource_type, resource_name, resource_pattern_type, principal, host, operation, permission_type,
+        ))
     return CreateAclsRequest(creations), at
 
 
@@ -163,10 +162,9 @@ def read_create_acls_request_v2(data: bytes, at: int) -> tuple[CreateAclsRequest
         else:
             unknown = NO_TAGS
             at += 1
-        creations.append(
-            AclCreation(resource_type, resource_name, resource_pattern_type, principal, host, operation,
-            permission_type, unknown),
-        )
+        creations.append(AclCreation(
+            resource_type, resource_name, resource_pattern_type, principal, host, operation, permission_type, unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:

@@ -517,9 +517,9 @@ def write_create_delegation_token_response_v1(message: CreateDelegationTokenResp
     parts.append(pack_h(len(principal_name)))
     parts.append(principal_name)
     token_id = message.token_id.encode()
-    parts.append(
-        pack_qqqh(message.issue_timestamp_ms, message.expiry_timestamp_ms, message.max_timestamp_ms, len(token_id)),
-    )
+    parts.append(pack_qqqh(
+        message.issue_timestamp_ms, message.expiry_timestamp_ms, message.max_timestamp_ms, len(token_id),
+    ))
     parts.append(token_id)
     hmac = message.hmac
     hmac_length = len(hmac) if isinstance(hmac, bytes) else hmac.nbytes
@@ -554,10 +554,9 @@ def write_create_delegation_token_response_v2(message: CreateDelegationTokenResp
     token_id = message.token_id.encode()
     token_id_length = len(token_id) + 1
     if token_id_length < 128:
-        parts.append(
-            pack_qqqB(message.issue_timestamp_ms, message.expiry_timestamp_ms, message.max_timestamp_ms,
-            token_id_length),
-        )
+        parts.append(pack_qqqB(
+            message.issue_timestamp_ms, message.expiry_timestamp_ms, message.max_timestamp_ms, token_id_length,
+        ))
     else:
         parts.append(pack_qqq(message.issue_timestamp_ms, message.expiry_timestamp_ms, message.max_timestamp_ms))
         parts.append(long_text_length(token_id_length))
@@ -612,10 +611,9 @@ def write_create_delegation_token_response_v3(message: CreateDelegationTokenResp
     token_id = message.token_id.encode()
     token_id_length = len(token_id) + 1
     if token_id_length < 128:
-        parts.append(
-            pack_qqqB(message.issue_timestamp_ms, message.expiry_timestamp_ms, message.max_timestamp_ms,
-            token_id_length),
-        )
+        parts.append(pack_qqqB(
+            message.issue_timestamp_ms, message.expiry_timestamp_ms, message.max_timestamp_ms, token_id_length,
+        ))
     else:
         parts.append(pack_qqq(message.issue_timestamp_ms, message.expiry_timestamp_ms, message.max_timestamp_ms))
         parts.append(long_text_length(token_id_length))

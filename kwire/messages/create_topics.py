@@ -552,10 +552,9 @@ def read_create_topics_response_v5(data: bytes, at: int) -> tuple[CreateTopicsRe
                 else:
                     unknown = NO_TAGS
                     at += 1
-                configs.append(
-                    CreatableTopicConfigs(config_name, value, BOOLEANS[read_only], config_source,
-                    BOOLEANS[is_sensitive], unknown),
-                )
+                configs.append(CreatableTopicConfigs(
+                    config_name, value, BOOLEANS[read_only], config_source, BOOLEANS[is_sensitive], unknown,
+                ))
         if data[at]:
             (
                 topic_config_error_code, topic_unknown, at,
@@ -564,10 +563,10 @@ def read_create_topics_response_v5(data: bytes, at: int) -> tuple[CreateTopicsRe
             topic_config_error_code = 0
             topic_unknown = NO_TAGS
             at += 1
-        topics.append(
-            CreatableTopicResult(name, ZERO_UUID, error_code, error_message, topic_config_error_code, num_partitions,
-            replication_factor, configs, topic_unknown),
-        )
+        topics.append(CreatableTopicResult(
+            name, ZERO_UUID, error_code, error_message, topic_config_error_code, num_partitions, replication_factor,
+            configs, topic_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -668,10 +667,9 @@ def read_create_topics_response_v7(data: bytes, at: int) -> tuple[CreateTopicsRe
                 else:
                     unknown = NO_TAGS
                     at += 1
-                configs.append(
-                    CreatableTopicConfigs(config_name, value, BOOLEANS[read_only], config_source,
-                    BOOLEANS[is_sensitive], unknown),
-                )
+                configs.append(CreatableTopicConfigs(
+                    config_name, value, BOOLEANS[read_only], config_source, BOOLEANS[is_sensitive], unknown,
+                ))
         if data[at]:
             (
                 topic_config_error_code, topic_unknown, at,
@@ -680,10 +678,10 @@ def read_create_topics_response_v7(data: bytes, at: int) -> tuple[CreateTopicsRe
             topic_config_error_code = 0
             topic_unknown = NO_TAGS
             at += 1
-        topics.append(
-            CreatableTopicResult(name, topic_id, error_code, error_message, topic_config_error_code, num_partitions,
-            replication_factor, configs, topic_unknown),
-        )
+        topics.append(CreatableTopicResult(
+            name, topic_id, error_code, error_message, topic_config_error_code, num_partitions, replication_factor,
+            configs, topic_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -772,16 +770,14 @@ def write_create_topics_response_v5(message: CreateTopicsResponse) -> list[Part]
                     parts.append(long_text_length(value_length))
                 parts.append(value_bytes)
                 if config.unknown_tagged_fields:
-                    parts.append(
-                        pack_BbB(BOOLEAN_BYTES[config.read_only], config.config_source,
-                        BOOLEAN_BYTES[config.is_sensitive]),
-                    )
+                    parts.append(pack_BbB(
+                        BOOLEAN_BYTES[config.read_only], config.config_source, BOOLEAN_BYTES[config.is_sensitive],
+                    ))
                     parts.append(tag_section((), config.unknown_tagged_fields, 0))
                 else:
-                    parts.append(
-                        pack_BbBx(BOOLEAN_BYTES[config.read_only], config.config_source,
-                        BOOLEAN_BYTES[config.is_sensitive]),
-                    )
+                    parts.append(pack_BbBx(
+                        BOOLEAN_BYTES[config.read_only], config.config_source, BOOLEAN_BYTES[config.is_sensitive],
+                    ))
         parts.append(
             _write_create_topics_response_v5_creatable_topic_result_tags(topic) if topic.topic_config_error_code != 0 or topic.unknown_tagged_fields else b"\0"
         )
@@ -854,16 +850,14 @@ def write_create_topics_response_v7(message: CreateTopicsResponse) -> list[Part]
                     parts.append(long_text_length(value_length))
                 parts.append(value_bytes)
                 if config.unknown_tagged_fields:
-                    parts.append(
-                        pack_BbB(BOOLEAN_BYTES[config.read_only], config.config_source,
-                        BOOLEAN_BYTES[config.is_sensitive]),
-                    )
+                    parts.append(pack_BbB(
+                        BOOLEAN_BYTES[config.read_only], config.config_source, BOOLEAN_BYTES[config.is_sensitive],
+                    ))
                     parts.append(tag_section((), config.unknown_tagged_fields, 0))
                 else:
-                    parts.append(
-                        pack_BbBx(BOOLEAN_BYTES[config.read_only], config.config_source,
-                        BOOLEAN_BYTES[config.is_sensitive]),
-                    )
+                    parts.append(pack_BbBx(
+                        BOOLEAN_BYTES[config.read_only], config.config_source, BOOLEAN_BYTES[config.is_sensitive],
+                    ))
         parts.append(
             _write_create_topics_response_v7_creatable_topic_result_tags(topic) if topic.topic_config_error_code != 0 or topic.unknown_tagged_fields else b"\0"
         )

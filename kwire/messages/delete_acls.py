@@ -127,10 +127,10 @@ def read_delete_acls_request_v1(data: bytes, at: int) -> tuple[DeleteAclsRequest
             raise Refused
         operation, permission_type = unpack_bb(data, at)
         at += 2
-        filters.append(
-            DeleteAclsFilter(resource_type_filter, resource_name_filter, pattern_type_filter, principal_filter,
-            host_filter, operation, permission_type),
-        )
+        filters.append(DeleteAclsFilter(
+            resource_type_filter, resource_name_filter, pattern_type_filter, principal_filter, host_filter, operation,
+            permission_type,
+        ))
     return DeleteAclsRequest(filters), at
 
 
@@ -185,10 +185,10 @@ def read_delete_acls_request_v2(data: bytes, at: int) -> tuple[DeleteAclsRequest
         else:
             unknown = NO_TAGS
             at += 1
-        filters.append(
-            DeleteAclsFilter(resource_type_filter, resource_name_filter, pattern_type_filter, principal_filter,
-            host_filter, operation, permission_type, unknown),
-        )
+        filters.append(DeleteAclsFilter(
+            resource_type_filter, resource_name_filter, pattern_type_filter, principal_filter, host_filter, operation,
+            permission_type, unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -386,10 +386,10 @@ def read_delete_acls_response_v1(data: bytes, at: int) -> tuple[DeleteAclsRespon
                 raise Refused
             operation, permission_type = unpack_bb(data, at)
             at += 2
-            matching_acls.append(
-                DeleteAclsMatchingAcl(matching_acl_error_code, matching_acl_error_message, resource_type, resource_name,
-                pattern_type, principal, host, operation, permission_type),
-            )
+            matching_acls.append(DeleteAclsMatchingAcl(
+                matching_acl_error_code, matching_acl_error_message, resource_type, resource_name, pattern_type,
+                principal, host, operation, permission_type,
+            ))
         filter_results.append(DeleteAclsFilterResult(error_code, error_message, matching_acls))
     return DeleteAclsResponse(throttle_time_ms, filter_results), at
 
@@ -465,10 +465,10 @@ def read_delete_acls_response_v2(data: bytes, at: int) -> tuple[DeleteAclsRespon
             else:
                 unknown = NO_TAGS
                 at += 1
-            matching_acls.append(
-                DeleteAclsMatchingAcl(matching_acl_error_code, matching_acl_error_message, resource_type, resource_name,
-                pattern_type, principal, host, operation, permission_type, unknown),
-            )
+            matching_acls.append(DeleteAclsMatchingAcl(
+                matching_acl_error_code, matching_acl_error_message, resource_type, resource_name, pattern_type,
+                principal, host, operation, permission_type, unknown,
+            ))
         if data[at]:
             filter_result_unknown, at = read_unknown_tags(data, at)
         else:

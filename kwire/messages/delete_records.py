@@ -103,10 +103,12 @@ def read_delete_records_request_v0(data: bytes, at: int) -> tuple[DeleteRecordsR
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 12 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [*starmap(DeleteRecordsPartition, iterate_iq(partitions_rows))]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 12 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [*starmap(DeleteRecordsPartition, iterate_iq(partitions_rows))]
+            at = end
         topics.append(DeleteRecordsTopic(name, partitions))
     timeout_ms, = unpack_i(data, at)
     at += 4
@@ -134,22 +136,23 @@ def read_delete_records_request_v2(data: bytes, at: int) -> tuple[DeleteRecordsR
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 13 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[12::13].count(0) == partitions_count - 1:
-            partitions = [*starmap(DeleteRecordsPartition, iterate_iqx(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                partition_index, offset, tag_count = unpack_iqB(data, at)
-                at += 12
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(DeleteRecordsPartition(partition_index, offset, unknown))
+        partitions = []
+        if partitions_count > 1:
+            end = at + 13 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[12::13].count(0) == partitions_count - 1:
+                partitions = [*starmap(DeleteRecordsPartition, iterate_iqx(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition_index, offset, tag_count = unpack_iqB(data, at)
+                    at += 12
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(DeleteRecordsPartition(partition_index, offset, unknown))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -283,10 +286,12 @@ def read_delete_records_response_v0(data: bytes, at: int) -> tuple[DeleteRecords
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 14 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [*starmap(DeleteRecordsPartitionResult, iterate_iqh(partitions_rows))]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 14 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [*starmap(DeleteRecordsPartitionResult, iterate_iqh(partitions_rows))]
+            at = end
         topics.append(DeleteRecordsTopicResult(name, partitions))
     return DeleteRecordsResponse(throttle_time_ms, topics), at
 
@@ -313,22 +318,23 @@ def read_delete_records_response_v2(data: bytes, at: int) -> tuple[DeleteRecords
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 15 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[14::15].count(0) == partitions_count - 1:
-            partitions = [*starmap(DeleteRecordsPartitionResult, iterate_iqhx(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                partition_index, low_watermark, error_code, tag_count = unpack_iqhB(data, at)
-                at += 14
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(DeleteRecordsPartitionResult(partition_index, low_watermark, error_code, unknown))
+        partitions = []
+        if partitions_count > 1:
+            end = at + 15 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[14::15].count(0) == partitions_count - 1:
+                partitions = [*starmap(DeleteRecordsPartitionResult, iterate_iqhx(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition_index, low_watermark, error_code, tag_count = unpack_iqhB(data, at)
+                    at += 14
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(DeleteRecordsPartitionResult(partition_index, low_watermark, error_code, unknown))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:

@@ -202,10 +202,9 @@ def read_delete_share_group_offsets_response_v0(data: bytes, at: int) -> tuple[D
         else:
             unknown = NO_TAGS
             at += 1
-        responses.append(
-            DeleteShareGroupOffsetsResponseTopic(topic_name, topic_id, response_error_code, response_error_message,
-            unknown),
-        )
+        responses.append(DeleteShareGroupOffsetsResponseTopic(
+            topic_name, topic_id, response_error_code, response_error_message, unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:

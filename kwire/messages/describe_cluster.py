@@ -134,16 +134,16 @@ def write_describe_cluster_request_v2(message: DescribeClusterRequest) -> list[P
     """Write version 2."""
     parts: list[Part] = []
     if message.unknown_tagged_fields:
-        parts.append(
-            pack_BbB(BOOLEAN_BYTES[message.include_cluster_authorized_operations], message.endpoint_type,
-            BOOLEAN_BYTES[message.include_fenced_brokers]),
-        )
+        parts.append(pack_BbB(
+            BOOLEAN_BYTES[message.include_cluster_authorized_operations], message.endpoint_type,
+            BOOLEAN_BYTES[message.include_fenced_brokers],
+        ))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
     else:
-        parts.append(
-            pack_BbBx(BOOLEAN_BYTES[message.include_cluster_authorized_operations], message.endpoint_type,
-            BOOLEAN_BYTES[message.include_fenced_brokers]),
-        )
+        parts.append(pack_BbBx(
+            BOOLEAN_BYTES[message.include_cluster_authorized_operations], message.endpoint_type,
+            BOOLEAN_BYTES[message.include_fenced_brokers],
+        ))
     return parts
 
 

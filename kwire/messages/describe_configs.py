@@ -466,10 +466,9 @@ def read_describe_configs_response_v1(data: bytes, at: int) -> tuple[DescribeCon
                 source, = unpack_b(data, at)
                 at += 1
                 synonyms.append(DescribeConfigsSynonym(synonym_name, synonym_value, source))
-            configs.append(
-                DescribeConfigsResourceResult(name, value, BOOLEANS[read_only], config_source, BOOLEANS[is_sensitive],
-                synonyms),
-            )
+            configs.append(DescribeConfigsResourceResult(
+                name, value, BOOLEANS[read_only], config_source, BOOLEANS[is_sensitive], synonyms,
+            ))
         results.append(DescribeConfigsResult(error_code, error_message, resource_type, resource_name, configs))
     return DescribeConfigsResponse(throttle_time_ms, results), at
 
@@ -565,10 +564,10 @@ def read_describe_configs_response_v3(data: bytes, at: int) -> tuple[DescribeCon
                 documentation = None
             else:
                 raise Refused
-            configs.append(
-                DescribeConfigsResourceResult(name, value, BOOLEANS[read_only], config_source, BOOLEANS[is_sensitive],
-                synonyms, config_type, documentation),
-            )
+            configs.append(DescribeConfigsResourceResult(
+                name, value, BOOLEANS[read_only], config_source, BOOLEANS[is_sensitive], synonyms, config_type,
+                documentation,
+            ))
         results.append(DescribeConfigsResult(error_code, error_message, resource_type, resource_name, configs))
     return DescribeConfigsResponse(throttle_time_ms, results), at
 
@@ -679,18 +678,18 @@ def read_describe_configs_response_v4(data: bytes, at: int) -> tuple[DescribeCon
             else:
                 config_unknown = NO_TAGS
                 at += 1
-            configs.append(
-                DescribeConfigsResourceResult(name, value, BOOLEANS[read_only], config_source, BOOLEANS[is_sensitive],
-                synonyms, config_type, documentation, config_unknown),
-            )
+            configs.append(DescribeConfigsResourceResult(
+                name, value, BOOLEANS[read_only], config_source, BOOLEANS[is_sensitive], synonyms, config_type,
+                documentation, config_unknown,
+            ))
         if data[at]:
             result_unknown, at = read_unknown_tags(data, at)
         else:
             result_unknown = NO_TAGS
             at += 1
-        results.append(
-            DescribeConfigsResult(error_code, error_message, resource_type, resource_name, configs, result_unknown),
-        )
+        results.append(DescribeConfigsResult(
+            error_code, error_message, resource_type, resource_name, configs, result_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -728,10 +727,10 @@ def write_describe_configs_response_v1(message: DescribeConfigsResponse) -> list
             parts.append(value_bytes)
             synonyms = config.synonyms
             synonyms_count = len(synonyms)
-            parts.append(
-                pack_BbBi(BOOLEAN_BYTES[config.read_only], config.config_source, BOOLEAN_BYTES[config.is_sensitive],
-                synonyms_count),
-            )
+            parts.append(pack_BbBi(
+                BOOLEAN_BYTES[config.read_only], config.config_source, BOOLEAN_BYTES[config.is_sensitive],
+                synonyms_count,
+            ))
             for synonym in synonyms:
                 synonym_name = synonym.name.encode()
                 parts.append(pack_h(len(synonym_name)))
@@ -774,10 +773,10 @@ def write_describe_configs_response_v3(message: DescribeConfigsResponse) -> list
             parts.append(value_bytes)
             synonyms = config.synonyms
             synonyms_count = len(synonyms)
-            parts.append(
-                pack_BbBi(BOOLEAN_BYTES[config.read_only], config.config_source, BOOLEAN_BYTES[config.is_sensitive],
-                synonyms_count),
-            )
+            parts.append(pack_BbBi(
+                BOOLEAN_BYTES[config.read_only], config.config_source, BOOLEAN_BYTES[config.is_sensitive],
+                synonyms_count,
+            ))
             for synonym in synonyms:
                 synonym_name = synonym.name.encode()
                 parts.append(pack_h(len(synonym_name)))
@@ -849,14 +848,14 @@ def write_describe_configs_response_v4(message: DescribeConfigsResponse) -> list
             synonyms = config.synonyms
             synonyms_count = len(synonyms) + 1
             if synonyms_count < 128:
-                parts.append(
-                    pack_BbBB(BOOLEAN_BYTES[config.read_only], config.config_source, BOOLEAN_BYTES[config.is_sensitive],
-                    synonyms_count),
-                )
+                parts.append(pack_BbBB(
+                    BOOLEAN_BYTES[config.read_only], config.config_source, BOOLEAN_BYTES[config.is_sensitive],
+                    synonyms_count,
+                ))
             else:
-                parts.append(
-                    pack_BbB(BOOLEAN_BYTES[config.read_only], config.config_source, BOOLEAN_BYTES[config.is_sensitive]),
-                )
+                parts.append(pack_BbB(
+                    BOOLEAN_BYTES[config.read_only], config.config_source, BOOLEAN_BYTES[config.is_sensitive],
+                ))
                 parts.append(uvarint(synonyms_count))
             for synonym in synonyms:
                 synonym_name = synonym.name.encode()

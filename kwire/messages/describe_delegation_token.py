@@ -306,10 +306,10 @@ def read_describe_delegation_token_response_v1(data: bytes, at: int) -> tuple[De
             else:
                 raise Refused
             renewers.append(DescribedDelegationTokenRenewer(renewer_principal_type, renewer_principal_name))
-        tokens.append(
-            DescribedDelegationToken(principal_type, principal_name, "", "", issue_timestamp, expiry_timestamp,
-            max_timestamp, token_id, hmac, renewers),
-        )
+        tokens.append(DescribedDelegationToken(
+            principal_type, principal_name, "", "", issue_timestamp, expiry_timestamp, max_timestamp, token_id, hmac,
+            renewers,
+        ))
     throttle_time_ms, = unpack_i(data, at)
     at += 4
     return DescribeDelegationTokenResponse(error_code, tokens, throttle_time_ms), at
@@ -390,10 +390,10 @@ def read_describe_delegation_token_response_v2(data: bytes, at: int) -> tuple[De
         else:
             token_unknown = NO_TAGS
             at += 1
-        tokens.append(
-            DescribedDelegationToken(principal_type, principal_name, "", "", issue_timestamp, expiry_timestamp,
-            max_timestamp, token_id, hmac, renewers, token_unknown),
-        )
+        tokens.append(DescribedDelegationToken(
+            principal_type, principal_name, "", "", issue_timestamp, expiry_timestamp, max_timestamp, token_id, hmac,
+            renewers, token_unknown,
+        ))
     throttle_time_ms, tag_count = unpack_iB(data, at)
     at += 4
     if tag_count:
@@ -493,11 +493,10 @@ def read_describe_delegation_token_response_v3(data: bytes, at: int) -> tuple[De
         else:
             token_unknown = NO_TAGS
             at += 1
-        tokens.append(
-            DescribedDelegationToken(principal_type, principal_name, token_requester_principal_type,
-            token_requester_principal_name, issue_timestamp, expiry_timestamp, max_timestamp, token_id, hmac, renewers,
-            token_unknown),
-        )
+        tokens.append(DescribedDelegationToken(
+            principal_type, principal_name, token_requester_principal_type, token_requester_principal_name,
+            issue_timestamp, expiry_timestamp, max_timestamp, token_id, hmac, renewers, token_unknown,
+        ))
     throttle_time_ms, tag_count = unpack_iB(data, at)
     at += 4
     if tag_count:

@@ -332,9 +332,9 @@ def read_describe_groups_response_v0(data: bytes, at: int) -> tuple[DescribeGrou
                 at = end
             else:
                 raise Refused
-            members.append(
-                DescribedGroupMember(member_id, None, client_id, client_host, member_metadata, member_assignment),
-            )
+            members.append(DescribedGroupMember(
+                member_id, None, client_id, client_host, member_metadata, member_assignment,
+            ))
         groups.append(DescribedGroup(error_code, None, group_id, group_state, protocol_type, protocol_data, members))
     return DescribeGroupsResponse(0, groups), at
 
@@ -425,9 +425,9 @@ def read_describe_groups_response_v1(data: bytes, at: int) -> tuple[DescribeGrou
                 at = end
             else:
                 raise Refused
-            members.append(
-                DescribedGroupMember(member_id, None, client_id, client_host, member_metadata, member_assignment),
-            )
+            members.append(DescribedGroupMember(
+                member_id, None, client_id, client_host, member_metadata, member_assignment,
+            ))
         groups.append(DescribedGroup(error_code, None, group_id, group_state, protocol_type, protocol_data, members))
     return DescribeGroupsResponse(throttle_time_ms, groups), at
 
@@ -518,15 +518,14 @@ def read_describe_groups_response_v3(data: bytes, at: int) -> tuple[DescribeGrou
                 at = end
             else:
                 raise Refused
-            members.append(
-                DescribedGroupMember(member_id, None, client_id, client_host, member_metadata, member_assignment),
-            )
+            members.append(DescribedGroupMember(
+                member_id, None, client_id, client_host, member_metadata, member_assignment,
+            ))
         authorized_operations, = unpack_i(data, at)
         at += 4
-        groups.append(
-            DescribedGroup(error_code, None, group_id, group_state, protocol_type, protocol_data, members,
-            authorized_operations),
-        )
+        groups.append(DescribedGroup(
+            error_code, None, group_id, group_state, protocol_type, protocol_data, members, authorized_operations,
+        ))
     return DescribeGroupsResponse(throttle_time_ms, groups), at
 
 
@@ -627,16 +626,14 @@ def read_describe_groups_response_v4(data: bytes, at: int) -> tuple[DescribeGrou
                 at = end
             else:
                 raise Refused
-            members.append(
-                DescribedGroupMember(member_id, group_instance_id, client_id, client_host, member_metadata,
-                member_assignment),
-            )
+            members.append(DescribedGroupMember(
+                member_id, group_instance_id, client_id, client_host, member_metadata, member_assignment,
+            ))
         authorized_operations, = unpack_i(data, at)
         at += 4
-        groups.append(
-            DescribedGroup(error_code, None, group_id, group_state, protocol_type, protocol_data, members,
-            authorized_operations),
-        )
+        groups.append(DescribedGroup(
+            error_code, None, group_id, group_state, protocol_type, protocol_data, members, authorized_operations,
+        ))
     return DescribeGroupsResponse(throttle_time_ms, groups), at
 
 
@@ -745,10 +742,9 @@ def read_describe_groups_response_v5(data: bytes, at: int) -> tuple[DescribeGrou
             else:
                 unknown = NO_TAGS
                 at += 1
-            members.append(
-                DescribedGroupMember(member_id, group_instance_id, client_id, client_host, member_metadata,
-                member_assignment, unknown),
-            )
+            members.append(DescribedGroupMember(
+                member_id, group_instance_id, client_id, client_host, member_metadata, member_assignment, unknown,
+            ))
         authorized_operations, tag_count = unpack_iB(data, at)
         at += 4
         if tag_count:
@@ -756,10 +752,10 @@ def read_describe_groups_response_v5(data: bytes, at: int) -> tuple[DescribeGrou
         else:
             group_unknown = NO_TAGS
             at += 1
-        groups.append(
-            DescribedGroup(error_code, None, group_id, group_state, protocol_type, protocol_data, members,
-            authorized_operations, group_unknown),
-        )
+        groups.append(DescribedGroup(
+            error_code, None, group_id, group_state, protocol_type, protocol_data, members, authorized_operations,
+            group_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -884,10 +880,9 @@ def read_describe_groups_response_v6(data: bytes, at: int) -> tuple[DescribeGrou
             else:
                 unknown = NO_TAGS
                 at += 1
-            members.append(
-                DescribedGroupMember(member_id, group_instance_id, client_id, client_host, member_metadata,
-                member_assignment, unknown),
-            )
+            members.append(DescribedGroupMember(
+                member_id, group_instance_id, client_id, client_host, member_metadata, member_assignment, unknown,
+            ))
         authorized_operations, tag_count = unpack_iB(data, at)
         at += 4
         if tag_count:
@@ -895,10 +890,10 @@ def read_describe_groups_response_v6(data: bytes, at: int) -> tuple[DescribeGrou
         else:
             group_unknown = NO_TAGS
             at += 1
-        groups.append(
-            DescribedGroup(error_code, error_message, group_id, group_state, protocol_type, protocol_data, members,
-            authorized_operations, group_unknown),
-        )
+        groups.append(DescribedGroup(
+            error_code, error_message, group_id, group_state, protocol_type, protocol_data, members,
+            authorized_operations, group_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:

@@ -308,9 +308,9 @@ def read_describe_log_dirs_response_v1(data: bytes, at: int) -> tuple[DescribeLo
             for _ in range(partitions_count):
                 partition_index, partition_size, offset_lag, is_future_key = unpack_iqqB(data, at)
                 at += 21
-                partitions.append(
-                    DescribeLogDirsPartition(partition_index, partition_size, offset_lag, BOOLEANS[is_future_key]),
-                )
+                partitions.append(DescribeLogDirsPartition(
+                    partition_index, partition_size, offset_lag, BOOLEANS[is_future_key],
+                ))
             topics.append(DescribeLogDirsTopic(name, partitions))
         results.append(DescribeLogDirsResult(error_code, log_dir, topics))
     return DescribeLogDirsResponse(throttle_time_ms, 0, results), at
@@ -362,10 +362,9 @@ def read_describe_log_dirs_response_v2(data: bytes, at: int) -> tuple[DescribeLo
                 else:
                     unknown = NO_TAGS
                     at += 1
-                partitions.append(
-                    DescribeLogDirsPartition(partition_index, partition_size, offset_lag, BOOLEANS[is_future_key],
-                    unknown),
-                )
+                partitions.append(DescribeLogDirsPartition(
+                    partition_index, partition_size, offset_lag, BOOLEANS[is_future_key], unknown,
+                ))
             if data[at]:
                 topic_unknown, at = read_unknown_tags(data, at)
             else:
@@ -432,10 +431,9 @@ def read_describe_log_dirs_response_v3(data: bytes, at: int) -> tuple[DescribeLo
                 else:
                     unknown = NO_TAGS
                     at += 1
-                partitions.append(
-                    DescribeLogDirsPartition(partition_index, partition_size, offset_lag, BOOLEANS[is_future_key],
-                    unknown),
-                )
+                partitions.append(DescribeLogDirsPartition(
+                    partition_index, partition_size, offset_lag, BOOLEANS[is_future_key], unknown,
+                ))
             if data[at]:
                 topic_unknown, at = read_unknown_tags(data, at)
             else:
@@ -502,10 +500,9 @@ def read_describe_log_dirs_response_v4(data: bytes, at: int) -> tuple[DescribeLo
                 else:
                     unknown = NO_TAGS
                     at += 1
-                partitions.append(
-                    DescribeLogDirsPartition(partition_index, partition_size, offset_lag, BOOLEANS[is_future_key],
-                    unknown),
-                )
+                partitions.append(DescribeLogDirsPartition(
+                    partition_index, partition_size, offset_lag, BOOLEANS[is_future_key], unknown,
+                ))
             if data[at]:
                 topic_unknown, at = read_unknown_tags(data, at)
             else:
@@ -519,9 +516,9 @@ def read_describe_log_dirs_response_v4(data: bytes, at: int) -> tuple[DescribeLo
         else:
             result_unknown = NO_TAGS
             at += 1
-        results.append(
-            DescribeLogDirsResult(result_error_code, log_dir, topics, total_bytes, usable_bytes, False, result_unknown),
-        )
+        results.append(DescribeLogDirsResult(
+            result_error_code, log_dir, topics, total_bytes, usable_bytes, False, result_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -576,10 +573,9 @@ def read_describe_log_dirs_response_v5(data: bytes, at: int) -> tuple[DescribeLo
                 else:
                     unknown = NO_TAGS
                     at += 1
-                partitions.append(
-                    DescribeLogDirsPartition(partition_index, partition_size, offset_lag, BOOLEANS[is_future_key],
-                    unknown),
-                )
+                partitions.append(DescribeLogDirsPartition(
+                    partition_index, partition_size, offset_lag, BOOLEANS[is_future_key], unknown,
+                ))
             if data[at]:
                 topic_unknown, at = read_unknown_tags(data, at)
             else:
@@ -593,10 +589,9 @@ def read_describe_log_dirs_response_v5(data: bytes, at: int) -> tuple[DescribeLo
         else:
             result_unknown = NO_TAGS
             at += 1
-        results.append(
-            DescribeLogDirsResult(result_error_code, log_dir, topics, total_bytes, usable_bytes, BOOLEANS[is_cordoned],
-            result_unknown),
-        )
+        results.append(DescribeLogDirsResult(
+            result_error_code, log_dir, topics, total_bytes, usable_bytes, BOOLEANS[is_cordoned], result_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -626,10 +621,10 @@ def write_describe_log_dirs_response_v1(message: DescribeLogDirsResponse) -> lis
             partitions_count = len(partitions)
             parts.append(pack_i(partitions_count))
             for partition in partitions:
-                parts.append(
-                    pack_iqqB(partition.partition_index, partition.partition_size, partition.offset_lag,
-                    BOOLEAN_BYTES[partition.is_future_key]),
-                )
+                parts.append(pack_iqqB(
+                    partition.partition_index, partition.partition_size, partition.offset_lag,
+                    BOOLEAN_BYTES[partition.is_future_key],
+                ))
     return parts
 
 
@@ -674,16 +669,16 @@ def write_describe_log_dirs_response_v2(message: DescribeLogDirsResponse) -> lis
                 parts.append(uvarint(partitions_count))
             for partition in partitions:
                 if partition.unknown_tagged_fields:
-                    parts.append(
-                        pack_iqqB(partition.partition_index, partition.partition_size, partition.offset_lag,
-                        BOOLEAN_BYTES[partition.is_future_key]),
-                    )
+                    parts.append(pack_iqqB(
+                        partition.partition_index, partition.partition_size, partition.offset_lag,
+                        BOOLEAN_BYTES[partition.is_future_key],
+                    ))
                     parts.append(tag_section((), partition.unknown_tagged_fields, 0))
                 else:
-                    parts.append(
-                        pack_iqqBx(partition.partition_index, partition.partition_size, partition.offset_lag,
-                        BOOLEAN_BYTES[partition.is_future_key]),
-                    )
+                    parts.append(pack_iqqBx(
+                        partition.partition_index, partition.partition_size, partition.offset_lag,
+                        BOOLEAN_BYTES[partition.is_future_key],
+                    ))
             parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
         parts.append(tag_section((), result.unknown_tagged_fields, 0) if result.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
@@ -731,16 +726,16 @@ def write_describe_log_dirs_response_v3(message: DescribeLogDirsResponse) -> lis
                 parts.append(uvarint(partitions_count))
             for partition in partitions:
                 if partition.unknown_tagged_fields:
-                    parts.append(
-                        pack_iqqB(partition.partition_index, partition.partition_size, partition.offset_lag,
-                        BOOLEAN_BYTES[partition.is_future_key]),
-                    )
+                    parts.append(pack_iqqB(
+                        partition.partition_index, partition.partition_size, partition.offset_lag,
+                        BOOLEAN_BYTES[partition.is_future_key],
+                    ))
                     parts.append(tag_section((), partition.unknown_tagged_fields, 0))
                 else:
-                    parts.append(
-                        pack_iqqBx(partition.partition_index, partition.partition_size, partition.offset_lag,
-                        BOOLEAN_BYTES[partition.is_future_key]),
-                    )
+                    parts.append(pack_iqqBx(
+                        partition.partition_index, partition.partition_size, partition.offset_lag,
+                        BOOLEAN_BYTES[partition.is_future_key],
+                    ))
             parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
         parts.append(tag_section((), result.unknown_tagged_fields, 0) if result.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
@@ -788,16 +783,16 @@ def write_describe_log_dirs_response_v4(message: DescribeLogDirsResponse) -> lis
                 parts.append(uvarint(partitions_count))
             for partition in partitions:
                 if partition.unknown_tagged_fields:
-                    parts.append(
-                        pack_iqqB(partition.partition_index, partition.partition_size, partition.offset_lag,
-                        BOOLEAN_BYTES[partition.is_future_key]),
-                    )
+                    parts.append(pack_iqqB(
+                        partition.partition_index, partition.partition_size, partition.offset_lag,
+                        BOOLEAN_BYTES[partition.is_future_key],
+                    ))
                     parts.append(tag_section((), partition.unknown_tagged_fields, 0))
                 else:
-                    parts.append(
-                        pack_iqqBx(partition.partition_index, partition.partition_size, partition.offset_lag,
-                        BOOLEAN_BYTES[partition.is_future_key]),
-                    )
+                    parts.append(pack_iqqBx(
+                        partition.partition_index, partition.partition_size, partition.offset_lag,
+                        BOOLEAN_BYTES[partition.is_future_key],
+                    ))
             parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
         if result.unknown_tagged_fields:
             parts.append(pack_qq(result.total_bytes, result.usable_bytes))
@@ -849,16 +844,16 @@ def write_describe_log_dirs_response_v5(message: DescribeLogDirsResponse) -> lis
                 parts.append(uvarint(partitions_count))
             for partition in partitions:
                 if partition.unknown_tagged_fields:
-                    parts.append(
-                        pack_iqqB(partition.partition_index, partition.partition_size, partition.offset_lag,
-                        BOOLEAN_BYTES[partition.is_future_key]),
-                    )
+                    parts.append(pack_iqqB(
+                        partition.partition_index, partition.partition_size, partition.offset_lag,
+                        BOOLEAN_BYTES[partition.is_future_key],
+                    ))
                     parts.append(tag_section((), partition.unknown_tagged_fields, 0))
                 else:
-                    parts.append(
-                        pack_iqqBx(partition.partition_index, partition.partition_size, partition.offset_lag,
-                        BOOLEAN_BYTES[partition.is_future_key]),
-                    )
+                    parts.append(pack_iqqBx(
+                        partition.partition_index, partition.partition_size, partition.offset_lag,
+                        BOOLEAN_BYTES[partition.is_future_key],
+                    ))
             parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
         if result.unknown_tagged_fields:
             parts.append(pack_qqB(result.total_bytes, result.usable_bytes, BOOLEAN_BYTES[result.is_cordoned]))

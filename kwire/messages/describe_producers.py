@@ -233,36 +233,37 @@ def read_describe_producers_response_v0(data: bytes, at: int) -> tuple[DescribeP
                 at += 1
             else:
                 active_producers_count, at = read_long_count(data, at)
-            end = at + 37 * (active_producers_count - 1)
-            active_producers_rows = data[at:end]
-            if active_producers_rows[36::37].count(0) == active_producers_count - 1:
-                active_producers = [*starmap(ProducerState, iterate_qiiqiqx(active_producers_rows))]
-                at = end
-            else:
-                active_producers = []
-                for _ in range(active_producers_count - 1):
-                    (
-                        producer_id, producer_epoch, last_sequence, last_timestamp, coordinator_epoch,
-                        current_txn_start_offset, tag_count,
-                    ) = unpack_qiiqiqB(data, at)
-                    at += 36
-                    if tag_count:
-                        unknown, at = read_unknown_tags(data, at)
-                    else:
-                        unknown = NO_TAGS
-                        at += 1
-                    active_producers.append(
-                        ProducerState(producer_id, producer_epoch, last_sequence, last_timestamp, coordinator_epoch,
-                        current_txn_start_offset, unknown),
-                    )
+            active_producers = []
+            if active_producers_count > 1:
+                end = at + 37 * (active_producers_count - 1)
+                active_producers_rows = data[at:end]
+                if active_producers_rows[36::37].count(0) == active_producers_count - 1:
+                    active_producers = [*starmap(ProducerState, iterate_qiiqiqx(active_producers_rows))]
+                    at = end
+                else:
+                    for _ in range(active_producers_count - 1):
+                        (
+                            producer_id, producer_epoch, last_sequence, last_timestamp, coordinator_epoch,
+                            current_txn_start_offset, tag_count,
+                        ) = unpack_qiiqiqB(data, at)
+                        at += 36
+                        if tag_count:
+                            unknown, at = read_unknown_tags(data, at)
+                        else:
+                            unknown = NO_TAGS
+                            at += 1
+                        active_producers.append(ProducerState(
+                            producer_id, producer_epoch, last_sequence, last_timestamp, coordinator_epoch,
+                            current_txn_start_offset, unknown,
+                        ))
             if data[at]:
                 partition_unknown, at = read_unknown_tags(data, at)
             else:
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                PartitionResponse(partition_index, error_code, error_message, active_producers, partition_unknown),
-            )
+            partitions.append(PartitionResponse(
+                partition_index, error_code, error_message, active_producers, partition_unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -319,18 +320,18 @@ def write_describe_producers_response_v0(message: DescribeProducersResponse) -> 
                 parts.append(uvarint(active_producers_count))
             for active_producer in active_producers:
                 if active_producer.unknown_tagged_fields:
-                    parts.append(
-                        pack_qiiqiq(active_producer.producer_id, active_producer.producer_epoch,
-                        active_producer.last_sequence, active_producer.last_timestamp,
-                        active_producer.coordinator_epoch, active_producer.current_txn_start_offset),
-                    )
+                    parts.append(pack_qiiqiq(
+                        active_producer.producer_id, active_producer.producer_epoch, active_producer.last_sequence,
+                        active_producer.last_timestamp, active_producer.coordinator_epoch,
+                        active_producer.current_txn_start_offset,
+                    ))
                     parts.append(tag_section((), active_producer.unknown_tagged_fields, 0))
                 else:
-                    parts.append(
-                        pack_qiiqiqx(active_producer.producer_id, active_producer.producer_epoch,
-                        active_producer.last_sequence, active_producer.last_timestamp,
-                        active_producer.coordinator_epoch, active_producer.current_txn_start_offset),
-                    )
+                    parts.append(pack_qiiqiqx(
+                        active_producer.producer_id, active_producer.producer_epoch, active_producer.last_sequence,
+                        active_producer.last_timestamp, active_producer.coordinator_epoch,
+                        active_producer.current_txn_start_offset,
+                    ))
             parts.append(tag_section(
                 (), partition.unknown_tagged_fields, 0,
             ) if partition.unknown_tagged_fields else b"\0")

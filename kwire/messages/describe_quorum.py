@@ -114,22 +114,23 @@ def read_describe_quorum_request_v0(data: bytes, at: int) -> tuple[DescribeQuoru
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 5 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[4::5].count(0) == partitions_count - 1:
-            partitions = [*starmap(DescribeQuorumRequestPartitionData, iterate_ix(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                partition_index, tag_count = unpack_iB(data, at)
-                at += 4
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(DescribeQuorumRequestPartitionData(partition_index, unknown))
+        partitions = []
+        if partitions_count > 1:
+            end = at + 5 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[4::5].count(0) == partitions_count - 1:
+                partitions = [*starmap(DescribeQuorumRequestPartitionData, iterate_ix(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition_index, tag_count = unpack_iB(data, at)
+                    at += 4
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(DescribeQuorumRequestPartitionData(partition_index, unknown))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -309,58 +310,60 @@ def read_describe_quorum_response_v0(data: bytes, at: int) -> tuple[DescribeQuor
                 at += 1
             else:
                 current_voters_count, at = read_long_count(data, at)
-            end = at + 13 * (current_voters_count - 1)
-            current_voters_rows = data[at:end]
-            if current_voters_rows[12::13].count(0) == current_voters_count - 1:
-                current_voters = [ReplicaState(
-                    replica_id, ZERO_UUID, log_end_offset,
-                ) for replica_id, log_end_offset in iterate_iqx(current_voters_rows)]
-                at = end
-            else:
-                current_voters = []
-                for _ in range(current_voters_count - 1):
-                    replica_id, log_end_offset, tag_count = unpack_iqB(data, at)
-                    at += 12
-                    if tag_count:
-                        unknown, at = read_unknown_tags(data, at)
-                    else:
-                        unknown = NO_TAGS
-                        at += 1
-                    current_voters.append(ReplicaState(replica_id, ZERO_UUID, log_end_offset, -1, -1, unknown))
+            current_voters = []
+            if current_voters_count > 1:
+                end = at + 13 * (current_voters_count - 1)
+                current_voters_rows = data[at:end]
+                if current_voters_rows[12::13].count(0) == current_voters_count - 1:
+                    current_voters = [ReplicaState(
+                        replica_id, ZERO_UUID, log_end_offset,
+                    ) for replica_id, log_end_offset in iterate_iqx(current_voters_rows)]
+                    at = end
+                else:
+                    for _ in range(current_voters_count - 1):
+                        replica_id, log_end_offset, tag_count = unpack_iqB(data, at)
+                        at += 12
+                        if tag_count:
+                            unknown, at = read_unknown_tags(data, at)
+                        else:
+                            unknown = NO_TAGS
+                            at += 1
+                        current_voters.append(ReplicaState(replica_id, ZERO_UUID, log_end_offset, -1, -1, unknown))
             observers_count = data[at]
             if 0 < observers_count < 128:
                 at += 1
             else:
                 observers_count, at = read_long_count(data, at)
-            end = at + 13 * (observers_count - 1)
-            observers_rows = data[at:end]
-            if observers_rows[12::13].count(0) == observers_count - 1:
-                observers = [ReplicaState(
-                    replica_id, ZERO_UUID, log_end_offset,
-                ) for replica_id, log_end_offset in iterate_iqx(observers_rows)]
-                at = end
-            else:
-                observers = []
-                for _ in range(observers_count - 1):
-                    observer_replica_id, observer_log_end_offset, observer_tag_count = unpack_iqB(data, at)
-                    at += 12
-                    if observer_tag_count:
-                        observer_unknown, at = read_unknown_tags(data, at)
-                    else:
-                        observer_unknown = NO_TAGS
-                        at += 1
-                    observers.append(
-                        ReplicaState(observer_replica_id, ZERO_UUID, observer_log_end_offset, -1, -1, observer_unknown),
-                    )
+            observers = []
+            if observers_count > 1:
+                end = at + 13 * (observers_count - 1)
+                observers_rows = data[at:end]
+                if observers_rows[12::13].count(0) == observers_count - 1:
+                    observers = [ReplicaState(
+                        replica_id, ZERO_UUID, log_end_offset,
+                    ) for replica_id, log_end_offset in iterate_iqx(observers_rows)]
+                    at = end
+                else:
+                    for _ in range(observers_count - 1):
+                        observer_replica_id, observer_log_end_offset, observer_tag_count = unpack_iqB(data, at)
+                        at += 12
+                        if observer_tag_count:
+                            observer_unknown, at = read_unknown_tags(data, at)
+                        else:
+                            observer_unknown = NO_TAGS
+                            at += 1
+                        observers.append(ReplicaState(
+                            observer_replica_id, ZERO_UUID, observer_log_end_offset, -1, -1, observer_unknown,
+                        ))
             if data[at]:
                 partition_unknown, at = read_unknown_tags(data, at)
             else:
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                DescribeQuorumResponsePartitionData(partition_index, partition_error_code, "", leader_id, leader_epoch,
-                high_watermark, current_voters, observers, partition_unknown),
-            )
+            partitions.append(DescribeQuorumResponsePartitionData(
+                partition_index, partition_error_code, "", leader_id, leader_epoch, high_watermark, current_voters,
+                observers, partition_unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -407,67 +410,69 @@ def read_describe_quorum_response_v1(data: bytes, at: int) -> tuple[DescribeQuor
                 at += 1
             else:
                 current_voters_count, at = read_long_count(data, at)
-            end = at + 29 * (current_voters_count - 1)
-            current_voters_rows = data[at:end]
-            if current_voters_rows[28::29].count(0) == current_voters_count - 1:
-                current_voters = [ReplicaState(
-                    replica_id, ZERO_UUID, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp,
-                ) for replica_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp in iterate_iqqqx(current_voters_rows)]
-                at = end
-            else:
-                current_voters = []
-                for _ in range(current_voters_count - 1):
-                    (
-                        replica_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp, tag_count,
-                    ) = unpack_iqqqB(data, at)
-                    at += 28
-                    if tag_count:
-                        unknown, at = read_unknown_tags(data, at)
-                    else:
-                        unknown = NO_TAGS
-                        at += 1
-                    current_voters.append(
-                        ReplicaState(replica_id, ZERO_UUID, log_end_offset, last_fetch_timestamp,
-                        last_caught_up_timestamp, unknown),
-                    )
+            current_voters = []
+            if current_voters_count > 1:
+                end = at + 29 * (current_voters_count - 1)
+                current_voters_rows = data[at:end]
+                if current_voters_rows[28::29].count(0) == current_voters_count - 1:
+                    current_voters = [ReplicaState(
+                        replica_id, ZERO_UUID, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp,
+                    ) for replica_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp in iterate_iqqqx(current_voters_rows)]
+                    at = end
+                else:
+                    for _ in range(current_voters_count - 1):
+                        (
+                            replica_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp, tag_count,
+                        ) = unpack_iqqqB(data, at)
+                        at += 28
+                        if tag_count:
+                            unknown, at = read_unknown_tags(data, at)
+                        else:
+                            unknown = NO_TAGS
+                            at += 1
+                        current_voters.append(ReplicaState(
+                            replica_id, ZERO_UUID, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp,
+                            unknown,
+                        ))
             observers_count = data[at]
             if 0 < observers_count < 128:
                 at += 1
             else:
                 observers_count, at = read_long_count(data, at)
-            end = at + 29 * (observers_count - 1)
-            observers_rows = data[at:end]
-            if observers_rows[28::29].count(0) == observers_count - 1:
-                observers = [ReplicaState(
-                    replica_id, ZERO_UUID, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp,
-                ) for replica_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp in iterate_iqqqx(observers_rows)]
-                at = end
-            else:
-                observers = []
-                for _ in range(observers_count - 1):
-                    (
-                        observer_replica_id, observer_log_end_offset, observer_last_fetch_timestamp,
-                        observer_last_caught_up_timestamp, observer_tag_count,
-                    ) = unpack_iqqqB(data, at)
-                    at += 28
-                    if observer_tag_count:
-                        observer_unknown, at = read_unknown_tags(data, at)
-                    else:
-                        observer_unknown = NO_TAGS
-                        at += 1
-                    observers.append(
-                        ReplicaState(observer_replica_id, ZERO_UUID, observer_log_end_offset,
-                        observer_last_fetch_timestamp, observer_last_caught_up_timestamp, observer_unknown),
-                    )
+            observers = []
+            if observers_count > 1:
+                end = at + 29 * (observers_count - 1)
+                observers_rows = data[at:end]
+                if observers_rows[28::29].count(0) == observers_count - 1:
+                    observers = [ReplicaState(
+                        replica_id, ZERO_UUID, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp,
+                    ) for replica_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp in iterate_iqqqx(observers_rows)]
+                    at = end
+                else:
+                    for _ in range(observers_count - 1):
+                        (
+                            observer_replica_id, observer_log_end_offset, observer_last_fetch_timestamp,
+                            observer_last_caught_up_timestamp, observer_tag_count,
+                        ) = unpack_iqqqB(data, at)
+                        at += 28
+                        if observer_tag_count:
+                            observer_unknown, at = read_unknown_tags(data, at)
+                        else:
+                            observer_unknown = NO_TAGS
+                            at += 1
+                        observers.append(ReplicaState(
+                            observer_replica_id, ZERO_UUID, observer_log_end_offset, observer_last_fetch_timestamp,
+                            observer_last_caught_up_timestamp, observer_unknown,
+                        ))
             if data[at]:
                 partition_unknown, at = read_unknown_tags(data, at)
             else:
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                DescribeQuorumResponsePartitionData(partition_index, partition_error_code, "", leader_id, leader_epoch,
-                high_watermark, current_voters, observers, partition_unknown),
-            )
+            partitions.append(DescribeQuorumResponsePartitionData(
+                partition_index, partition_error_code, "", leader_id, leader_epoch, high_watermark, current_voters,
+                observers, partition_unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -535,64 +540,66 @@ def read_describe_quorum_response_v2(data: bytes, at: int) -> tuple[DescribeQuor
                 at += 1
             else:
                 current_voters_count, at = read_long_count(data, at)
-            end = at + 45 * (current_voters_count - 1)
-            current_voters_rows = data[at:end]
-            if current_voters_rows[44::45].count(0) == current_voters_count - 1:
-                current_voters = [*starmap(ReplicaState, iterate_iuqqqx(current_voters_rows))]
-                at = end
-            else:
-                current_voters = []
-                for _ in range(current_voters_count - 1):
-                    (
-                        replica_id, replica_directory_id, log_end_offset, last_fetch_timestamp,
-                        last_caught_up_timestamp, tag_count,
-                    ) = unpack_iuqqqB(data, at)
-                    at += 44
-                    if tag_count:
-                        unknown, at = read_unknown_tags(data, at)
-                    else:
-                        unknown = NO_TAGS
-                        at += 1
-                    current_voters.append(
-                        ReplicaState(replica_id, replica_directory_id, log_end_offset, last_fetch_timestamp,
-                        last_caught_up_timestamp, unknown),
-                    )
+            current_voters = []
+            if current_voters_count > 1:
+                end = at + 45 * (current_voters_count - 1)
+                current_voters_rows = data[at:end]
+                if current_voters_rows[44::45].count(0) == current_voters_count - 1:
+                    current_voters = [*starmap(ReplicaState, iterate_iuqqqx(current_voters_rows))]
+                    at = end
+                else:
+                    for _ in range(current_voters_count - 1):
+                        (
+                            replica_id, replica_directory_id, log_end_offset, last_fetch_timestamp,
+                            last_caught_up_timestamp, tag_count,
+                        ) = unpack_iuqqqB(data, at)
+                        at += 44
+                        if tag_count:
+                            unknown, at = read_unknown_tags(data, at)
+                        else:
+                            unknown = NO_TAGS
+                            at += 1
+                        current_voters.append(ReplicaState(
+                            replica_id, replica_directory_id, log_end_offset, last_fetch_timestamp,
+                            last_caught_up_timestamp, unknown,
+                        ))
             observers_count = data[at]
             if 0 < observers_count < 128:
                 at += 1
             else:
                 observers_count, at = read_long_count(data, at)
-            end = at + 45 * (observers_count - 1)
-            observers_rows = data[at:end]
-            if observers_rows[44::45].count(0) == observers_count - 1:
-                observers = [*starmap(ReplicaState, iterate_iuqqqx(observers_rows))]
-                at = end
-            else:
-                observers = []
-                for _ in range(observers_count - 1):
-                    (
-                        observer_replica_id, observer_replica_directory_id, observer_log_end_offset,
-                        observer_last_fetch_timestamp, observer_last_caught_up_timestamp, observer_tag_count,
-                    ) = unpack_iuqqqB(data, at)
-                    at += 44
-                    if observer_tag_count:
-                        observer_unknown, at = read_unknown_tags(data, at)
-                    else:
-                        observer_unknown = NO_TAGS
-                        at += 1
-                    observers.append(
-                        ReplicaState(observer_replica_id, observer_replica_directory_id, observer_log_end_offset,
-                        observer_last_fetch_timestamp, observer_last_caught_up_timestamp, observer_unknown),
-                    )
+            observers = []
+            if observers_count > 1:
+                end = at + 45 * (observers_count - 1)
+                observers_rows = data[at:end]
+                if observers_rows[44::45].count(0) == observers_count - 1:
+                    observers = [*starmap(ReplicaState, iterate_iuqqqx(observers_rows))]
+                    at = end
+                else:
+                    for _ in range(observers_count - 1):
+                        (
+                            observer_replica_id, observer_replica_directory_id, observer_log_end_offset,
+                            observer_last_fetch_timestamp, observer_last_caught_up_timestamp, observer_tag_count,
+                        ) = unpack_iuqqqB(data, at)
+                        at += 44
+                        if observer_tag_count:
+                            observer_unknown, at = read_unknown_tags(data, at)
+                        else:
+                            observer_unknown = NO_TAGS
+                            at += 1
+                        observers.append(ReplicaState(
+                            observer_replica_id, observer_replica_directory_id, observer_log_end_offset,
+                            observer_last_fetch_timestamp, observer_last_caught_up_timestamp, observer_unknown,
+                        ))
             if data[at]:
                 partition_unknown, at = read_unknown_tags(data, at)
             else:
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                DescribeQuorumResponsePartitionData(partition_index, partition_error_code, partition_error_message,
-                leader_id, leader_epoch, high_watermark, current_voters, observers, partition_unknown),
-            )
+            partitions.append(DescribeQuorumResponsePartitionData(
+                partition_index, partition_error_code, partition_error_message, leader_id, leader_epoch, high_watermark,
+                current_voters, observers, partition_unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -680,15 +687,15 @@ def write_describe_quorum_response_v0(message: DescribeQuorumResponse) -> list[P
             current_voters = partition.current_voters
             current_voters_count = len(current_voters) + 1
             if current_voters_count < 128:
-                parts.append(
-                    pack_ihiiqB(partition.partition_index, partition.error_code, partition.leader_id,
-                    partition.leader_epoch, partition.high_watermark, current_voters_count),
-                )
+                parts.append(pack_ihiiqB(
+                    partition.partition_index, partition.error_code, partition.leader_id, partition.leader_epoch,
+                    partition.high_watermark, current_voters_count,
+                ))
             else:
-                parts.append(
-                    pack_ihiiq(partition.partition_index, partition.error_code, partition.leader_id,
-                    partition.leader_epoch, partition.high_watermark),
-                )
+                parts.append(pack_ihiiq(
+                    partition.partition_index, partition.error_code, partition.leader_id, partition.leader_epoch,
+                    partition.high_watermark,
+                ))
                 parts.append(uvarint(current_voters_count))
             for current_voter in current_voters:
                 if current_voter.replica_directory_id != bytes(16):
@@ -750,30 +757,30 @@ def write_describe_quorum_response_v1(message: DescribeQuorumResponse) -> list[P
             current_voters = partition.current_voters
             current_voters_count = len(current_voters) + 1
             if current_voters_count < 128:
-                parts.append(
-                    pack_ihiiqB(partition.partition_index, partition.error_code, partition.leader_id,
-                    partition.leader_epoch, partition.high_watermark, current_voters_count),
-                )
+                parts.append(pack_ihiiqB(
+                    partition.partition_index, partition.error_code, partition.leader_id, partition.leader_epoch,
+                    partition.high_watermark, current_voters_count,
+                ))
             else:
-                parts.append(
-                    pack_ihiiq(partition.partition_index, partition.error_code, partition.leader_id,
-                    partition.leader_epoch, partition.high_watermark),
-                )
+                parts.append(pack_ihiiq(
+                    partition.partition_index, partition.error_code, partition.leader_id, partition.leader_epoch,
+                    partition.high_watermark,
+                ))
                 parts.append(uvarint(current_voters_count))
             for current_voter in current_voters:
                 if current_voter.replica_directory_id != bytes(16):
                     raise Refused
                 if current_voter.unknown_tagged_fields:
-                    parts.append(
-                        pack_iqqq(current_voter.replica_id, current_voter.log_end_offset,
-                        current_voter.last_fetch_timestamp, current_voter.last_caught_up_timestamp),
-                    )
+                    parts.append(pack_iqqq(
+                        current_voter.replica_id, current_voter.log_end_offset, current_voter.last_fetch_timestamp,
+                        current_voter.last_caught_up_timestamp,
+                    ))
                     parts.append(tag_section((), current_voter.unknown_tagged_fields, 0))
                 else:
-                    parts.append(
-                        pack_iqqqx(current_voter.replica_id, current_voter.log_end_offset,
-                        current_voter.last_fetch_timestamp, current_voter.last_caught_up_timestamp),
-                    )
+                    parts.append(pack_iqqqx(
+                        current_voter.replica_id, current_voter.log_end_offset, current_voter.last_fetch_timestamp,
+                        current_voter.last_caught_up_timestamp,
+                    ))
             observers = partition.observers
             observers_count = len(observers) + 1
             if observers_count < 128:
@@ -784,16 +791,16 @@ def write_describe_quorum_response_v1(message: DescribeQuorumResponse) -> list[P
                 if observer.replica_directory_id != bytes(16):
                     raise Refused
                 if observer.unknown_tagged_fields:
-                    parts.append(
-                        pack_iqqq(observer.replica_id, observer.log_end_offset, observer.last_fetch_timestamp,
-                        observer.last_caught_up_timestamp),
-                    )
+                    parts.append(pack_iqqq(
+                        observer.replica_id, observer.log_end_offset, observer.last_fetch_timestamp,
+                        observer.last_caught_up_timestamp,
+                    ))
                     parts.append(tag_section((), observer.unknown_tagged_fields, 0))
                 else:
-                    parts.append(
-                        pack_iqqqx(observer.replica_id, observer.log_end_offset, observer.last_fetch_timestamp,
-                        observer.last_caught_up_timestamp),
-                    )
+                    parts.append(pack_iqqqx(
+                        observer.replica_id, observer.log_end_offset, observer.last_fetch_timestamp,
+                        observer.last_caught_up_timestamp,
+                    ))
             parts.append(tag_section(
                 (), partition.unknown_tagged_fields, 0,
             ) if partition.unknown_tagged_fields else b"\0")
@@ -849,10 +856,9 @@ def write_describe_quorum_response_v2(message: DescribeQuorumResponse) -> list[P
             current_voters = partition.current_voters
             current_voters_count = len(current_voters) + 1
             if current_voters_count < 128:
-                parts.append(
-                    pack_iiqB(partition.leader_id, partition.leader_epoch, partition.high_watermark,
-                    current_voters_count),
-                )
+                parts.append(pack_iiqB(
+                    partition.leader_id, partition.leader_epoch, partition.high_watermark, current_voters_count,
+                ))
             else:
                 parts.append(pack_iiq(partition.leader_id, partition.leader_epoch, partition.high_watermark))
                 parts.append(uvarint(current_voters_count))
@@ -861,16 +867,16 @@ def write_describe_quorum_response_v2(message: DescribeQuorumResponse) -> list[P
                 if len(replica_directory_id) != 16:
                     raise Refused
                 if current_voter.unknown_tagged_fields:
-                    parts.append(
-                        pack_iuqqq(current_voter.replica_id, replica_directory_id, current_voter.log_end_offset,
-                        current_voter.last_fetch_timestamp, current_voter.last_caught_up_timestamp),
-                    )
+                    parts.append(pack_iuqqq(
+                        current_voter.replica_id, replica_directory_id, current_voter.log_end_offset,
+                        current_voter.last_fetch_timestamp, current_voter.last_caught_up_timestamp,
+                    ))
                     parts.append(tag_section((), current_voter.unknown_tagged_fields, 0))
                 else:
-                    parts.append(
-                        pack_iuqqqx(current_voter.replica_id, replica_directory_id, current_voter.log_end_offset,
-                        current_voter.last_fetch_timestamp, current_voter.last_caught_up_timestamp),
-                    )
+                    parts.append(pack_iuqqqx(
+                        current_voter.replica_id, replica_directory_id, current_voter.log_end_offset,
+                        current_voter.last_fetch_timestamp, current_voter.last_caught_up_timestamp,
+                    ))
             observers = partition.observers
             observers_count = len(observers) + 1
             if observers_count < 128:
@@ -882,16 +888,16 @@ def write_describe_quorum_response_v2(message: DescribeQuorumResponse) -> list[P
                 if len(observer_replica_directory_id) != 16:
                     raise Refused
                 if observer.unknown_tagged_fields:
-                    parts.append(
-                        pack_iuqqq(observer.replica_id, observer_replica_directory_id, observer.log_end_offset,
-                        observer.last_fetch_timestamp, observer.last_caught_up_timestamp),
-                    )
+                    parts.append(pack_iuqqq(
+                        observer.replica_id, observer_replica_directory_id, observer.log_end_offset,
+                        observer.last_fetch_timestamp, observer.last_caught_up_timestamp,
+                    ))
                     parts.append(tag_section((), observer.unknown_tagged_fields, 0))
                 else:
-                    parts.append(
-                        pack_iuqqqx(observer.replica_id, observer_replica_directory_id, observer.log_end_offset,
-                        observer.last_fetch_timestamp, observer.last_caught_up_timestamp),
-                    )
+                    parts.append(pack_iuqqqx(
+                        observer.replica_id, observer_replica_directory_id, observer.log_end_offset,
+                        observer.last_fetch_timestamp, observer.last_caught_up_timestamp,
+                    ))
             parts.append(tag_section(
                 (), partition.unknown_tagged_fields, 0,
             ) if partition.unknown_tagged_fields else b"\0")

@@ -311,10 +311,9 @@ def read_describe_share_group_offsets_response_v0(
                 else:
                     unknown = NO_TAGS
                     at += 1
-                partitions.append(
-                    DescribeShareGroupOffsetsResponsePartition(partition_index, start_offset, leader_epoch, -1,
-                    error_code, error_message, unknown),
-                )
+                partitions.append(DescribeShareGroupOffsetsResponsePartition(
+                    partition_index, start_offset, leader_epoch, -1, error_code, error_message, unknown,
+                ))
             if data[at]:
                 topic_unknown, at = read_unknown_tags(data, at)
             else:
@@ -338,10 +337,9 @@ def read_describe_share_group_offsets_response_v0(
         else:
             group_unknown = NO_TAGS
             at += 1
-        groups.append(
-            DescribeShareGroupOffsetsResponseGroup(group_id, topics, group_error_code, group_error_message,
-            group_unknown),
-        )
+        groups.append(DescribeShareGroupOffsetsResponseGroup(
+            group_id, topics, group_error_code, group_error_message, group_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -410,10 +408,9 @@ def read_describe_share_group_offsets_response_v1(
                 else:
                     unknown = NO_TAGS
                     at += 1
-                partitions.append(
-                    DescribeShareGroupOffsetsResponsePartition(partition_index, start_offset, leader_epoch, lag,
-                    error_code, error_message, unknown),
-                )
+                partitions.append(DescribeShareGroupOffsetsResponsePartition(
+                    partition_index, start_offset, leader_epoch, lag, error_code, error_message, unknown,
+                ))
             if data[at]:
                 topic_unknown, at = read_unknown_tags(data, at)
             else:
@@ -437,10 +434,9 @@ def read_describe_share_group_offsets_response_v1(
         else:
             group_unknown = NO_TAGS
             at += 1
-        groups.append(
-            DescribeShareGroupOffsetsResponseGroup(group_id, topics, group_error_code, group_error_message,
-            group_unknown),
-        )
+        groups.append(DescribeShareGroupOffsetsResponseGroup(
+            group_id, topics, group_error_code, group_error_message, group_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -496,15 +492,14 @@ def write_describe_share_group_offsets_response_v0(message: DescribeShareGroupOf
                 error_message_bytes = b"" if error_message is None else error_message.encode()
                 error_message_length = 0 if error_message is None else len(error_message_bytes) + 1
                 if error_message_length < 128:
-                    parts.append(
-                        pack_iqihB(partition.partition_index, partition.start_offset, partition.leader_epoch,
-                        partition.error_code, error_message_length),
-                    )
+                    parts.append(pack_iqihB(
+                        partition.partition_index, partition.start_offset, partition.leader_epoch, partition.error_code,
+                        error_message_length,
+                    ))
                 else:
-                    parts.append(
-                        pack_iqih(partition.partition_index, partition.start_offset, partition.leader_epoch,
-                        partition.error_code),
-                    )
+                    parts.append(pack_iqih(
+                        partition.partition_index, partition.start_offset, partition.leader_epoch, partition.error_code,
+                    ))
                     parts.append(long_text_length(error_message_length))
                 parts.append(error_message_bytes)
                 parts.append(tag_section(
@@ -572,15 +567,15 @@ def write_describe_share_group_offsets_response_v1(message: DescribeShareGroupOf
                 error_message_bytes = b"" if error_message is None else error_message.encode()
                 error_message_length = 0 if error_message is None else len(error_message_bytes) + 1
                 if error_message_length < 128:
-                    parts.append(
-                        pack_iqiqhB(partition.partition_index, partition.start_offset, partition.leader_epoch,
-                        partition.lag, partition.error_code, error_message_length),
-                    )
+                    parts.append(pack_iqiqhB(
+                        partition.partition_index, partition.start_offset, partition.leader_epoch, partition.lag,
+                        partition.error_code, error_message_length,
+                    ))
                 else:
-                    parts.append(
-                        pack_iqiqh(partition.partition_index, partition.start_offset, partition.leader_epoch,
-                        partition.lag, partition.error_code),
-                    )
+                    parts.append(pack_iqiqh(
+                        partition.partition_index, partition.start_offset, partition.leader_epoch, partition.lag,
+                        partition.error_code,
+                    ))
                     parts.append(long_text_length(error_message_length))
                 parts.append(error_message_bytes)
                 parts.append(tag_section(

@@ -314,10 +314,10 @@ def read_describe_topic_partitions_response_v0(data: bytes, at: int) -> tuple[De
             else:
                 unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                DescribeTopicPartitionsResponsePartition(partition_error_code, partition_index, leader_id, leader_epoch,
-                replica_nodes, isr_nodes, eligible_leader_replicas, last_known_elr, offline_replicas, unknown),
-            )
+            partitions.append(DescribeTopicPartitionsResponsePartition(
+                partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes,
+                eligible_leader_replicas, last_known_elr, offline_replicas, unknown,
+            ))
         topic_authorized_operations, tag_count = unpack_iB(data, at)
         at += 4
         if tag_count:
@@ -325,10 +325,9 @@ def read_describe_topic_partitions_response_v0(data: bytes, at: int) -> tuple[De
         else:
             topic_unknown = NO_TAGS
             at += 1
-        topics.append(
-            DescribeTopicPartitionsResponseTopic(error_code, name, topic_id, BOOLEANS[is_internal], partitions,
-            topic_authorized_operations, topic_unknown),
-        )
+        topics.append(DescribeTopicPartitionsResponseTopic(
+            error_code, name, topic_id, BOOLEANS[is_internal], partitions, topic_authorized_operations, topic_unknown,
+        ))
     next_cursor_marker = data[at]
     at += 1
     next_cursor: Cursor | None
@@ -394,15 +393,14 @@ def write_describe_topic_partitions_response_v0(message: DescribeTopicPartitions
             replica_nodes = partition.replica_nodes
             replica_nodes_count = len(replica_nodes) + 1
             if replica_nodes_count < 128:
-                parts.append(
-                    pack_hiiiB(partition.error_code, partition.partition_index, partition.leader_id,
-                    partition.leader_epoch, replica_nodes_count),
-                )
+                parts.append(pack_hiiiB(
+                    partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch,
+                    replica_nodes_count,
+                ))
             else:
-                parts.append(
-                    pack_hiii(partition.error_code, partition.partition_index, partition.leader_id,
-                    partition.leader_epoch),
-                )
+                parts.append(pack_hiii(
+                    partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch,
+                ))
                 parts.append(uvarint(replica_nodes_count))
             if len(replica_nodes) < 32:
                 parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))

@@ -206,10 +206,10 @@ def read_describe_transactions_response_v0(data: bytes, at: int) -> tuple[Descri
         else:
             transaction_state_unknown = NO_TAGS
             at += 1
-        transaction_states.append(
-            TransactionState(error_code, transactional_id, transaction_state, transaction_timeout_ms,
-            transaction_start_time_ms, producer_id, producer_epoch, topics, transaction_state_unknown),
-        )
+        transaction_states.append(TransactionState(
+            error_code, transactional_id, transaction_state, transaction_timeout_ms, transaction_start_time_ms,
+            producer_id, producer_epoch, topics, transaction_state_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -247,15 +247,15 @@ def write_describe_transactions_response_v0(message: DescribeTransactionsRespons
         topics = transaction_state.topics
         topics_count = len(topics) + 1
         if topics_count < 128:
-            parts.append(
-                pack_iqqhB(transaction_state.transaction_timeout_ms, transaction_state.transaction_start_time_ms,
-                transaction_state.producer_id, transaction_state.producer_epoch, topics_count),
-            )
+            parts.append(pack_iqqhB(
+                transaction_state.transaction_timeout_ms, transaction_state.transaction_start_time_ms,
+                transaction_state.producer_id, transaction_state.producer_epoch, topics_count,
+            ))
         else:
-            parts.append(
-                pack_iqqh(transaction_state.transaction_timeout_ms, transaction_state.transaction_start_time_ms,
-                transaction_state.producer_id, transaction_state.producer_epoch),
-            )
+            parts.append(pack_iqqh(
+                transaction_state.transaction_timeout_ms, transaction_state.transaction_start_time_ms,
+                transaction_state.producer_id, transaction_state.producer_epoch,
+            ))
             parts.append(uvarint(topics_count))
         for topic in topics:
             topic_topic = topic.topic.encode()

@@ -211,31 +211,31 @@ def read_describe_user_scram_credentials_response_v0(
             at += 1
         else:
             credential_infos_count, at = read_long_count(data, at)
-        end = at + 6 * (credential_infos_count - 1)
-        credential_infos_rows = data[at:end]
-        if credential_infos_rows[5::6].count(0) == credential_infos_count - 1:
-            credential_infos = [*starmap(CredentialInfo, iterate_bix(credential_infos_rows))]
-            at = end
-        else:
-            credential_infos = []
-            for _ in range(credential_infos_count - 1):
-                mechanism, iterations, tag_count = unpack_biB(data, at)
-                at += 5
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                credential_infos.append(CredentialInfo(mechanism, iterations, unknown))
+        credential_infos = []
+        if credential_infos_count > 1:
+            end = at + 6 * (credential_infos_count - 1)
+            credential_infos_rows = data[at:end]
+            if credential_infos_rows[5::6].count(0) == credential_infos_count - 1:
+                credential_infos = [*starmap(CredentialInfo, iterate_bix(credential_infos_rows))]
+                at = end
+            else:
+                for _ in range(credential_infos_count - 1):
+                    mechanism, iterations, tag_count = unpack_biB(data, at)
+                    at += 5
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    credential_infos.append(CredentialInfo(mechanism, iterations, unknown))
         if data[at]:
             result_unknown, at = read_unknown_tags(data, at)
         else:
             result_unknown = NO_TAGS
             at += 1
-        results.append(
-            DescribeUserScramCredentialsResult(user, result_error_code, result_error_message, credential_infos,
-            result_unknown),
-        )
+        results.append(DescribeUserScramCredentialsResult(
+            user, result_error_code, result_error_message, credential_infos, result_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:

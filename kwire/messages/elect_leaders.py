@@ -468,9 +468,9 @@ def write_elect_leaders_response_v0(message: ElectLeadersResponse) -> list[Part]
             error_message = one_partition_result.error_message
             error_message_bytes = b"" if error_message is None else error_message.encode()
             error_message_length = -1 if error_message is None else len(error_message_bytes)
-            parts.append(
-                pack_ihh(one_partition_result.partition_id, one_partition_result.error_code, error_message_length),
-            )
+            parts.append(pack_ihh(
+                one_partition_result.partition_id, one_partition_result.error_code, error_message_length,
+            ))
             parts.append(error_message_bytes)
     return parts
 
@@ -492,9 +492,9 @@ def write_elect_leaders_response_v1(message: ElectLeadersResponse) -> list[Part]
             error_message = one_partition_result.error_message
             error_message_bytes = b"" if error_message is None else error_message.encode()
             error_message_length = -1 if error_message is None else len(error_message_bytes)
-            parts.append(
-                pack_ihh(one_partition_result.partition_id, one_partition_result.error_code, error_message_length),
-            )
+            parts.append(pack_ihh(
+                one_partition_result.partition_id, one_partition_result.error_code, error_message_length,
+            ))
             parts.append(error_message_bytes)
     return parts
 
@@ -528,9 +528,9 @@ def write_elect_leaders_response_v2(message: ElectLeadersResponse) -> list[Part]
             error_message_bytes = b"" if error_message is None else error_message.encode()
             error_message_length = 0 if error_message is None else len(error_message_bytes) + 1
             if error_message_length < 128:
-                parts.append(
-                    pack_ihB(one_partition_result.partition_id, one_partition_result.error_code, error_message_length),
-                )
+                parts.append(pack_ihB(
+                    one_partition_result.partition_id, one_partition_result.error_code, error_message_length,
+                ))
             else:
                 parts.append(pack_ih(one_partition_result.partition_id, one_partition_result.error_code))
                 parts.append(long_text_length(error_message_length))

@@ -170,9 +170,9 @@ def read_end_quorum_epoch_request_v0(data: bytes, at: int) -> tuple[EndQuorumEpo
                 at += 4 * preferred_successors_count
             else:
                 preferred_successors, at = int32s.read_long(data, at, preferred_successors_count)
-            partitions.append(
-                EndQuorumEpochRequestPartitionData(partition_index, leader_id, leader_epoch, preferred_successors),
-            )
+            partitions.append(EndQuorumEpochRequestPartitionData(
+                partition_index, leader_id, leader_epoch, preferred_successors,
+            ))
         topics.append(EndQuorumEpochRequestTopicData(topic_name, partitions))
     return EndQuorumEpochRequest(cluster_id, topics), at
 
@@ -217,31 +217,31 @@ def read_end_quorum_epoch_request_v1(data: bytes, at: int) -> tuple[EndQuorumEpo
                 at += 1
             else:
                 preferred_candidates_count, at = read_long_count(data, at)
-            end = at + 21 * (preferred_candidates_count - 1)
-            preferred_candidates_rows = data[at:end]
-            if preferred_candidates_rows[20::21].count(0) == preferred_candidates_count - 1:
-                preferred_candidates = [*starmap(ReplicaInfo, iterate_iux(preferred_candidates_rows))]
-                at = end
-            else:
-                preferred_candidates = []
-                for _ in range(preferred_candidates_count - 1):
-                    candidate_id, candidate_directory_id, tag_count = unpack_iuB(data, at)
-                    at += 20
-                    if tag_count:
-                        unknown, at = read_unknown_tags(data, at)
-                    else:
-                        unknown = NO_TAGS
-                        at += 1
-                    preferred_candidates.append(ReplicaInfo(candidate_id, candidate_directory_id, unknown))
+            preferred_candidates = []
+            if preferred_candidates_count > 1:
+                end = at + 21 * (preferred_candidates_count - 1)
+                preferred_candidates_rows = data[at:end]
+                if preferred_candidates_rows[20::21].count(0) == preferred_candidates_count - 1:
+                    preferred_candidates = [*starmap(ReplicaInfo, iterate_iux(preferred_candidates_rows))]
+                    at = end
+                else:
+                    for _ in range(preferred_candidates_count - 1):
+                        candidate_id, candidate_directory_id, tag_count = unpack_iuB(data, at)
+                        at += 20
+                        if tag_count:
+                            unknown, at = read_unknown_tags(data, at)
+                        else:
+                            unknown = NO_TAGS
+                            at += 1
+                        preferred_candidates.append(ReplicaInfo(candidate_id, candidate_directory_id, unknown))
             if data[at]:
                 partition_unknown, at = read_unknown_tags(data, at)
             else:
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                EndQuorumEpochRequestPartitionData(partition_index, leader_id, leader_epoch, (), preferred_candidates,
-                partition_unknown),
-            )
+            partitions.append(EndQuorumEpochRequestPartitionData(
+                partition_index, leader_id, leader_epoch, (), preferred_candidates, partition_unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -306,10 +306,9 @@ def write_end_quorum_epoch_request_v0(message: EndQuorumEpochRequest) -> list[Pa
         for partition in partitions:
             preferred_successors = partition.preferred_successors
             preferred_successors_count = len(preferred_successors)
-            parts.append(
-                pack_iiii(partition.partition_index, partition.leader_id, partition.leader_epoch,
-                preferred_successors_count),
-            )
+            parts.append(pack_iiii(
+                partition.partition_index, partition.leader_id, partition.leader_epoch, preferred_successors_count,
+            ))
             if len(preferred_successors) < 32:
                 parts.append(pack_int32s[len(preferred_successors)](*preferred_successors))
             else:
@@ -352,10 +351,9 @@ def write_end_quorum_epoch_request_v1(message: EndQuorumEpochRequest) -> list[Pa
             preferred_candidates = partition.preferred_candidates
             preferred_candidates_count = len(preferred_candidates) + 1
             if preferred_candidates_count < 128:
-                parts.append(
-                    pack_iiiB(partition.partition_index, partition.leader_id, partition.leader_epoch,
-                    preferred_candidates_count),
-                )
+                parts.append(pack_iiiB(
+                    partition.partition_index, partition.leader_id, partition.leader_epoch, preferred_candidates_count,
+                ))
             else:
                 parts.append(pack_iii(partition.partition_index, partition.leader_id, partition.leader_epoch))
                 parts.append(uvarint(preferred_candidates_count))
@@ -479,10 +477,12 @@ def read_end_quorum_epoch_response_v0(data: bytes, at: int) -> tuple[EndQuorumEp
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 14 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [*starmap(EndQuorumEpochResponsePartitionData, iterate_ihii(partitions_rows))]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 14 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [*starmap(EndQuorumEpochResponsePartitionData, iterate_ihii(partitions_rows))]
+            at = end
         topics.append(EndQuorumEpochResponseTopicData(topic_name, partitions))
     return EndQuorumEpochResponse(error_code, topics), at
 
@@ -555,25 +555,25 @@ def read_end_quorum_epoch_response_v1(data: bytes, at: int) -> tuple[EndQuorumEp
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 15 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[14::15].count(0) == partitions_count - 1:
-            partitions = [*starmap(EndQuorumEpochResponsePartitionData, iterate_ihiix(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                partition_index, partition_error_code, leader_id, leader_epoch, tag_count = unpack_ihiiB(data, at)
-                at += 14
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(
-                    EndQuorumEpochResponsePartitionData(partition_index, partition_error_code, leader_id, leader_epoch,
-                    unknown),
-                )
+        partitions = []
+        if partitions_count > 1:
+            end = at + 15 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[14::15].count(0) == partitions_count - 1:
+                partitions = [*starmap(EndQuorumEpochResponsePartitionData, iterate_ihiix(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition_index, partition_error_code, leader_id, leader_epoch, tag_count = unpack_ihiiB(data, at)
+                    at += 14
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(EndQuorumEpochResponsePartitionData(
+                        partition_index, partition_error_code, leader_id, leader_epoch, unknown,
+                    ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -605,9 +605,9 @@ def write_end_quorum_epoch_response_v0(message: EndQuorumEpochResponse) -> list[
         partitions_count = len(partitions)
         parts.append(pack_i(partitions_count))
         for partition in partitions:
-            parts.append(
-                pack_ihii(partition.partition_index, partition.error_code, partition.leader_id, partition.leader_epoch),
-            )
+            parts.append(pack_ihii(
+                partition.partition_index, partition.error_code, partition.leader_id, partition.leader_epoch,
+            ))
     return parts
 
 
@@ -666,16 +666,14 @@ def write_end_quorum_epoch_response_v1(message: EndQuorumEpochResponse) -> list[
             parts.append(uvarint(partitions_count))
         for partition in partitions:
             if partition.unknown_tagged_fields:
-                parts.append(
-                    pack_ihii(partition.partition_index, partition.error_code, partition.leader_id,
-                    partition.leader_epoch),
-                )
+                parts.append(pack_ihii(
+                    partition.partition_index, partition.error_code, partition.leader_id, partition.leader_epoch,
+                ))
                 parts.append(tag_section((), partition.unknown_tagged_fields, 0))
             else:
-                parts.append(
-                    pack_ihiix(partition.partition_index, partition.error_code, partition.leader_id,
-                    partition.leader_epoch),
-                )
+                parts.append(pack_ihiix(
+                    partition.partition_index, partition.error_code, partition.leader_id, partition.leader_epoch,
+                ))
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(
         _write_end_quorum_epoch_response_v1_tags(message) if message.node_endpoints or message.unknown_tagged_fields else b"\0"

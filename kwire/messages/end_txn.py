@@ -195,14 +195,14 @@ def write_end_txn_response_v5(message: EndTxnResponse) -> list[Part]:
     """Write version 5."""
     parts: list[Part] = []
     if message.unknown_tagged_fields:
-        parts.append(
-            pack_ihqh(message.throttle_time_ms, message.error_code, message.producer_id, message.producer_epoch),
-        )
+        parts.append(pack_ihqh(
+            message.throttle_time_ms, message.error_code, message.producer_id, message.producer_epoch,
+        ))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
     else:
-        parts.append(
-            pack_ihqhx(message.throttle_time_ms, message.error_code, message.producer_id, message.producer_epoch),
-        )
+        parts.append(pack_ihqhx(
+            message.throttle_time_ms, message.error_code, message.producer_id, message.producer_epoch,
+        ))
     return parts
 
 

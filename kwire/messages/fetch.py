@@ -214,12 +214,14 @@ def read_fetch_request_v4(data: bytes, at: int) -> tuple[FetchRequest, int]:
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 16 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [FetchPartition(
-            partition, -1, fetch_offset, -1, -1, partition_max_bytes,
-        ) for partition, fetch_offset, partition_max_bytes in iterate_iqi(partitions_rows)]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 16 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [FetchPartition(
+                partition, -1, fetch_offset, -1, -1, partition_max_bytes,
+            ) for partition, fetch_offset, partition_max_bytes in iterate_iqi(partitions_rows)]
+            at = end
         topics.append(FetchTopic(topic, ZERO_UUID, partitions))
     return FetchRequest(
         None, replica_id, ReplicaState(), max_wait_ms, min_bytes, max_bytes, isolation_level, 0, -1, topics,
@@ -246,12 +248,14 @@ def read_fetch_request_v5(data: bytes, at: int) -> tuple[FetchRequest, int]:
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 24 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [FetchPartition(
-            partition, -1, fetch_offset, -1, log_start_offset, partition_max_bytes,
-        ) for partition, fetch_offset, log_start_offset, partition_max_bytes in iterate_iqqi(partitions_rows)]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 24 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [FetchPartition(
+                partition, -1, fetch_offset, -1, log_start_offset, partition_max_bytes,
+            ) for partition, fetch_offset, log_start_offset, partition_max_bytes in iterate_iqqi(partitions_rows)]
+            at = end
         topics.append(FetchTopic(topic, ZERO_UUID, partitions))
     return FetchRequest(
         None, replica_id, ReplicaState(), max_wait_ms, min_bytes, max_bytes, isolation_level, 0, -1, topics,
@@ -280,12 +284,14 @@ def read_fetch_request_v7(data: bytes, at: int) -> tuple[FetchRequest, int]:
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 24 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [FetchPartition(
-            partition, -1, fetch_offset, -1, log_start_offset, partition_max_bytes,
-        ) for partition, fetch_offset, log_start_offset, partition_max_bytes in iterate_iqqi(partitions_rows)]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 24 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [FetchPartition(
+                partition, -1, fetch_offset, -1, log_start_offset, partition_max_bytes,
+            ) for partition, fetch_offset, log_start_offset, partition_max_bytes in iterate_iqqi(partitions_rows)]
+            at = end
         topics.append(FetchTopic(topic, ZERO_UUID, partitions))
     forgotten_topics_data_count, = unpack_i(data, at)
     at += 4
@@ -308,9 +314,9 @@ def read_fetch_request_v7(data: bytes, at: int) -> tuple[FetchRequest, int]:
             at += 4 * forgotten_topics_data_partitions_count
         else:
             forgotten_topics_data_partitions, at = int32s.read_long(data, at, forgotten_topics_data_partitions_count)
-        forgotten_topics_data.append(
-            ForgottenTopic(forgotten_topics_data_topic, ZERO_UUID, forgotten_topics_data_partitions),
-        )
+        forgotten_topics_data.append(ForgottenTopic(
+            forgotten_topics_data_topic, ZERO_UUID, forgotten_topics_data_partitions,
+        ))
     return FetchRequest(
         None, replica_id, ReplicaState(), max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch,
         topics, forgotten_topics_data,
@@ -339,12 +345,14 @@ def read_fetch_request_v9(data: bytes, at: int) -> tuple[FetchRequest, int]:
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 28 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [FetchPartition(
-            partition, current_leader_epoch, fetch_offset, -1, log_start_offset, partition_max_bytes,
-        ) for partition, current_leader_epoch, fetch_offset, log_start_offset, partition_max_bytes in iterate_iiqqi(partitions_rows)]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 28 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [FetchPartition(
+                partition, current_leader_epoch, fetch_offset, -1, log_start_offset, partition_max_bytes,
+            ) for partition, current_leader_epoch, fetch_offset, log_start_offset, partition_max_bytes in iterate_iiqqi(partitions_rows)]
+            at = end
         topics.append(FetchTopic(topic, ZERO_UUID, partitions))
     forgotten_topics_data_count, = unpack_i(data, at)
     at += 4
@@ -367,9 +375,9 @@ def read_fetch_request_v9(data: bytes, at: int) -> tuple[FetchRequest, int]:
             at += 4 * forgotten_topics_data_partitions_count
         else:
             forgotten_topics_data_partitions, at = int32s.read_long(data, at, forgotten_topics_data_partitions_count)
-        forgotten_topics_data.append(
-            ForgottenTopic(forgotten_topics_data_topic, ZERO_UUID, forgotten_topics_data_partitions),
-        )
+        forgotten_topics_data.append(ForgottenTopic(
+            forgotten_topics_data_topic, ZERO_UUID, forgotten_topics_data_partitions,
+        ))
     return FetchRequest(
         None, replica_id, ReplicaState(), max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch,
         topics, forgotten_topics_data,
@@ -398,12 +406,14 @@ def read_fetch_request_v11(data: bytes, at: int) -> tuple[FetchRequest, int]:
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 28 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [FetchPartition(
-            partition, current_leader_epoch, fetch_offset, -1, log_start_offset, partition_max_bytes,
-        ) for partition, current_leader_epoch, fetch_offset, log_start_offset, partition_max_bytes in iterate_iiqqi(partitions_rows)]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 28 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [FetchPartition(
+                partition, current_leader_epoch, fetch_offset, -1, log_start_offset, partition_max_bytes,
+            ) for partition, current_leader_epoch, fetch_offset, log_start_offset, partition_max_bytes in iterate_iiqqi(partitions_rows)]
+            at = end
         topics.append(FetchTopic(topic, ZERO_UUID, partitions))
     forgotten_topics_data_count, = unpack_i(data, at)
     at += 4
@@ -426,9 +436,9 @@ def read_fetch_request_v11(data: bytes, at: int) -> tuple[FetchRequest, int]:
             at += 4 * forgotten_topics_data_partitions_count
         else:
             forgotten_topics_data_partitions, at = int32s.read_long(data, at, forgotten_topics_data_partitions_count)
-        forgotten_topics_data.append(
-            ForgottenTopic(forgotten_topics_data_topic, ZERO_UUID, forgotten_topics_data_partitions),
-        )
+        forgotten_topics_data.append(ForgottenTopic(
+            forgotten_topics_data_topic, ZERO_UUID, forgotten_topics_data_partitions,
+        ))
     rack_id_length, = unpack_h(data, at)
     at += 2
     if rack_id_length >= 0:
@@ -527,28 +537,29 @@ def read_fetch_request_v12(data: bytes, at: int) -> tuple[FetchRequest, int]:
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 33 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[32::33].count(0) == partitions_count - 1:
-            partitions = [*starmap(FetchPartition, iterate_iiqiqix(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                (
-                    partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset,
-                    partition_max_bytes, tag_count,
-                ) = unpack_iiqiqiB(data, at)
-                at += 32
-                if tag_count:
-                    unknown, at = _read_fetch_request_v12_fetch_partition_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(
-                    FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset,
-                    partition_max_bytes, ZERO_UUID, 9223372036854775807, unknown),
-                )
+        partitions = []
+        if partitions_count > 1:
+            end = at + 33 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[32::33].count(0) == partitions_count - 1:
+                partitions = [*starmap(FetchPartition, iterate_iiqiqix(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    (
+                        partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset,
+                        partition_max_bytes, tag_count,
+                    ) = unpack_iiqiqiB(data, at)
+                    at += 32
+                    if tag_count:
+                        unknown, at = _read_fetch_request_v12_fetch_partition_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(FetchPartition(
+                        partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset,
+                        partition_max_bytes, ZERO_UUID, 9223372036854775807, unknown,
+                    ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -582,10 +593,9 @@ def read_fetch_request_v12(data: bytes, at: int) -> tuple[FetchRequest, int]:
         else:
             forgotten_topics_data_unknown = NO_TAGS
             at += 1
-        forgotten_topics_data.append(
-            ForgottenTopic(forgotten_topics_data_topic, ZERO_UUID, forgotten_topics_data_partitions,
-            forgotten_topics_data_unknown),
-        )
+        forgotten_topics_data.append(ForgottenTopic(
+            forgotten_topics_data_topic, ZERO_UUID, forgotten_topics_data_partitions, forgotten_topics_data_unknown,
+        ))
     rack_id_length = data[at]
     if 0 < rack_id_length < 128:
         end = at + rack_id_length
@@ -683,28 +693,29 @@ def read_fetch_request_v13(data: bytes, at: int) -> tuple[FetchRequest, int]:
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 33 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[32::33].count(0) == partitions_count - 1:
-            partitions = [*starmap(FetchPartition, iterate_iiqiqix(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                (
-                    partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset,
-                    partition_max_bytes, tag_count,
-                ) = unpack_iiqiqiB(data, at)
-                at += 32
-                if tag_count:
-                    unknown, at = _read_fetch_request_v13_fetch_partition_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(
-                    FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset,
-                    partition_max_bytes, ZERO_UUID, 9223372036854775807, unknown),
-                )
+        partitions = []
+        if partitions_count > 1:
+            end = at + 33 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[32::33].count(0) == partitions_count - 1:
+                partitions = [*starmap(FetchPartition, iterate_iiqiqix(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    (
+                        partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset,
+                        partition_max_bytes, tag_count,
+                    ) = unpack_iiqiqiB(data, at)
+                    at += 32
+                    if tag_count:
+                        unknown, at = _read_fetch_request_v13_fetch_partition_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(FetchPartition(
+                        partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset,
+                        partition_max_bytes, ZERO_UUID, 9223372036854775807, unknown,
+                    ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -732,10 +743,9 @@ def read_fetch_request_v13(data: bytes, at: int) -> tuple[FetchRequest, int]:
         else:
             forgotten_topics_data_unknown = NO_TAGS
             at += 1
-        forgotten_topics_data.append(
-            ForgottenTopic("", forgotten_topics_data_topic_id, forgotten_topics_data_partitions,
-            forgotten_topics_data_unknown),
-        )
+        forgotten_topics_data.append(ForgottenTopic(
+            "", forgotten_topics_data_topic_id, forgotten_topics_data_partitions, forgotten_topics_data_unknown,
+        ))
     rack_id_length = data[at]
     if 0 < rack_id_length < 128:
         end = at + rack_id_length
@@ -841,28 +851,29 @@ def read_fetch_request_v15(data: bytes, at: int) -> tuple[FetchRequest, int]:
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 33 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[32::33].count(0) == partitions_count - 1:
-            partitions = [*starmap(FetchPartition, iterate_iiqiqix(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                (
-                    partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset,
-                    partition_max_bytes, tag_count,
-                ) = unpack_iiqiqiB(data, at)
-                at += 32
-                if tag_count:
-                    unknown, at = _read_fetch_request_v15_fetch_partition_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(
-                    FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset,
-                    partition_max_bytes, ZERO_UUID, 9223372036854775807, unknown),
-                )
+        partitions = []
+        if partitions_count > 1:
+            end = at + 33 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[32::33].count(0) == partitions_count - 1:
+                partitions = [*starmap(FetchPartition, iterate_iiqiqix(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    (
+                        partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset,
+                        partition_max_bytes, tag_count,
+                    ) = unpack_iiqiqiB(data, at)
+                    at += 32
+                    if tag_count:
+                        unknown, at = _read_fetch_request_v15_fetch_partition_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(FetchPartition(
+                        partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset,
+                        partition_max_bytes, ZERO_UUID, 9223372036854775807, unknown,
+                    ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -890,10 +901,9 @@ def read_fetch_request_v15(data: bytes, at: int) -> tuple[FetchRequest, int]:
         else:
             forgotten_topics_data_unknown = NO_TAGS
             at += 1
-        forgotten_topics_data.append(
-            ForgottenTopic("", forgotten_topics_data_topic_id, forgotten_topics_data_partitions,
-            forgotten_topics_data_unknown),
-        )
+        forgotten_topics_data.append(ForgottenTopic(
+            "", forgotten_topics_data_topic_id, forgotten_topics_data_partitions, forgotten_topics_data_unknown,
+        ))
     rack_id_length = data[at]
     if 0 < rack_id_length < 128:
         end = at + rack_id_length
@@ -1003,29 +1013,30 @@ def read_fetch_request_v17(data: bytes, at: int) -> tuple[FetchRequest, int]:
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 33 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[32::33].count(0) == partitions_count - 1:
-            partitions = [*starmap(FetchPartition, iterate_iiqiqix(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                (
-                    partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset,
-                    partition_max_bytes, tag_count,
-                ) = unpack_iiqiqiB(data, at)
-                at += 32
-                if tag_count:
-                    replica_directory_id, unknown, at = _read_fetch_request_v17_fetch_partition_tags(data, at)
-                else:
-                    replica_directory_id = bytes(16)
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(
-                    FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset,
-                    partition_max_bytes, replica_directory_id, 9223372036854775807, unknown),
-                )
+        partitions = []
+        if partitions_count > 1:
+            end = at + 33 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[32::33].count(0) == partitions_count - 1:
+                partitions = [*starmap(FetchPartition, iterate_iiqiqix(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    (
+                        partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset,
+                        partition_max_bytes, tag_count,
+                    ) = unpack_iiqiqiB(data, at)
+                    at += 32
+                    if tag_count:
+                        replica_directory_id, unknown, at = _read_fetch_request_v17_fetch_partition_tags(data, at)
+                    else:
+                        replica_directory_id = bytes(16)
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(FetchPartition(
+                        partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset,
+                        partition_max_bytes, replica_directory_id, 9223372036854775807, unknown,
+                    ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -1053,10 +1064,9 @@ def read_fetch_request_v17(data: bytes, at: int) -> tuple[FetchRequest, int]:
         else:
             forgotten_topics_data_unknown = NO_TAGS
             at += 1
-        forgotten_topics_data.append(
-            ForgottenTopic("", forgotten_topics_data_topic_id, forgotten_topics_data_partitions,
-            forgotten_topics_data_unknown),
-        )
+        forgotten_topics_data.append(ForgottenTopic(
+            "", forgotten_topics_data_topic_id, forgotten_topics_data_partitions, forgotten_topics_data_unknown,
+        ))
     rack_id_length = data[at]
     if 0 < rack_id_length < 128:
         end = at + rack_id_length
@@ -1169,32 +1179,33 @@ def read_fetch_request_v18(data: bytes, at: int) -> tuple[FetchRequest, int]:
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 33 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[32::33].count(0) == partitions_count - 1:
-            partitions = [*starmap(FetchPartition, iterate_iiqiqix(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                (
-                    partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset,
-                    partition_max_bytes, tag_count,
-                ) = unpack_iiqiqiB(data, at)
-                at += 32
-                if tag_count:
+        partitions = []
+        if partitions_count > 1:
+            end = at + 33 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[32::33].count(0) == partitions_count - 1:
+                partitions = [*starmap(FetchPartition, iterate_iiqiqix(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
                     (
-                        replica_directory_id, high_watermark, unknown, at,
-                    ) = _read_fetch_request_v18_fetch_partition_tags(data, at)
-                else:
-                    replica_directory_id = bytes(16)
-                    high_watermark = 9223372036854775807
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(
-                    FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset,
-                    partition_max_bytes, replica_directory_id, high_watermark, unknown),
-                )
+                        partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset,
+                        partition_max_bytes, tag_count,
+                    ) = unpack_iiqiqiB(data, at)
+                    at += 32
+                    if tag_count:
+                        (
+                            replica_directory_id, high_watermark, unknown, at,
+                        ) = _read_fetch_request_v18_fetch_partition_tags(data, at)
+                    else:
+                        replica_directory_id = bytes(16)
+                        high_watermark = 9223372036854775807
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(FetchPartition(
+                        partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset,
+                        partition_max_bytes, replica_directory_id, high_watermark, unknown,
+                    ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -1222,10 +1233,9 @@ def read_fetch_request_v18(data: bytes, at: int) -> tuple[FetchRequest, int]:
         else:
             forgotten_topics_data_unknown = NO_TAGS
             at += 1
-        forgotten_topics_data.append(
-            ForgottenTopic("", forgotten_topics_data_topic_id, forgotten_topics_data_partitions,
-            forgotten_topics_data_unknown),
-        )
+        forgotten_topics_data.append(ForgottenTopic(
+            "", forgotten_topics_data_topic_id, forgotten_topics_data_partitions, forgotten_topics_data_unknown,
+        ))
     rack_id_length = data[at]
     if 0 < rack_id_length < 128:
         end = at + rack_id_length
@@ -1258,10 +1268,10 @@ def write_fetch_request_v4(message: FetchRequest) -> list[Part]:
         raise Refused
     topics = message.topics
     topics_count = len(topics)
-    parts.append(
-        pack_iiiibi(message.replica_id, message.max_wait_ms, message.min_bytes, message.max_bytes,
-        message.isolation_level, topics_count),
-    )
+    parts.append(pack_iiiibi(
+        message.replica_id, message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level,
+        topics_count,
+    ))
     for topic in topics:
         topic_topic = topic.topic.encode()
         parts.append(pack_h(len(topic_topic)))
@@ -1285,10 +1295,10 @@ def write_fetch_request_v5(message: FetchRequest) -> list[Part]:
         raise Refused
     topics = message.topics
     topics_count = len(topics)
-    parts.append(
-        pack_iiiibi(message.replica_id, message.max_wait_ms, message.min_bytes, message.max_bytes,
-        message.isolation_level, topics_count),
-    )
+    parts.append(pack_iiiibi(
+        message.replica_id, message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level,
+        topics_count,
+    ))
     for topic in topics:
         topic_topic = topic.topic.encode()
         parts.append(pack_h(len(topic_topic)))
@@ -1299,10 +1309,9 @@ def write_fetch_request_v5(message: FetchRequest) -> list[Part]:
         for partition in partitions:
             if partition.last_fetched_epoch != -1:
                 raise Refused
-            parts.append(
-                pack_iqqi(partition.partition, partition.fetch_offset, partition.log_start_offset,
-                partition.partition_max_bytes),
-            )
+            parts.append(pack_iqqi(
+                partition.partition, partition.fetch_offset, partition.log_start_offset, partition.partition_max_bytes,
+            ))
     return parts
 
 
@@ -1313,10 +1322,10 @@ def write_fetch_request_v7(message: FetchRequest) -> list[Part]:
         raise Refused
     topics = message.topics
     topics_count = len(topics)
-    parts.append(
-        pack_iiiibiii(message.replica_id, message.max_wait_ms, message.min_bytes, message.max_bytes,
-        message.isolation_level, message.session_id, message.session_epoch, topics_count),
-    )
+    parts.append(pack_iiiibiii(
+        message.replica_id, message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level,
+        message.session_id, message.session_epoch, topics_count,
+    ))
     for topic in topics:
         topic_topic = topic.topic.encode()
         parts.append(pack_h(len(topic_topic)))
@@ -1327,10 +1336,9 @@ def write_fetch_request_v7(message: FetchRequest) -> list[Part]:
         for partition in partitions:
             if partition.last_fetched_epoch != -1:
                 raise Refused
-            parts.append(
-                pack_iqqi(partition.partition, partition.fetch_offset, partition.log_start_offset,
-                partition.partition_max_bytes),
-            )
+            parts.append(pack_iqqi(
+                partition.partition, partition.fetch_offset, partition.log_start_offset, partition.partition_max_bytes,
+            ))
     forgotten_topics_data = message.forgotten_topics_data
     forgotten_topics_data_count = len(forgotten_topics_data)
     parts.append(pack_i(forgotten_topics_data_count))
@@ -1355,10 +1363,10 @@ def write_fetch_request_v9(message: FetchRequest) -> list[Part]:
         raise Refused
     topics = message.topics
     topics_count = len(topics)
-    parts.append(
-        pack_iiiibiii(message.replica_id, message.max_wait_ms, message.min_bytes, message.max_bytes,
-        message.isolation_level, message.session_id, message.session_epoch, topics_count),
-    )
+    parts.append(pack_iiiibiii(
+        message.replica_id, message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level,
+        message.session_id, message.session_epoch, topics_count,
+    ))
     for topic in topics:
         topic_topic = topic.topic.encode()
         parts.append(pack_h(len(topic_topic)))
@@ -1369,10 +1377,10 @@ def write_fetch_request_v9(message: FetchRequest) -> list[Part]:
         for partition in partitions:
             if partition.last_fetched_epoch != -1:
                 raise Refused
-            parts.append(
-                pack_iiqqi(partition.partition, partition.current_leader_epoch, partition.fetch_offset,
-                partition.log_start_offset, partition.partition_max_bytes),
-            )
+            parts.append(pack_iiqqi(
+                partition.partition, partition.current_leader_epoch, partition.fetch_offset, partition.log_start_offset,
+                partition.partition_max_bytes,
+            ))
     forgotten_topics_data = message.forgotten_topics_data
     forgotten_topics_data_count = len(forgotten_topics_data)
     parts.append(pack_i(forgotten_topics_data_count))
@@ -1397,10 +1405,10 @@ def write_fetch_request_v11(message: FetchRequest) -> list[Part]:
         raise Refused
     topics = message.topics
     topics_count = len(topics)
-    parts.append(
-        pack_iiiibiii(message.replica_id, message.max_wait_ms, message.min_bytes, message.max_bytes,
-        message.isolation_level, message.session_id, message.session_epoch, topics_count),
-    )
+    parts.append(pack_iiiibiii(
+        message.replica_id, message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level,
+        message.session_id, message.session_epoch, topics_count,
+    ))
     for topic in topics:
         topic_topic = topic.topic.encode()
         parts.append(pack_h(len(topic_topic)))
@@ -1411,10 +1419,10 @@ def write_fetch_request_v11(message: FetchRequest) -> list[Part]:
         for partition in partitions:
             if partition.last_fetched_epoch != -1:
                 raise Refused
-            parts.append(
-                pack_iiqqi(partition.partition, partition.current_leader_epoch, partition.fetch_offset,
-                partition.log_start_offset, partition.partition_max_bytes),
-            )
+            parts.append(pack_iiqqi(
+                partition.partition, partition.current_leader_epoch, partition.fetch_offset, partition.log_start_offset,
+                partition.partition_max_bytes,
+            ))
     forgotten_topics_data = message.forgotten_topics_data
     forgotten_topics_data_count = len(forgotten_topics_data)
     parts.append(pack_i(forgotten_topics_data_count))
@@ -1466,15 +1474,15 @@ def write_fetch_request_v12(message: FetchRequest) -> list[Part]:
     topics = message.topics
     topics_count = len(topics) + 1
     if topics_count < 128:
-        parts.append(
-            pack_iiiibiiB(message.replica_id, message.max_wait_ms, message.min_bytes, message.max_bytes,
-            message.isolation_level, message.session_id, message.session_epoch, topics_count),
-        )
+        parts.append(pack_iiiibiiB(
+            message.replica_id, message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level,
+            message.session_id, message.session_epoch, topics_count,
+        ))
     else:
-        parts.append(
-            pack_iiiibii(message.replica_id, message.max_wait_ms, message.min_bytes, message.max_bytes,
-            message.isolation_level, message.session_id, message.session_epoch),
-        )
+        parts.append(pack_iiiibii(
+            message.replica_id, message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level,
+            message.session_id, message.session_epoch,
+        ))
         parts.append(uvarint(topics_count))
     for topic in topics:
         topic_topic = topic.topic.encode()
@@ -1492,16 +1500,16 @@ def write_fetch_request_v12(message: FetchRequest) -> list[Part]:
             parts.append(uvarint(partitions_count))
         for partition in partitions:
             if partition.unknown_tagged_fields:
-                parts.append(
-                    pack_iiqiqi(partition.partition, partition.current_leader_epoch, partition.fetch_offset,
-                    partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes),
-                )
+                parts.append(pack_iiqiqi(
+                    partition.partition, partition.current_leader_epoch, partition.fetch_offset,
+                    partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes,
+                ))
                 parts.append(_write_fetch_request_v12_fetch_partition_tags(partition))
             else:
-                parts.append(
-                    pack_iiqiqix(partition.partition, partition.current_leader_epoch, partition.fetch_offset,
-                    partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes),
-                )
+                parts.append(pack_iiqiqix(
+                    partition.partition, partition.current_leader_epoch, partition.fetch_offset,
+                    partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes,
+                ))
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     forgotten_topics_data = message.forgotten_topics_data
     forgotten_topics_data_count = len(forgotten_topics_data) + 1
@@ -1574,15 +1582,15 @@ def write_fetch_request_v13(message: FetchRequest) -> list[Part]:
     topics = message.topics
     topics_count = len(topics) + 1
     if topics_count < 128:
-        parts.append(
-            pack_iiiibiiB(message.replica_id, message.max_wait_ms, message.min_bytes, message.max_bytes,
-            message.isolation_level, message.session_id, message.session_epoch, topics_count),
-        )
+        parts.append(pack_iiiibiiB(
+            message.replica_id, message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level,
+            message.session_id, message.session_epoch, topics_count,
+        ))
     else:
-        parts.append(
-            pack_iiiibii(message.replica_id, message.max_wait_ms, message.min_bytes, message.max_bytes,
-            message.isolation_level, message.session_id, message.session_epoch),
-        )
+        parts.append(pack_iiiibii(
+            message.replica_id, message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level,
+            message.session_id, message.session_epoch,
+        ))
         parts.append(uvarint(topics_count))
     for topic in topics:
         topic_id = topic.topic_id
@@ -1597,16 +1605,16 @@ def write_fetch_request_v13(message: FetchRequest) -> list[Part]:
             parts.append(uvarint(partitions_count))
         for partition in partitions:
             if partition.unknown_tagged_fields:
-                parts.append(
-                    pack_iiqiqi(partition.partition, partition.current_leader_epoch, partition.fetch_offset,
-                    partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes),
-                )
+                parts.append(pack_iiqiqi(
+                    partition.partition, partition.current_leader_epoch, partition.fetch_offset,
+                    partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes,
+                ))
                 parts.append(_write_fetch_request_v13_fetch_partition_tags(partition))
             else:
-                parts.append(
-                    pack_iiqiqix(partition.partition, partition.current_leader_epoch, partition.fetch_offset,
-                    partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes),
-                )
+                parts.append(pack_iiqiqix(
+                    partition.partition, partition.current_leader_epoch, partition.fetch_offset,
+                    partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes,
+                ))
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     forgotten_topics_data = message.forgotten_topics_data
     forgotten_topics_data_count = len(forgotten_topics_data) + 1
@@ -1685,15 +1693,15 @@ def write_fetch_request_v15(message: FetchRequest) -> list[Part]:
     topics = message.topics
     topics_count = len(topics) + 1
     if topics_count < 128:
-        parts.append(
-            pack_iiibiiB(message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level,
-            message.session_id, message.session_epoch, topics_count),
-        )
+        parts.append(pack_iiibiiB(
+            message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level, message.session_id,
+            message.session_epoch, topics_count,
+        ))
     else:
-        parts.append(
-            pack_iiibii(message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level,
-            message.session_id, message.session_epoch),
-        )
+        parts.append(pack_iiibii(
+            message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level, message.session_id,
+            message.session_epoch,
+        ))
         parts.append(uvarint(topics_count))
     for topic in topics:
         topic_id = topic.topic_id
@@ -1708,16 +1716,16 @@ def write_fetch_request_v15(message: FetchRequest) -> list[Part]:
             parts.append(uvarint(partitions_count))
         for partition in partitions:
             if partition.unknown_tagged_fields:
-                parts.append(
-                    pack_iiqiqi(partition.partition, partition.current_leader_epoch, partition.fetch_offset,
-                    partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes),
-                )
+                parts.append(pack_iiqiqi(
+                    partition.partition, partition.current_leader_epoch, partition.fetch_offset,
+                    partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes,
+                ))
                 parts.append(_write_fetch_request_v15_fetch_partition_tags(partition))
             else:
-                parts.append(
-                    pack_iiqiqix(partition.partition, partition.current_leader_epoch, partition.fetch_offset,
-                    partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes),
-                )
+                parts.append(pack_iiqiqix(
+                    partition.partition, partition.current_leader_epoch, partition.fetch_offset,
+                    partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes,
+                ))
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     forgotten_topics_data = message.forgotten_topics_data
     forgotten_topics_data_count = len(forgotten_topics_data) + 1
@@ -1803,15 +1811,15 @@ def write_fetch_request_v17(message: FetchRequest) -> list[Part]:
     topics = message.topics
     topics_count = len(topics) + 1
     if topics_count < 128:
-        parts.append(
-            pack_iiibiiB(message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level,
-            message.session_id, message.session_epoch, topics_count),
-        )
+        parts.append(pack_iiibiiB(
+            message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level, message.session_id,
+            message.session_epoch, topics_count,
+        ))
     else:
-        parts.append(
-            pack_iiibii(message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level,
-            message.session_id, message.session_epoch),
-        )
+        parts.append(pack_iiibii(
+            message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level, message.session_id,
+            message.session_epoch,
+        ))
         parts.append(uvarint(topics_count))
     for topic in topics:
         topic_id = topic.topic_id
@@ -1826,16 +1834,16 @@ def write_fetch_request_v17(message: FetchRequest) -> list[Part]:
             parts.append(uvarint(partitions_count))
         for partition in partitions:
             if partition.replica_directory_id != bytes(16) or partition.unknown_tagged_fields:
-                parts.append(
-                    pack_iiqiqi(partition.partition, partition.current_leader_epoch, partition.fetch_offset,
-                    partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes),
-                )
+                parts.append(pack_iiqiqi(
+                    partition.partition, partition.current_leader_epoch, partition.fetch_offset,
+                    partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes,
+                ))
                 parts.append(_write_fetch_request_v17_fetch_partition_tags(partition))
             else:
-                parts.append(
-                    pack_iiqiqix(partition.partition, partition.current_leader_epoch, partition.fetch_offset,
-                    partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes),
-                )
+                parts.append(pack_iiqiqix(
+                    partition.partition, partition.current_leader_epoch, partition.fetch_offset,
+                    partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes,
+                ))
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     forgotten_topics_data = message.forgotten_topics_data
     forgotten_topics_data_count = len(forgotten_topics_data) + 1
@@ -1925,15 +1933,15 @@ def write_fetch_request_v18(message: FetchRequest) -> list[Part]:
     topics = message.topics
     topics_count = len(topics) + 1
     if topics_count < 128:
-        parts.append(
-            pack_iiibiiB(message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level,
-            message.session_id, message.session_epoch, topics_count),
-        )
+        parts.append(pack_iiibiiB(
+            message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level, message.session_id,
+            message.session_epoch, topics_count,
+        ))
     else:
-        parts.append(
-            pack_iiibii(message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level,
-            message.session_id, message.session_epoch),
-        )
+        parts.append(pack_iiibii(
+            message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level, message.session_id,
+            message.session_epoch,
+        ))
         parts.append(uvarint(topics_count))
     for topic in topics:
         topic_id = topic.topic_id
@@ -1948,16 +1956,16 @@ def write_fetch_request_v18(message: FetchRequest) -> list[Part]:
             parts.append(uvarint(partitions_count))
         for partition in partitions:
             if partition.replica_directory_id != bytes(16) or partition.high_watermark != 9223372036854775807 or partition.unknown_tagged_fields:
-                parts.append(
-                    pack_iiqiqi(partition.partition, partition.current_leader_epoch, partition.fetch_offset,
-                    partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes),
-                )
+                parts.append(pack_iiqiqi(
+                    partition.partition, partition.current_leader_epoch, partition.fetch_offset,
+                    partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes,
+                ))
                 parts.append(_write_fetch_request_v18_fetch_partition_tags(partition))
             else:
-                parts.append(
-                    pack_iiqiqix(partition.partition, partition.current_leader_epoch, partition.fetch_offset,
-                    partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes),
-                )
+                parts.append(pack_iiqiqix(
+                    partition.partition, partition.current_leader_epoch, partition.fetch_offset,
+                    partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes,
+                ))
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     forgotten_topics_data = message.forgotten_topics_data
     forgotten_topics_data_count = len(forgotten_topics_data) + 1
@@ -2158,10 +2166,12 @@ def read_fetch_response_v4(data: bytes, at: int) -> tuple[FetchResponse, int]:
             else:
                 if not 0 <= aborted_transactions_count <= len(data) - at:
                     raise Refused
-                end = at + 16 * aborted_transactions_count
-                aborted_transactions_rows = data[at:end]
-                aborted_transactions = [*starmap(AbortedTransaction, iterate_qq(aborted_transactions_rows))]
-                at = end
+                aborted_transactions = []
+                if aborted_transactions_count > 0:
+                    end = at + 16 * aborted_transactions_count
+                    aborted_transactions_rows = data[at:end]
+                    aborted_transactions = [*starmap(AbortedTransaction, iterate_qq(aborted_transactions_rows))]
+                    at = end
             records_length, = unpack_i(data, at)
             at += 4
             records: bytes | memoryview | None
@@ -2173,10 +2183,10 @@ def read_fetch_response_v4(data: bytes, at: int) -> tuple[FetchResponse, int]:
                 records = None
             else:
                 raise Refused
-            partitions.append(
-                PartitionData(partition_index, error_code, high_watermark, last_stable_offset, -1, EpochEndOffset(),
-                LeaderIdAndEpoch(), SnapshotId(), aborted_transactions, -1, records),
-            )
+            partitions.append(PartitionData(
+                partition_index, error_code, high_watermark, last_stable_offset, -1, EpochEndOffset(),
+                LeaderIdAndEpoch(), SnapshotId(), aborted_transactions, -1, records,
+            ))
         responses.append(FetchableTopicResponse(topic, ZERO_UUID, partitions))
     return FetchResponse(throttle_time_ms, 0, 0, responses), at
 
@@ -2215,10 +2225,12 @@ def read_fetch_response_v5(data: bytes, at: int) -> tuple[FetchResponse, int]:
             else:
                 if not 0 <= aborted_transactions_count <= len(data) - at:
                     raise Refused
-                end = at + 16 * aborted_transactions_count
-                aborted_transactions_rows = data[at:end]
-                aborted_transactions = [*starmap(AbortedTransaction, iterate_qq(aborted_transactions_rows))]
-                at = end
+                aborted_transactions = []
+                if aborted_transactions_count > 0:
+                    end = at + 16 * aborted_transactions_count
+                    aborted_transactions_rows = data[at:end]
+                    aborted_transactions = [*starmap(AbortedTransaction, iterate_qq(aborted_transactions_rows))]
+                    at = end
             records_length, = unpack_i(data, at)
             at += 4
             records: bytes | memoryview | None
@@ -2230,10 +2242,10 @@ def read_fetch_response_v5(data: bytes, at: int) -> tuple[FetchResponse, int]:
                 records = None
             else:
                 raise Refused
-            partitions.append(
-                PartitionData(partition_index, error_code, high_watermark, last_stable_offset, log_start_offset,
-                EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId(), aborted_transactions, -1, records),
-            )
+            partitions.append(PartitionData(
+                partition_index, error_code, high_watermark, last_stable_offset, log_start_offset, EpochEndOffset(),
+                LeaderIdAndEpoch(), SnapshotId(), aborted_transactions, -1, records,
+            ))
         responses.append(FetchableTopicResponse(topic, ZERO_UUID, partitions))
     return FetchResponse(throttle_time_ms, 0, 0, responses), at
 
@@ -2272,10 +2284,12 @@ def read_fetch_response_v7(data: bytes, at: int) -> tuple[FetchResponse, int]:
             else:
                 if not 0 <= aborted_transactions_count <= len(data) - at:
                     raise Refused
-                end = at + 16 * aborted_transactions_count
-                aborted_transactions_rows = data[at:end]
-                aborted_transactions = [*starmap(AbortedTransaction, iterate_qq(aborted_transactions_rows))]
-                at = end
+                aborted_transactions = []
+                if aborted_transactions_count > 0:
+                    end = at + 16 * aborted_transactions_count
+                    aborted_transactions_rows = data[at:end]
+                    aborted_transactions = [*starmap(AbortedTransaction, iterate_qq(aborted_transactions_rows))]
+                    at = end
             records_length, = unpack_i(data, at)
             at += 4
             records: bytes | memoryview | None
@@ -2287,11 +2301,10 @@ def read_fetch_response_v7(data: bytes, at: int) -> tuple[FetchResponse, int]:
                 records = None
             else:
                 raise Refused
-            partitions.append(
-                PartitionData(partition_index, partition_error_code, high_watermark, last_stable_offset,
-                log_start_offset, EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId(), aborted_transactions, -1,
-                records),
-            )
+            partitions.append(PartitionData(
+                partition_index, partition_error_code, high_watermark, last_stable_offset, log_start_offset,
+                EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId(), aborted_transactions, -1, records,
+            ))
         responses.append(FetchableTopicResponse(topic, ZERO_UUID, partitions))
     return FetchResponse(throttle_time_ms, error_code, session_id, responses), at
 
@@ -2330,10 +2343,12 @@ def read_fetch_response_v11(data: bytes, at: int) -> tuple[FetchResponse, int]:
             else:
                 if not 0 <= aborted_transactions_count <= len(data) - at:
                     raise Refused
-                end = at + 16 * aborted_transactions_count
-                aborted_transactions_rows = data[at:end]
-                aborted_transactions = [*starmap(AbortedTransaction, iterate_qq(aborted_transactions_rows))]
-                at = end
+                aborted_transactions = []
+                if aborted_transactions_count > 0:
+                    end = at + 16 * aborted_transactions_count
+                    aborted_transactions_rows = data[at:end]
+                    aborted_transactions = [*starmap(AbortedTransaction, iterate_qq(aborted_transactions_rows))]
+                    at = end
             preferred_read_replica, records_length = unpack_ii(data, at)
             at += 8
             records: bytes | memoryview | None
@@ -2345,11 +2360,11 @@ def read_fetch_response_v11(data: bytes, at: int) -> tuple[FetchResponse, int]:
                 records = None
             else:
                 raise Refused
-            partitions.append(
-                PartitionData(partition_index, partition_error_code, high_watermark, last_stable_offset,
-                log_start_offset, EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId(), aborted_transactions,
-                preferred_read_replica, records),
-            )
+            partitions.append(PartitionData(
+                partition_index, partition_error_code, high_watermark, last_stable_offset, log_start_offset,
+                EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId(), aborted_transactions, preferred_read_replica,
+                records,
+            ))
         responses.append(FetchableTopicResponse(topic, ZERO_UUID, partitions))
     return FetchResponse(throttle_time_ms, error_code, session_id, responses), at
 
@@ -2469,22 +2484,23 @@ def read_fetch_response_v12(data: bytes, at: int) -> tuple[FetchResponse, int]:
                     at += 1
                 else:
                     aborted_transactions_count, at = read_long_count(data, at)
-                end = at + 17 * (aborted_transactions_count - 1)
-                aborted_transactions_rows = data[at:end]
-                if aborted_transactions_rows[16::17].count(0) == aborted_transactions_count - 1:
-                    aborted_transactions = [*starmap(AbortedTransaction, iterate_qqx(aborted_transactions_rows))]
-                    at = end
-                else:
-                    aborted_transactions = []
-                    for _ in range(aborted_transactions_count - 1):
-                        producer_id, first_offset, tag_count = unpack_qqB(data, at)
-                        at += 16
-                        if tag_count:
-                            unknown, at = read_unknown_tags(data, at)
-                        else:
-                            unknown = NO_TAGS
-                            at += 1
-                        aborted_transactions.append(AbortedTransaction(producer_id, first_offset, unknown))
+                aborted_transactions = []
+                if aborted_transactions_count > 1:
+                    end = at + 17 * (aborted_transactions_count - 1)
+                    aborted_transactions_rows = data[at:end]
+                    if aborted_transactions_rows[16::17].count(0) == aborted_transactions_count - 1:
+                        aborted_transactions = [*starmap(AbortedTransaction, iterate_qqx(aborted_transactions_rows))]
+                        at = end
+                    else:
+                        for _ in range(aborted_transactions_count - 1):
+                            producer_id, first_offset, tag_count = unpack_qqB(data, at)
+                            at += 16
+                            if tag_count:
+                                unknown, at = read_unknown_tags(data, at)
+                            else:
+                                unknown = NO_TAGS
+                                at += 1
+                            aborted_transactions.append(AbortedTransaction(producer_id, first_offset, unknown))
             preferred_read_replica, records_length = unpack_iB(data, at)
             at += 4
             records: bytes | memoryview | None
@@ -2508,11 +2524,11 @@ def read_fetch_response_v12(data: bytes, at: int) -> tuple[FetchResponse, int]:
                 snapshot_id = SnapshotId()
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                PartitionData(partition_index, partition_error_code, high_watermark, last_stable_offset,
-                log_start_offset, diverging_epoch, current_leader, snapshot_id, aborted_transactions,
-                preferred_read_replica, records, partition_unknown),
-            )
+            partitions.append(PartitionData(
+                partition_index, partition_error_code, high_watermark, last_stable_offset, log_start_offset,
+                diverging_epoch, current_leader, snapshot_id, aborted_transactions, preferred_read_replica, records,
+                partition_unknown,
+            ))
         if data[at]:
             response_unknown, at = read_unknown_tags(data, at)
         else:
@@ -2636,22 +2652,23 @@ def read_fetch_response_v13(data: bytes, at: int) -> tuple[FetchResponse, int]:
                     at += 1
                 else:
                     aborted_transactions_count, at = read_long_count(data, at)
-                end = at + 17 * (aborted_transactions_count - 1)
-                aborted_transactions_rows = data[at:end]
-                if aborted_transactions_rows[16::17].count(0) == aborted_transactions_count - 1:
-                    aborted_transactions = [*starmap(AbortedTransaction, iterate_qqx(aborted_transactions_rows))]
-                    at = end
-                else:
-                    aborted_transactions = []
-                    for _ in range(aborted_transactions_count - 1):
-                        producer_id, first_offset, tag_count = unpack_qqB(data, at)
-                        at += 16
-                        if tag_count:
-                            unknown, at = read_unknown_tags(data, at)
-                        else:
-                            unknown = NO_TAGS
-                            at += 1
-                        aborted_transactions.append(AbortedTransaction(producer_id, first_offset, unknown))
+                aborted_transactions = []
+                if aborted_transactions_count > 1:
+                    end = at + 17 * (aborted_transactions_count - 1)
+                    aborted_transactions_rows = data[at:end]
+                    if aborted_transactions_rows[16::17].count(0) == aborted_transactions_count - 1:
+                        aborted_transactions = [*starmap(AbortedTransaction, iterate_qqx(aborted_transactions_rows))]
+                        at = end
+                    else:
+                        for _ in range(aborted_transactions_count - 1):
+                            producer_id, first_offset, tag_count = unpack_qqB(data, at)
+                            at += 16
+                            if tag_count:
+                                unknown, at = read_unknown_tags(data, at)
+                            else:
+                                unknown = NO_TAGS
+                                at += 1
+                            aborted_transactions.append(AbortedTransaction(producer_id, first_offset, unknown))
             preferred_read_replica, records_length = unpack_iB(data, at)
             at += 4
             records: bytes | memoryview | None
@@ -2675,11 +2692,11 @@ def read_fetch_response_v13(data: bytes, at: int) -> tuple[FetchResponse, int]:
                 snapshot_id = SnapshotId()
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                PartitionData(partition_index, partition_error_code, high_watermark, last_stable_offset,
-                log_start_offset, diverging_epoch, current_leader, snapshot_id, aborted_transactions,
-                preferred_read_replica, records, partition_unknown),
-            )
+            partitions.append(PartitionData(
+                partition_index, partition_error_code, high_watermark, last_stable_offset, log_start_offset,
+                diverging_epoch, current_leader, snapshot_id, aborted_transactions, preferred_read_replica, records,
+                partition_unknown,
+            ))
         if data[at]:
             response_unknown, at = read_unknown_tags(data, at)
         else:
@@ -2837,22 +2854,23 @@ def read_fetch_response_v16(data: bytes, at: int) -> tuple[FetchResponse, int]:
                     at += 1
                 else:
                     aborted_transactions_count, at = read_long_count(data, at)
-                end = at + 17 * (aborted_transactions_count - 1)
-                aborted_transactions_rows = data[at:end]
-                if aborted_transactions_rows[16::17].count(0) == aborted_transactions_count - 1:
-                    aborted_transactions = [*starmap(AbortedTransaction, iterate_qqx(aborted_transactions_rows))]
-                    at = end
-                else:
-                    aborted_transactions = []
-                    for _ in range(aborted_transactions_count - 1):
-                        producer_id, first_offset, tag_count = unpack_qqB(data, at)
-                        at += 16
-                        if tag_count:
-                            unknown, at = read_unknown_tags(data, at)
-                        else:
-                            unknown = NO_TAGS
-                            at += 1
-                        aborted_transactions.append(AbortedTransaction(producer_id, first_offset, unknown))
+                aborted_transactions = []
+                if aborted_transactions_count > 1:
+                    end = at + 17 * (aborted_transactions_count - 1)
+                    aborted_transactions_rows = data[at:end]
+                    if aborted_transactions_rows[16::17].count(0) == aborted_transactions_count - 1:
+                        aborted_transactions = [*starmap(AbortedTransaction, iterate_qqx(aborted_transactions_rows))]
+                        at = end
+                    else:
+                        for _ in range(aborted_transactions_count - 1):
+                            producer_id, first_offset, tag_count = unpack_qqB(data, at)
+                            at += 16
+                            if tag_count:
+                                unknown, at = read_unknown_tags(data, at)
+                            else:
+                                unknown = NO_TAGS
+                                at += 1
+                            aborted_transactions.append(AbortedTransaction(producer_id, first_offset, unknown))
             preferred_read_replica, records_length = unpack_iB(data, at)
             at += 4
             records: bytes | memoryview | None
@@ -2876,11 +2894,11 @@ def read_fetch_response_v16(data: bytes, at: int) -> tuple[FetchResponse, int]:
                 snapshot_id = SnapshotId()
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                PartitionData(partition_index, partition_error_code, high_watermark, last_stable_offset,
-                log_start_offset, diverging_epoch, current_leader, snapshot_id, aborted_transactions,
-                preferred_read_replica, records, partition_unknown),
-            )
+            partitions.append(PartitionData(
+                partition_index, partition_error_code, high_watermark, last_stable_offset, log_start_offset,
+                diverging_epoch, current_leader, snapshot_id, aborted_transactions, preferred_read_replica, records,
+                partition_unknown,
+            ))
         if data[at]:
             response_unknown, at = read_unknown_tags(data, at)
         else:
@@ -2929,10 +2947,10 @@ def write_fetch_response_v4(message: FetchResponse) -> list[Part]:
                 raise Refused
             aborted_transactions = partition.aborted_transactions
             aborted_transactions_count = -1 if aborted_transactions is None else len(aborted_transactions)
-            parts.append(
-                pack_ihqqi(partition.partition_index, partition.error_code, partition.high_watermark,
-                partition.last_stable_offset, aborted_transactions_count),
-            )
+            parts.append(pack_ihqqi(
+                partition.partition_index, partition.error_code, partition.high_watermark, partition.last_stable_offset,
+                aborted_transactions_count,
+            ))
             if aborted_transactions:
                 for aborted_transaction in aborted_transactions:
                     parts.append(pack_qq(aborted_transaction.producer_id, aborted_transaction.first_offset))
@@ -2972,10 +2990,10 @@ def write_fetch_response_v5(message: FetchResponse) -> list[Part]:
                 raise Refused
             aborted_transactions = partition.aborted_transactions
             aborted_transactions_count = -1 if aborted_transactions is None else len(aborted_transactions)
-            parts.append(
-                pack_ihqqqi(partition.partition_index, partition.error_code, partition.high_watermark,
-                partition.last_stable_offset, partition.log_start_offset, aborted_transactions_count),
-            )
+            parts.append(pack_ihqqqi(
+                partition.partition_index, partition.error_code, partition.high_watermark, partition.last_stable_offset,
+                partition.log_start_offset, aborted_transactions_count,
+            ))
             if aborted_transactions:
                 for aborted_transaction in aborted_transactions:
                     parts.append(pack_qq(aborted_transaction.producer_id, aborted_transaction.first_offset))
@@ -3013,10 +3031,10 @@ def write_fetch_response_v7(message: FetchResponse) -> list[Part]:
                 raise Refused
             aborted_transactions = partition.aborted_transactions
             aborted_transactions_count = -1 if aborted_transactions is None else len(aborted_transactions)
-            parts.append(
-                pack_ihqqqi(partition.partition_index, partition.error_code, partition.high_watermark,
-                partition.last_stable_offset, partition.log_start_offset, aborted_transactions_count),
-            )
+            parts.append(pack_ihqqqi(
+                partition.partition_index, partition.error_code, partition.high_watermark, partition.last_stable_offset,
+                partition.log_start_offset, aborted_transactions_count,
+            ))
             if aborted_transactions:
                 for aborted_transaction in aborted_transactions:
                     parts.append(pack_qq(aborted_transaction.producer_id, aborted_transaction.first_offset))
@@ -3052,10 +3070,10 @@ def write_fetch_response_v11(message: FetchResponse) -> list[Part]:
                 raise Refused
             aborted_transactions = partition.aborted_transactions
             aborted_transactions_count = -1 if aborted_transactions is None else len(aborted_transactions)
-            parts.append(
-                pack_ihqqqi(partition.partition_index, partition.error_code, partition.high_watermark,
-                partition.last_stable_offset, partition.log_start_offset, aborted_transactions_count),
-            )
+            parts.append(pack_ihqqqi(
+                partition.partition_index, partition.error_code, partition.high_watermark, partition.last_stable_offset,
+                partition.log_start_offset, aborted_transactions_count,
+            ))
             if aborted_transactions:
                 for aborted_transaction in aborted_transactions:
                     parts.append(pack_qq(aborted_transaction.producer_id, aborted_transaction.first_offset))
@@ -3136,15 +3154,15 @@ def write_fetch_response_v12(message: FetchResponse) -> list[Part]:
             aborted_transactions = partition.aborted_transactions
             aborted_transactions_count = 0 if aborted_transactions is None else len(aborted_transactions) + 1
             if aborted_transactions_count < 128:
-                parts.append(
-                    pack_ihqqqB(partition.partition_index, partition.error_code, partition.high_watermark,
-                    partition.last_stable_offset, partition.log_start_offset, aborted_transactions_count),
-                )
+                parts.append(pack_ihqqqB(
+                    partition.partition_index, partition.error_code, partition.high_watermark,
+                    partition.last_stable_offset, partition.log_start_offset, aborted_transactions_count,
+                ))
             else:
-                parts.append(
-                    pack_ihqqq(partition.partition_index, partition.error_code, partition.high_watermark,
-                    partition.last_stable_offset, partition.log_start_offset),
-                )
+                parts.append(pack_ihqqq(
+                    partition.partition_index, partition.error_code, partition.high_watermark,
+                    partition.last_stable_offset, partition.log_start_offset,
+                ))
                 parts.append(uvarint(aborted_transactions_count))
             if aborted_transactions:
                 for aborted_transaction in aborted_transactions:
@@ -3238,15 +3256,15 @@ def write_fetch_response_v13(message: FetchResponse) -> list[Part]:
             aborted_transactions = partition.aborted_transactions
             aborted_transactions_count = 0 if aborted_transactions is None else len(aborted_transactions) + 1
             if aborted_transactions_count < 128:
-                parts.append(
-                    pack_ihqqqB(partition.partition_index, partition.error_code, partition.high_watermark,
-                    partition.last_stable_offset, partition.log_start_offset, aborted_transactions_count),
-                )
+                parts.append(pack_ihqqqB(
+                    partition.partition_index, partition.error_code, partition.high_watermark,
+                    partition.last_stable_offset, partition.log_start_offset, aborted_transactions_count,
+                ))
             else:
-                parts.append(
-                    pack_ihqqq(partition.partition_index, partition.error_code, partition.high_watermark,
-                    partition.last_stable_offset, partition.log_start_offset),
-                )
+                parts.append(pack_ihqqq(
+                    partition.partition_index, partition.error_code, partition.high_watermark,
+                    partition.last_stable_offset, partition.log_start_offset,
+                ))
                 parts.append(uvarint(aborted_transactions_count))
             if aborted_transactions:
                 for aborted_transaction in aborted_transactions:
@@ -3368,15 +3386,15 @@ def write_fetch_response_v16(message: FetchResponse) -> list[Part]:
             aborted_transactions = partition.aborted_transactions
             aborted_transactions_count = 0 if aborted_transactions is None else len(aborted_transactions) + 1
             if aborted_transactions_count < 128:
-                parts.append(
-                    pack_ihqqqB(partition.partition_index, partition.error_code, partition.high_watermark,
-                    partition.last_stable_offset, partition.log_start_offset, aborted_transactions_count),
-                )
+                parts.append(pack_ihqqqB(
+                    partition.partition_index, partition.error_code, partition.high_watermark,
+                    partition.last_stable_offset, partition.log_start_offset, aborted_transactions_count,
+                ))
             else:
-                parts.append(
-                    pack_ihqqq(partition.partition_index, partition.error_code, partition.high_watermark,
-                    partition.last_stable_offset, partition.log_start_offset),
-                )
+                parts.append(pack_ihqqq(
+                    partition.partition_index, partition.error_code, partition.high_watermark,
+                    partition.last_stable_offset, partition.log_start_offset,
+                ))
                 parts.append(uvarint(aborted_transactions_count))
             if aborted_transactions:
                 for aborted_transaction in aborted_transactions:

@@ -209,10 +209,10 @@ def read_fetch_snapshot_request_v0(data: bytes, at: int) -> tuple[FetchSnapshotR
             else:
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                FetchSnapshotRequestPartitionSnapshot(partition, current_leader_epoch, SnapshotId(end_offset, epoch,
-                unknown), position, ZERO_UUID, partition_unknown),
-            )
+            partitions.append(FetchSnapshotRequestPartitionSnapshot(
+                partition, current_leader_epoch, SnapshotId(end_offset, epoch, unknown), position, ZERO_UUID,
+                partition_unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -328,10 +328,10 @@ def read_fetch_snapshot_request_v1(data: bytes, at: int) -> tuple[FetchSnapshotR
                 replica_directory_id = bytes(16)
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                FetchSnapshotRequestPartitionSnapshot(partition, current_leader_epoch, SnapshotId(end_offset, epoch,
-                unknown), position, replica_directory_id, partition_unknown),
-            )
+            partitions.append(FetchSnapshotRequestPartitionSnapshot(
+                partition, current_leader_epoch, SnapshotId(end_offset, epoch, unknown), position, replica_directory_id,
+                partition_unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -397,16 +397,14 @@ def write_fetch_snapshot_request_v0(message: FetchSnapshotRequest) -> list[Part]
         for partition in partitions:
             snapshot_id = partition.snapshot_id
             if snapshot_id.unknown_tagged_fields:
-                parts.append(
-                    pack_iiqi(partition.partition, partition.current_leader_epoch, snapshot_id.end_offset,
-                    snapshot_id.epoch),
-                )
+                parts.append(pack_iiqi(
+                    partition.partition, partition.current_leader_epoch, snapshot_id.end_offset, snapshot_id.epoch,
+                ))
                 parts.append(tag_section((), snapshot_id.unknown_tagged_fields, 0))
             else:
-                parts.append(
-                    pack_iiqix(partition.partition, partition.current_leader_epoch, snapshot_id.end_offset,
-                    snapshot_id.epoch),
-                )
+                parts.append(pack_iiqix(
+                    partition.partition, partition.current_leader_epoch, snapshot_id.end_offset, snapshot_id.epoch,
+                ))
             if partition.unknown_tagged_fields:
                 parts.append(pack_q(partition.position))
                 parts.append(_write_fetch_snapshot_request_v0_partition_snapshot_tags(partition))
@@ -476,16 +474,14 @@ def write_fetch_snapshot_request_v1(message: FetchSnapshotRequest) -> list[Part]
         for partition in partitions:
             snapshot_id = partition.snapshot_id
             if snapshot_id.unknown_tagged_fields:
-                parts.append(
-                    pack_iiqi(partition.partition, partition.current_leader_epoch, snapshot_id.end_offset,
-                    snapshot_id.epoch),
-                )
+                parts.append(pack_iiqi(
+                    partition.partition, partition.current_leader_epoch, snapshot_id.end_offset, snapshot_id.epoch,
+                ))
                 parts.append(tag_section((), snapshot_id.unknown_tagged_fields, 0))
             else:
-                parts.append(
-                    pack_iiqix(partition.partition, partition.current_leader_epoch, snapshot_id.end_offset,
-                    snapshot_id.epoch),
-                )
+                parts.append(pack_iiqix(
+                    partition.partition, partition.current_leader_epoch, snapshot_id.end_offset, snapshot_id.epoch,
+                ))
             if partition.replica_directory_id != bytes(16) or partition.unknown_tagged_fields:
                 parts.append(pack_q(partition.position))
                 parts.append(_write_fetch_snapshot_request_v1_partition_snapshot_tags(partition))
@@ -680,10 +676,10 @@ def read_fetch_snapshot_response_v0(data: bytes, at: int) -> tuple[FetchSnapshot
                 current_leader = LeaderIdAndEpoch()
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                FetchSnapshotResponsePartitionSnapshot(index, partition_error_code, SnapshotId(end_offset, epoch,
-                unknown), current_leader, partition_size, position, unaligned_records, partition_unknown),
-            )
+            partitions.append(FetchSnapshotResponsePartitionSnapshot(
+                index, partition_error_code, SnapshotId(end_offset, epoch, unknown), current_leader, partition_size,
+                position, unaligned_records, partition_unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -828,10 +824,10 @@ def read_fetch_snapshot_response_v1(data: bytes, at: int) -> tuple[FetchSnapshot
                 current_leader = LeaderIdAndEpoch()
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                FetchSnapshotResponsePartitionSnapshot(index, partition_error_code, SnapshotId(end_offset, epoch,
-                unknown), current_leader, partition_size, position, unaligned_records, partition_unknown),
-            )
+            partitions.append(FetchSnapshotResponsePartitionSnapshot(
+                index, partition_error_code, SnapshotId(end_offset, epoch, unknown), current_leader, partition_size,
+                position, unaligned_records, partition_unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -900,14 +896,14 @@ def write_fetch_snapshot_response_v0(message: FetchSnapshotResponse) -> list[Par
         for partition in partitions:
             snapshot_id = partition.snapshot_id
             if snapshot_id.unknown_tagged_fields:
-                parts.append(
-                    pack_ihqi(partition.index, partition.error_code, snapshot_id.end_offset, snapshot_id.epoch),
-                )
+                parts.append(pack_ihqi(
+                    partition.index, partition.error_code, snapshot_id.end_offset, snapshot_id.epoch,
+                ))
                 parts.append(tag_section((), snapshot_id.unknown_tagged_fields, 0))
             else:
-                parts.append(
-                    pack_ihqix(partition.index, partition.error_code, snapshot_id.end_offset, snapshot_id.epoch),
-                )
+                parts.append(pack_ihqix(
+                    partition.index, partition.error_code, snapshot_id.end_offset, snapshot_id.epoch,
+                ))
             unaligned_records = partition.unaligned_records
             unaligned_records_length = (len(unaligned_records) if isinstance(
                 unaligned_records, bytes,
@@ -997,14 +993,14 @@ def write_fetch_snapshot_response_v1(message: FetchSnapshotResponse) -> list[Par
         for partition in partitions:
             snapshot_id = partition.snapshot_id
             if snapshot_id.unknown_tagged_fields:
-                parts.append(
-                    pack_ihqi(partition.index, partition.error_code, snapshot_id.end_offset, snapshot_id.epoch),
-                )
+                parts.append(pack_ihqi(
+                    partition.index, partition.error_code, snapshot_id.end_offset, snapshot_id.epoch,
+                ))
                 parts.append(tag_section((), snapshot_id.unknown_tagged_fields, 0))
             else:
-                parts.append(
-                    pack_ihqix(partition.index, partition.error_code, snapshot_id.end_offset, snapshot_id.epoch),
-                )
+                parts.append(pack_ihqix(
+                    partition.index, partition.error_code, snapshot_id.end_offset, snapshot_id.epoch,
+                ))
             unaligned_records = partition.unaligned_records
             unaligned_records_length = (len(unaligned_records) if isinstance(
                 unaligned_records, bytes,

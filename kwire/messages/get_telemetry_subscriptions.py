@@ -157,14 +157,14 @@ def write_get_telemetry_subscriptions_response_v0(message: GetTelemetrySubscript
     accepted_compression_types = message.accepted_compression_types
     accepted_compression_types_count = len(accepted_compression_types) + 1
     if accepted_compression_types_count < 128:
-        parts.append(
-            pack_ihuiB(message.throttle_time_ms, message.error_code, client_instance_id, message.subscription_id,
-            accepted_compression_types_count),
-        )
+        parts.append(pack_ihuiB(
+            message.throttle_time_ms, message.error_code, client_instance_id, message.subscription_id,
+            accepted_compression_types_count,
+        ))
     else:
-        parts.append(
-            pack_ihui(message.throttle_time_ms, message.error_code, client_instance_id, message.subscription_id),
-        )
+        parts.append(pack_ihui(
+            message.throttle_time_ms, message.error_code, client_instance_id, message.subscription_id,
+        ))
         parts.append(uvarint(accepted_compression_types_count))
     if len(accepted_compression_types) < 32:
         parts.append(pack_int8s[len(accepted_compression_types)](*accepted_compression_types))
@@ -173,14 +173,14 @@ def write_get_telemetry_subscriptions_response_v0(message: GetTelemetrySubscript
     requested_metrics = message.requested_metrics
     requested_metrics_count = len(requested_metrics) + 1
     if requested_metrics_count < 128:
-        parts.append(
-            pack_iiBB(message.push_interval_ms, message.telemetry_max_bytes, BOOLEAN_BYTES[message.delta_temporality],
-            requested_metrics_count),
-        )
+        parts.append(pack_iiBB(
+            message.push_interval_ms, message.telemetry_max_bytes, BOOLEAN_BYTES[message.delta_temporality],
+            requested_metrics_count,
+        ))
     else:
-        parts.append(
-            pack_iiB(message.push_interval_ms, message.telemetry_max_bytes, BOOLEAN_BYTES[message.delta_temporality]),
-        )
+        parts.append(pack_iiB(
+            message.push_interval_ms, message.telemetry_max_bytes, BOOLEAN_BYTES[message.delta_temporality],
+        ))
         parts.append(uvarint(requested_metrics_count))
     for requested_metric in requested_metrics:
         requested_metric_text = requested_metric.encode()

@@ -83,9 +83,9 @@ def write_request_header_v1(message: RequestHeader) -> list[Part]:
     client_id = message.client_id
     client_id_bytes = b"" if client_id is None else client_id.encode()
     client_id_length = -1 if client_id is None else len(client_id_bytes)
-    parts.append(
-        pack_hhih(message.request_api_key, message.request_api_version, message.correlation_id, client_id_length),
-    )
+    parts.append(pack_hhih(
+        message.request_api_key, message.request_api_version, message.correlation_id, client_id_length,
+    ))
     parts.append(client_id_bytes)
     return parts
 
@@ -96,9 +96,9 @@ def write_request_header_v2(message: RequestHeader) -> list[Part]:
     client_id = message.client_id
     client_id_bytes = b"" if client_id is None else client_id.encode()
     client_id_length = -1 if client_id is None else len(client_id_bytes)
-    parts.append(
-        pack_hhih(message.request_api_key, message.request_api_version, message.correlation_id, client_id_length),
-    )
+    parts.append(pack_hhih(
+        message.request_api_key, message.request_api_version, message.correlation_id, client_id_length,
+    ))
     parts.append(client_id_bytes)
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts

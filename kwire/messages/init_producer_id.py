@@ -244,16 +244,16 @@ def write_init_producer_id_request_v6(message: InitProducerIdRequest) -> list[Pa
         parts.append(long_text_length(transactional_id_length))
     parts.append(transactional_id_bytes)
     if message.unknown_tagged_fields:
-        parts.append(
-            pack_iqhBB(message.transaction_timeout_ms, message.producer_id, message.producer_epoch,
-            BOOLEAN_BYTES[message.enable2_pc], BOOLEAN_BYTES[message.keep_prepared_txn]),
-        )
+        parts.append(pack_iqhBB(
+            message.transaction_timeout_ms, message.producer_id, message.producer_epoch,
+            BOOLEAN_BYTES[message.enable2_pc], BOOLEAN_BYTES[message.keep_prepared_txn],
+        ))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
     else:
-        parts.append(
-            pack_iqhBBx(message.transaction_timeout_ms, message.producer_id, message.producer_epoch,
-            BOOLEAN_BYTES[message.enable2_pc], BOOLEAN_BYTES[message.keep_prepared_txn]),
-        )
+        parts.append(pack_iqhBBx(
+            message.transaction_timeout_ms, message.producer_id, message.producer_epoch,
+            BOOLEAN_BYTES[message.enable2_pc], BOOLEAN_BYTES[message.keep_prepared_txn],
+        ))
     return parts
 
 
@@ -337,14 +337,14 @@ def write_init_producer_id_response_v2(message: InitProducerIdResponse) -> list[
     if message.ongoing_txn_producer_epoch != -1:
         raise Refused
     if message.unknown_tagged_fields:
-        parts.append(
-            pack_ihqh(message.throttle_time_ms, message.error_code, message.producer_id, message.producer_epoch),
-        )
+        parts.append(pack_ihqh(
+            message.throttle_time_ms, message.error_code, message.producer_id, message.producer_epoch,
+        ))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
     else:
-        parts.append(
-            pack_ihqhx(message.throttle_time_ms, message.error_code, message.producer_id, message.producer_epoch),
-        )
+        parts.append(pack_ihqhx(
+            message.throttle_time_ms, message.error_code, message.producer_id, message.producer_epoch,
+        ))
     return parts
 
 
@@ -352,16 +352,16 @@ def write_init_producer_id_response_v6(message: InitProducerIdResponse) -> list[
     """Write version 6."""
     parts: list[Part] = []
     if message.unknown_tagged_fields:
-        parts.append(
-            pack_ihqhqh(message.throttle_time_ms, message.error_code, message.producer_id, message.producer_epoch,
-            message.ongoing_txn_producer_id, message.ongoing_txn_producer_epoch),
-        )
+        parts.append(pack_ihqhqh(
+            message.throttle_time_ms, message.error_code, message.producer_id, message.producer_epoch,
+            message.ongoing_txn_producer_id, message.ongoing_txn_producer_epoch,
+        ))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
     else:
-        parts.append(
-            pack_ihqhqhx(message.throttle_time_ms, message.error_code, message.producer_id, message.producer_epoch,
-            message.ongoing_txn_producer_id, message.ongoing_txn_producer_epoch),
-        )
+        parts.append(pack_ihqhqhx(
+            message.throttle_time_ms, message.error_code, message.producer_id, message.producer_epoch,
+            message.ongoing_txn_producer_id, message.ongoing_txn_producer_epoch,
+        ))
     return parts
 
 

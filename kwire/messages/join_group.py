@@ -1228,9 +1228,9 @@ def write_join_group_response_v6(message: JoinGroupResponse) -> list[Part]:
     protocol_name = protocol_name_or_none.encode()
     protocol_name_length = len(protocol_name) + 1
     if protocol_name_length < 128:
-        parts.append(
-            pack_ihiB(message.throttle_time_ms, message.error_code, message.generation_id, protocol_name_length),
-        )
+        parts.append(pack_ihiB(
+            message.throttle_time_ms, message.error_code, message.generation_id, protocol_name_length,
+        ))
     else:
         parts.append(pack_ihi(message.throttle_time_ms, message.error_code, message.generation_id))
         parts.append(long_text_length(protocol_name_length))
@@ -1292,9 +1292,9 @@ def write_join_group_response_v7(message: JoinGroupResponse) -> list[Part]:
     protocol_type_bytes = b"" if protocol_type is None else protocol_type.encode()
     protocol_type_length = 0 if protocol_type is None else len(protocol_type_bytes) + 1
     if protocol_type_length < 128:
-        parts.append(
-            pack_ihiB(message.throttle_time_ms, message.error_code, message.generation_id, protocol_type_length),
-        )
+        parts.append(pack_ihiB(
+            message.throttle_time_ms, message.error_code, message.generation_id, protocol_type_length,
+        ))
     else:
         parts.append(pack_ihi(message.throttle_time_ms, message.error_code, message.generation_id))
         parts.append(long_text_length(protocol_type_length))
@@ -1362,9 +1362,9 @@ def write_join_group_response_v9(message: JoinGroupResponse) -> list[Part]:
     protocol_type_bytes = b"" if protocol_type is None else protocol_type.encode()
     protocol_type_length = 0 if protocol_type is None else len(protocol_type_bytes) + 1
     if protocol_type_length < 128:
-        parts.append(
-            pack_ihiB(message.throttle_time_ms, message.error_code, message.generation_id, protocol_type_length),
-        )
+        parts.append(pack_ihiB(
+            message.throttle_time_ms, message.error_code, message.generation_id, protocol_type_length,
+        ))
     else:
         parts.append(pack_ihi(message.throttle_time_ms, message.error_code, message.generation_id))
         parts.append(long_text_length(protocol_type_length))

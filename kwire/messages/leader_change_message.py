@@ -75,43 +75,45 @@ def read_leader_change_message_v0(data: bytes, at: int) -> tuple[LeaderChangeMes
         at += 1
     else:
         voters_count, at = read_long_count(data, at)
-    end = at + 5 * (voters_count - 1)
-    voters_rows = data[at:end]
-    if voters_rows[4::5].count(0) == voters_count - 1:
-        voters = [*starmap(Voter, iterate_ix(voters_rows))]
-        at = end
-    else:
-        voters = []
-        for _ in range(voters_count - 1):
-            voter_id, tag_count = unpack_iB(data, at)
-            at += 4
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at)
-            else:
-                unknown = NO_TAGS
-                at += 1
-            voters.append(Voter(voter_id, ZERO_UUID, unknown))
+    voters = []
+    if voters_count > 1:
+        end = at + 5 * (voters_count - 1)
+        voters_rows = data[at:end]
+        if voters_rows[4::5].count(0) == voters_count - 1:
+            voters = [*starmap(Voter, iterate_ix(voters_rows))]
+            at = end
+        else:
+            for _ in range(voters_count - 1):
+                voter_id, tag_count = unpack_iB(data, at)
+                at += 4
+                if tag_count:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
+                voters.append(Voter(voter_id, ZERO_UUID, unknown))
     granting_voters_count = data[at]
     if 0 < granting_voters_count < 128:
         at += 1
     else:
         granting_voters_count, at = read_long_count(data, at)
-    end = at + 5 * (granting_voters_count - 1)
-    granting_voters_rows = data[at:end]
-    if granting_voters_rows[4::5].count(0) == granting_voters_count - 1:
-        granting_voters = [*starmap(Voter, iterate_ix(granting_voters_rows))]
-        at = end
-    else:
-        granting_voters = []
-        for _ in range(granting_voters_count - 1):
-            granting_voter_voter_id, granting_voter_tag_count = unpack_iB(data, at)
-            at += 4
-            if granting_voter_tag_count:
-                granting_voter_unknown, at = read_unknown_tags(data, at)
-            else:
-                granting_voter_unknown = NO_TAGS
-                at += 1
-            granting_voters.append(Voter(granting_voter_voter_id, ZERO_UUID, granting_voter_unknown))
+    granting_voters = []
+    if granting_voters_count > 1:
+        end = at + 5 * (granting_voters_count - 1)
+        granting_voters_rows = data[at:end]
+        if granting_voters_rows[4::5].count(0) == granting_voters_count - 1:
+            granting_voters = [*starmap(Voter, iterate_ix(granting_voters_rows))]
+            at = end
+        else:
+            for _ in range(granting_voters_count - 1):
+                granting_voter_voter_id, granting_voter_tag_count = unpack_iB(data, at)
+                at += 4
+                if granting_voter_tag_count:
+                    granting_voter_unknown, at = read_unknown_tags(data, at)
+                else:
+                    granting_voter_unknown = NO_TAGS
+                    at += 1
+                granting_voters.append(Voter(granting_voter_voter_id, ZERO_UUID, granting_voter_unknown))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -128,45 +130,49 @@ def read_leader_change_message_v1(data: bytes, at: int) -> tuple[LeaderChangeMes
         at += 1
     else:
         voters_count, at = read_long_count(data, at)
-    end = at + 21 * (voters_count - 1)
-    voters_rows = data[at:end]
-    if voters_rows[20::21].count(0) == voters_count - 1:
-        voters = [*starmap(Voter, iterate_iux(voters_rows))]
-        at = end
-    else:
-        voters = []
-        for _ in range(voters_count - 1):
-            voter_id, voter_directory_id, tag_count = unpack_iuB(data, at)
-            at += 20
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at)
-            else:
-                unknown = NO_TAGS
-                at += 1
-            voters.append(Voter(voter_id, voter_directory_id, unknown))
+    voters = []
+    if voters_count > 1:
+        end = at + 21 * (voters_count - 1)
+        voters_rows = data[at:end]
+        if voters_rows[20::21].count(0) == voters_count - 1:
+            voters = [*starmap(Voter, iterate_iux(voters_rows))]
+            at = end
+        else:
+            for _ in range(voters_count - 1):
+                voter_id, voter_directory_id, tag_count = unpack_iuB(data, at)
+                at += 20
+                if tag_count:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
+                voters.append(Voter(voter_id, voter_directory_id, unknown))
     granting_voters_count = data[at]
     if 0 < granting_voters_count < 128:
         at += 1
     else:
         granting_voters_count, at = read_long_count(data, at)
-    end = at + 21 * (granting_voters_count - 1)
-    granting_voters_rows = data[at:end]
-    if granting_voters_rows[20::21].count(0) == granting_voters_count - 1:
-        granting_voters = [*starmap(Voter, iterate_iux(granting_voters_rows))]
-        at = end
-    else:
-        granting_voters = []
-        for _ in range(granting_voters_count - 1):
-            granting_voter_voter_id, granting_voter_voter_directory_id, granting_voter_tag_count = unpack_iuB(data, at)
-            at += 20
-            if granting_voter_tag_count:
-                granting_voter_unknown, at = read_unknown_tags(data, at)
-            else:
-                granting_voter_unknown = NO_TAGS
-                at += 1
-            granting_voters.append(
-                Voter(granting_voter_voter_id, granting_voter_voter_directory_id, granting_voter_unknown),
-            )
+    granting_voters = []
+    if granting_voters_count > 1:
+        end = at + 21 * (granting_voters_count - 1)
+        granting_voters_rows = data[at:end]
+        if granting_voters_rows[20::21].count(0) == granting_voters_count - 1:
+            granting_voters = [*starmap(Voter, iterate_iux(granting_voters_rows))]
+            at = end
+        else:
+            for _ in range(granting_voters_count - 1):
+                (
+                    granting_voter_voter_id, granting_voter_voter_directory_id, granting_voter_tag_count,
+                ) = unpack_iuB(data, at)
+                at += 20
+                if granting_voter_tag_count:
+                    granting_voter_unknown, at = read_unknown_tags(data, at)
+                else:
+                    granting_voter_unknown = NO_TAGS
+                    at += 1
+                granting_voters.append(Voter(
+                    granting_voter_voter_id, granting_voter_voter_directory_id, granting_voter_unknown,
+                ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:

@@ -122,12 +122,14 @@ def read_list_offsets_request_v1(data: bytes, at: int) -> tuple[ListOffsetsReque
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 12 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [ListOffsetsPartition(
-            partition_index, -1, timestamp,
-        ) for partition_index, timestamp in iterate_iq(partitions_rows)]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 12 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [ListOffsetsPartition(
+                partition_index, -1, timestamp,
+            ) for partition_index, timestamp in iterate_iq(partitions_rows)]
+            at = end
         topics.append(ListOffsetsTopic(name, partitions))
     return ListOffsetsRequest(replica_id, 0, topics), at
 
@@ -152,12 +154,14 @@ def read_list_offsets_request_v2(data: bytes, at: int) -> tuple[ListOffsetsReque
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 12 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [ListOffsetsPartition(
-            partition_index, -1, timestamp,
-        ) for partition_index, timestamp in iterate_iq(partitions_rows)]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 12 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [ListOffsetsPartition(
+                partition_index, -1, timestamp,
+            ) for partition_index, timestamp in iterate_iq(partitions_rows)]
+            at = end
         topics.append(ListOffsetsTopic(name, partitions))
     return ListOffsetsRequest(replica_id, isolation_level, topics), at
 
@@ -182,10 +186,12 @@ def read_list_offsets_request_v4(data: bytes, at: int) -> tuple[ListOffsetsReque
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 16 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [*starmap(ListOffsetsPartition, iterate_iiq(partitions_rows))]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 16 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [*starmap(ListOffsetsPartition, iterate_iiq(partitions_rows))]
+            at = end
         topics.append(ListOffsetsTopic(name, partitions))
     return ListOffsetsRequest(replica_id, isolation_level, topics), at
 
@@ -212,22 +218,23 @@ def read_list_offsets_request_v6(data: bytes, at: int) -> tuple[ListOffsetsReque
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 17 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[16::17].count(0) == partitions_count - 1:
-            partitions = [*starmap(ListOffsetsPartition, iterate_iiqx(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                partition_index, current_leader_epoch, timestamp, tag_count = unpack_iiqB(data, at)
-                at += 16
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(ListOffsetsPartition(partition_index, current_leader_epoch, timestamp, unknown))
+        partitions = []
+        if partitions_count > 1:
+            end = at + 17 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[16::17].count(0) == partitions_count - 1:
+                partitions = [*starmap(ListOffsetsPartition, iterate_iiqx(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition_index, current_leader_epoch, timestamp, tag_count = unpack_iiqB(data, at)
+                    at += 16
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(ListOffsetsPartition(partition_index, current_leader_epoch, timestamp, unknown))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -264,22 +271,23 @@ def read_list_offsets_request_v10(data: bytes, at: int) -> tuple[ListOffsetsRequ
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 17 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[16::17].count(0) == partitions_count - 1:
-            partitions = [*starmap(ListOffsetsPartition, iterate_iiqx(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                partition_index, current_leader_epoch, timestamp, tag_count = unpack_iiqB(data, at)
-                at += 16
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(ListOffsetsPartition(partition_index, current_leader_epoch, timestamp, unknown))
+        partitions = []
+        if partitions_count > 1:
+            end = at + 17 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[16::17].count(0) == partitions_count - 1:
+                partitions = [*starmap(ListOffsetsPartition, iterate_iiqx(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition_index, current_leader_epoch, timestamp, tag_count = unpack_iiqB(data, at)
+                    at += 16
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(ListOffsetsPartition(partition_index, current_leader_epoch, timestamp, unknown))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -491,10 +499,12 @@ def read_list_offsets_response_v1(data: bytes, at: int) -> tuple[ListOffsetsResp
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 22 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [*starmap(ListOffsetsPartitionResponse, iterate_ihqq(partitions_rows))]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 22 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [*starmap(ListOffsetsPartitionResponse, iterate_ihqq(partitions_rows))]
+            at = end
         topics.append(ListOffsetsTopicResponse(name, partitions))
     return ListOffsetsResponse(0, topics), at
 
@@ -519,10 +529,12 @@ def read_list_offsets_response_v2(data: bytes, at: int) -> tuple[ListOffsetsResp
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 22 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [*starmap(ListOffsetsPartitionResponse, iterate_ihqq(partitions_rows))]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 22 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [*starmap(ListOffsetsPartitionResponse, iterate_ihqq(partitions_rows))]
+            at = end
         topics.append(ListOffsetsTopicResponse(name, partitions))
     return ListOffsetsResponse(throttle_time_ms, topics), at
 
@@ -547,10 +559,12 @@ def read_list_offsets_response_v4(data: bytes, at: int) -> tuple[ListOffsetsResp
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 26 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [*starmap(ListOffsetsPartitionResponse, iterate_ihqqi(partitions_rows))]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 26 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [*starmap(ListOffsetsPartitionResponse, iterate_ihqqi(partitions_rows))]
+            at = end
         topics.append(ListOffsetsTopicResponse(name, partitions))
     return ListOffsetsResponse(throttle_time_ms, topics), at
 
@@ -577,24 +591,25 @@ def read_list_offsets_response_v6(data: bytes, at: int) -> tuple[ListOffsetsResp
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 27 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[26::27].count(0) == partitions_count - 1:
-            partitions = [*starmap(ListOffsetsPartitionResponse, iterate_ihqqix(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                partition_index, error_code, timestamp, offset, leader_epoch, tag_count = unpack_ihqqiB(data, at)
-                at += 26
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(
-                    ListOffsetsPartitionResponse(partition_index, error_code, timestamp, offset, leader_epoch, unknown),
-                )
+        partitions = []
+        if partitions_count > 1:
+            end = at + 27 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[26::27].count(0) == partitions_count - 1:
+                partitions = [*starmap(ListOffsetsPartitionResponse, iterate_ihqqix(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition_index, error_code, timestamp, offset, leader_epoch, tag_count = unpack_ihqqiB(data, at)
+                    at += 26
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(ListOffsetsPartitionResponse(
+                        partition_index, error_code, timestamp, offset, leader_epoch, unknown,
+                    ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -625,9 +640,9 @@ def write_list_offsets_response_v1(message: ListOffsetsResponse) -> list[Part]:
         for partition in partitions:
             if partition.leader_epoch != -1:
                 raise Refused
-            parts.append(
-                pack_ihqq(partition.partition_index, partition.error_code, partition.timestamp, partition.offset),
-            )
+            parts.append(pack_ihqq(
+                partition.partition_index, partition.error_code, partition.timestamp, partition.offset,
+            ))
     return parts
 
 
@@ -647,9 +662,9 @@ def write_list_offsets_response_v2(message: ListOffsetsResponse) -> list[Part]:
         for partition in partitions:
             if partition.leader_epoch != -1:
                 raise Refused
-            parts.append(
-                pack_ihqq(partition.partition_index, partition.error_code, partition.timestamp, partition.offset),
-            )
+            parts.append(pack_ihqq(
+                partition.partition_index, partition.error_code, partition.timestamp, partition.offset,
+            ))
     return parts
 
 
@@ -667,10 +682,10 @@ def write_list_offsets_response_v4(message: ListOffsetsResponse) -> list[Part]:
         partitions_count = len(partitions)
         parts.append(pack_i(partitions_count))
         for partition in partitions:
-            parts.append(
-                pack_ihqqi(partition.partition_index, partition.error_code, partition.timestamp, partition.offset,
-                partition.leader_epoch),
-            )
+            parts.append(pack_ihqqi(
+                partition.partition_index, partition.error_code, partition.timestamp, partition.offset,
+                partition.leader_epoch,
+            ))
     return parts
 
 
@@ -700,16 +715,16 @@ def write_list_offsets_response_v6(message: ListOffsetsResponse) -> list[Part]:
             parts.append(uvarint(partitions_count))
         for partition in partitions:
             if partition.unknown_tagged_fields:
-                parts.append(
-                    pack_ihqqi(partition.partition_index, partition.error_code, partition.timestamp, partition.offset,
-                    partition.leader_epoch),
-                )
+                parts.append(pack_ihqqi(
+                    partition.partition_index, partition.error_code, partition.timestamp, partition.offset,
+                    partition.leader_epoch,
+                ))
                 parts.append(tag_section((), partition.unknown_tagged_fields, 0))
             else:
-                parts.append(
-                    pack_ihqqix(partition.partition_index, partition.error_code, partition.timestamp, partition.offset,
-                    partition.leader_epoch),
-                )
+                parts.append(pack_ihqqix(
+                    partition.partition_index, partition.error_code, partition.timestamp, partition.offset,
+                    partition.leader_epoch,
+                ))
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts

@@ -243,9 +243,9 @@ def read_list_partition_reassignments_response_v0(
             else:
                 unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                OngoingPartitionReassignment(partition_index, replicas, adding_replicas, removing_replicas, unknown),
-            )
+            partitions.append(OngoingPartitionReassignment(
+                partition_index, replicas, adding_replicas, removing_replicas, unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:

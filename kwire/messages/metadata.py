@@ -421,11 +421,10 @@ def write_metadata_request_v8(message: MetadataRequest) -> list[Part]:
             name = name_or_none.encode()
             parts.append(pack_h(len(name)))
             parts.append(name)
-    parts.append(
-        pack_BBB(BOOLEAN_BYTES[message.allow_auto_topic_creation],
-        BOOLEAN_BYTES[message.include_cluster_authorized_operations],
-        BOOLEAN_BYTES[message.include_topic_authorized_operations]),
-    )
+    parts.append(pack_BBB(
+        BOOLEAN_BYTES[message.allow_auto_topic_creation], BOOLEAN_BYTES[message.include_cluster_authorized_operations],
+        BOOLEAN_BYTES[message.include_topic_authorized_operations],
+    ))
     return parts
 
 
@@ -452,18 +451,18 @@ def write_metadata_request_v9(message: MetadataRequest) -> list[Part]:
             parts.append(name)
             parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     if message.unknown_tagged_fields:
-        parts.append(
-            pack_BBB(BOOLEAN_BYTES[message.allow_auto_topic_creation],
+        parts.append(pack_BBB(
+            BOOLEAN_BYTES[message.allow_auto_topic_creation],
             BOOLEAN_BYTES[message.include_cluster_authorized_operations],
-            BOOLEAN_BYTES[message.include_topic_authorized_operations]),
-        )
+            BOOLEAN_BYTES[message.include_topic_authorized_operations],
+        ))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
     else:
-        parts.append(
-            pack_BBBx(BOOLEAN_BYTES[message.allow_auto_topic_creation],
+        parts.append(pack_BBBx(
+            BOOLEAN_BYTES[message.allow_auto_topic_creation],
             BOOLEAN_BYTES[message.include_cluster_authorized_operations],
-            BOOLEAN_BYTES[message.include_topic_authorized_operations]),
-        )
+            BOOLEAN_BYTES[message.include_topic_authorized_operations],
+        ))
     return parts
 
 
@@ -492,18 +491,18 @@ def write_metadata_request_v10(message: MetadataRequest) -> list[Part]:
             parts.append(name_bytes)
             parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     if message.unknown_tagged_fields:
-        parts.append(
-            pack_BBB(BOOLEAN_BYTES[message.allow_auto_topic_creation],
+        parts.append(pack_BBB(
+            BOOLEAN_BYTES[message.allow_auto_topic_creation],
             BOOLEAN_BYTES[message.include_cluster_authorized_operations],
-            BOOLEAN_BYTES[message.include_topic_authorized_operations]),
-        )
+            BOOLEAN_BYTES[message.include_topic_authorized_operations],
+        ))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
     else:
-        parts.append(
-            pack_BBBx(BOOLEAN_BYTES[message.allow_auto_topic_creation],
+        parts.append(pack_BBBx(
+            BOOLEAN_BYTES[message.allow_auto_topic_creation],
             BOOLEAN_BYTES[message.include_cluster_authorized_operations],
-            BOOLEAN_BYTES[message.include_topic_authorized_operations]),
-        )
+            BOOLEAN_BYTES[message.include_topic_authorized_operations],
+        ))
     return parts
 
 
@@ -534,16 +533,16 @@ def write_metadata_request_v11(message: MetadataRequest) -> list[Part]:
             parts.append(name_bytes)
             parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     if message.unknown_tagged_fields:
-        parts.append(
-            pack_BB(BOOLEAN_BYTES[message.allow_auto_topic_creation],
-            BOOLEAN_BYTES[message.include_topic_authorized_operations]),
-        )
+        parts.append(pack_BB(
+            BOOLEAN_BYTES[message.allow_auto_topic_creation],
+            BOOLEAN_BYTES[message.include_topic_authorized_operations],
+        ))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
     else:
-        parts.append(
-            pack_BBx(BOOLEAN_BYTES[message.allow_auto_topic_creation],
-            BOOLEAN_BYTES[message.include_topic_authorized_operations]),
-        )
+        parts.append(pack_BBx(
+            BOOLEAN_BYTES[message.allow_auto_topic_creation],
+            BOOLEAN_BYTES[message.include_topic_authorized_operations],
+        ))
     return parts
 
 
@@ -686,10 +685,9 @@ def read_metadata_response_v0(data: bytes, at: int) -> tuple[MetadataResponse, i
                 at += 4 * isr_nodes_count
             else:
                 isr_nodes, at = int32s.read_long(data, at, isr_nodes_count)
-            partitions.append(
-                MetadataResponsePartition(partition_error_code, partition_index, leader_id, -1, replica_nodes,
-                isr_nodes),
-            )
+            partitions.append(MetadataResponsePartition(
+                partition_error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes,
+            ))
         topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, False, partitions))
     return MetadataResponse(0, brokers, None, -1, topics), at
 
@@ -756,10 +754,9 @@ def read_metadata_response_v1(data: bytes, at: int) -> tuple[MetadataResponse, i
                 at += 4 * isr_nodes_count
             else:
                 isr_nodes, at = int32s.read_long(data, at, isr_nodes_count)
-            partitions.append(
-                MetadataResponsePartition(partition_error_code, partition_index, leader_id, -1, replica_nodes,
-                isr_nodes),
-            )
+            partitions.append(MetadataResponsePartition(
+                partition_error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes,
+            ))
         topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, BOOLEANS[is_internal], partitions))
     return MetadataResponse(0, brokers, None, controller_id, topics), at
 
@@ -837,10 +834,9 @@ def read_metadata_response_v2(data: bytes, at: int) -> tuple[MetadataResponse, i
                 at += 4 * isr_nodes_count
             else:
                 isr_nodes, at = int32s.read_long(data, at, isr_nodes_count)
-            partitions.append(
-                MetadataResponsePartition(partition_error_code, partition_index, leader_id, -1, replica_nodes,
-                isr_nodes),
-            )
+            partitions.append(MetadataResponsePartition(
+                partition_error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes,
+            ))
         topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, BOOLEANS[is_internal], partitions))
     return MetadataResponse(0, brokers, cluster_id, controller_id, topics), at
 
@@ -918,10 +914,9 @@ def read_metadata_response_v3(data: bytes, at: int) -> tuple[MetadataResponse, i
                 at += 4 * isr_nodes_count
             else:
                 isr_nodes, at = int32s.read_long(data, at, isr_nodes_count)
-            partitions.append(
-                MetadataResponsePartition(partition_error_code, partition_index, leader_id, -1, replica_nodes,
-                isr_nodes),
-            )
+            partitions.append(MetadataResponsePartition(
+                partition_error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes,
+            ))
         topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, BOOLEANS[is_internal], partitions))
     return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics), at
 
@@ -1006,10 +1001,9 @@ def read_metadata_response_v5(data: bytes, at: int) -> tuple[MetadataResponse, i
                 at += 4 * offline_replicas_count
             else:
                 offline_replicas, at = int32s.read_long(data, at, offline_replicas_count)
-            partitions.append(
-                MetadataResponsePartition(partition_error_code, partition_index, leader_id, -1, replica_nodes,
-                isr_nodes, offline_replicas),
-            )
+            partitions.append(MetadataResponsePartition(
+                partition_error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes, offline_replicas,
+            ))
         topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, BOOLEANS[is_internal], partitions))
     return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics), at
 
@@ -1094,10 +1088,10 @@ def read_metadata_response_v7(data: bytes, at: int) -> tuple[MetadataResponse, i
                 at += 4 * offline_replicas_count
             else:
                 offline_replicas, at = int32s.read_long(data, at, offline_replicas_count)
-            partitions.append(
-                MetadataResponsePartition(partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes,
-                isr_nodes, offline_replicas),
-            )
+            partitions.append(MetadataResponsePartition(
+                partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes,
+                offline_replicas,
+            ))
         topics.append(MetadataResponseTopic(error_code, name, ZERO_UUID, BOOLEANS[is_internal], partitions))
     return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics), at
 
@@ -1182,16 +1176,15 @@ def read_metadata_response_v8(data: bytes, at: int) -> tuple[MetadataResponse, i
                 at += 4 * offline_replicas_count
             else:
                 offline_replicas, at = int32s.read_long(data, at, offline_replicas_count)
-            partitions.append(
-                MetadataResponsePartition(partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes,
-                isr_nodes, offline_replicas),
-            )
+            partitions.append(MetadataResponsePartition(
+                partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes,
+                offline_replicas,
+            ))
         topic_authorized_operations, = unpack_i(data, at)
         at += 4
-        topics.append(
-            MetadataResponseTopic(error_code, name, ZERO_UUID, BOOLEANS[is_internal], partitions,
-            topic_authorized_operations),
-        )
+        topics.append(MetadataResponseTopic(
+            error_code, name, ZERO_UUID, BOOLEANS[is_internal], partitions, topic_authorized_operations,
+        ))
     cluster_authorized_operations, = unpack_i(data, at)
     at += 4
     return MetadataResponse(
@@ -1294,10 +1287,10 @@ def read_metadata_response_v9(data: bytes, at: int) -> tuple[MetadataResponse, i
             else:
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                MetadataResponsePartition(partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes,
-                isr_nodes, offline_replicas, partition_unknown),
-            )
+            partitions.append(MetadataResponsePartition(
+                partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes,
+                offline_replicas, partition_unknown,
+            ))
         topic_authorized_operations, tag_count = unpack_iB(data, at)
         at += 4
         if tag_count:
@@ -1305,10 +1298,9 @@ def read_metadata_response_v9(data: bytes, at: int) -> tuple[MetadataResponse, i
         else:
             topic_unknown = NO_TAGS
             at += 1
-        topics.append(
-            MetadataResponseTopic(error_code, name, ZERO_UUID, BOOLEANS[is_internal], partitions,
-            topic_authorized_operations, topic_unknown),
-        )
+        topics.append(MetadataResponseTopic(
+            error_code, name, ZERO_UUID, BOOLEANS[is_internal], partitions, topic_authorized_operations, topic_unknown,
+        ))
     cluster_authorized_operations, tag_count_value = unpack_iB(data, at)
     at += 4
     if tag_count_value:
@@ -1416,10 +1408,10 @@ def read_metadata_response_v10(data: bytes, at: int) -> tuple[MetadataResponse, 
             else:
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                MetadataResponsePartition(partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes,
-                isr_nodes, offline_replicas, partition_unknown),
-            )
+            partitions.append(MetadataResponsePartition(
+                partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes,
+                offline_replicas, partition_unknown,
+            ))
         topic_authorized_operations, tag_count = unpack_iB(data, at)
         at += 4
         if tag_count:
@@ -1427,10 +1419,9 @@ def read_metadata_response_v10(data: bytes, at: int) -> tuple[MetadataResponse, 
         else:
             topic_unknown = NO_TAGS
             at += 1
-        topics.append(
-            MetadataResponseTopic(error_code, name, topic_id, BOOLEANS[is_internal], partitions,
-            topic_authorized_operations, topic_unknown),
-        )
+        topics.append(MetadataResponseTopic(
+            error_code, name, topic_id, BOOLEANS[is_internal], partitions, topic_authorized_operations, topic_unknown,
+        ))
     cluster_authorized_operations, tag_count_value = unpack_iB(data, at)
     at += 4
     if tag_count_value:
@@ -1538,10 +1529,10 @@ def read_metadata_response_v11(data: bytes, at: int) -> tuple[MetadataResponse, 
             else:
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                MetadataResponsePartition(partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes,
-                isr_nodes, offline_replicas, partition_unknown),
-            )
+            partitions.append(MetadataResponsePartition(
+                partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes,
+                offline_replicas, partition_unknown,
+            ))
         topic_authorized_operations, tag_count = unpack_iB(data, at)
         at += 4
         if tag_count:
@@ -1549,10 +1540,9 @@ def read_metadata_response_v11(data: bytes, at: int) -> tuple[MetadataResponse, 
         else:
             topic_unknown = NO_TAGS
             at += 1
-        topics.append(
-            MetadataResponseTopic(error_code, name, topic_id, BOOLEANS[is_internal], partitions,
-            topic_authorized_operations, topic_unknown),
-        )
+        topics.append(MetadataResponseTopic(
+            error_code, name, topic_id, BOOLEANS[is_internal], partitions, topic_authorized_operations, topic_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -1662,10 +1652,10 @@ def read_metadata_response_v12(data: bytes, at: int) -> tuple[MetadataResponse, 
             else:
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                MetadataResponsePartition(partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes,
-                isr_nodes, offline_replicas, partition_unknown),
-            )
+            partitions.append(MetadataResponsePartition(
+                partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes,
+                offline_replicas, partition_unknown,
+            ))
         topic_authorized_operations, tag_count = unpack_iB(data, at)
         at += 4
         if tag_count:
@@ -1673,10 +1663,9 @@ def read_metadata_response_v12(data: bytes, at: int) -> tuple[MetadataResponse, 
         else:
             topic_unknown = NO_TAGS
             at += 1
-        topics.append(
-            MetadataResponseTopic(error_code, name, topic_id, BOOLEANS[is_internal], partitions,
-            topic_authorized_operations, topic_unknown),
-        )
+        topics.append(MetadataResponseTopic(
+            error_code, name, topic_id, BOOLEANS[is_internal], partitions, topic_authorized_operations, topic_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -1786,10 +1775,10 @@ def read_metadata_response_v13(data: bytes, at: int) -> tuple[MetadataResponse, 
             else:
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                MetadataResponsePartition(partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes,
-                isr_nodes, offline_replicas, partition_unknown),
-            )
+            partitions.append(MetadataResponsePartition(
+                partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes,
+                offline_replicas, partition_unknown,
+            ))
         topic_authorized_operations, tag_count = unpack_iB(data, at)
         at += 4
         if tag_count:
@@ -1797,10 +1786,9 @@ def read_metadata_response_v13(data: bytes, at: int) -> tuple[MetadataResponse, 
         else:
             topic_unknown = NO_TAGS
             at += 1
-        topics.append(
-            MetadataResponseTopic(error_code, name, topic_id, BOOLEANS[is_internal], partitions,
-            topic_authorized_operations, topic_unknown),
-        )
+        topics.append(MetadataResponseTopic(
+            error_code, name, topic_id, BOOLEANS[is_internal], partitions, topic_authorized_operations, topic_unknown,
+        ))
     error_code_value, tag_count_value = unpack_hB(data, at)
     at += 2
     if tag_count_value:
@@ -1844,9 +1832,9 @@ def write_metadata_response_v0(message: MetadataResponse) -> list[Part]:
         for partition in partitions:
             replica_nodes = partition.replica_nodes
             replica_nodes_count = len(replica_nodes)
-            parts.append(
-                pack_hiii(partition.error_code, partition.partition_index, partition.leader_id, replica_nodes_count),
-            )
+            parts.append(pack_hiii(
+                partition.error_code, partition.partition_index, partition.leader_id, replica_nodes_count,
+            ))
             if len(replica_nodes) < 32:
                 parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
             else:
@@ -1896,9 +1884,9 @@ def write_metadata_response_v1(message: MetadataResponse) -> list[Part]:
         for partition in partitions:
             replica_nodes = partition.replica_nodes
             replica_nodes_count = len(replica_nodes)
-            parts.append(
-                pack_hiii(partition.error_code, partition.partition_index, partition.leader_id, replica_nodes_count),
-            )
+            parts.append(pack_hiii(
+                partition.error_code, partition.partition_index, partition.leader_id, replica_nodes_count,
+            ))
             if len(replica_nodes) < 32:
                 parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
             else:
@@ -1953,9 +1941,9 @@ def write_metadata_response_v2(message: MetadataResponse) -> list[Part]:
         for partition in partitions:
             replica_nodes = partition.replica_nodes
             replica_nodes_count = len(replica_nodes)
-            parts.append(
-                pack_hiii(partition.error_code, partition.partition_index, partition.leader_id, replica_nodes_count),
-            )
+            parts.append(pack_hiii(
+                partition.error_code, partition.partition_index, partition.leader_id, replica_nodes_count,
+            ))
             if len(replica_nodes) < 32:
                 parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
             else:
@@ -2010,9 +1998,9 @@ def write_metadata_response_v3(message: MetadataResponse) -> list[Part]:
         for partition in partitions:
             replica_nodes = partition.replica_nodes
             replica_nodes_count = len(replica_nodes)
-            parts.append(
-                pack_hiii(partition.error_code, partition.partition_index, partition.leader_id, replica_nodes_count),
-            )
+            parts.append(pack_hiii(
+                partition.error_code, partition.partition_index, partition.leader_id, replica_nodes_count,
+            ))
             if len(replica_nodes) < 32:
                 parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
             else:
@@ -2067,9 +2055,9 @@ def write_metadata_response_v5(message: MetadataResponse) -> list[Part]:
         for partition in partitions:
             replica_nodes = partition.replica_nodes
             replica_nodes_count = len(replica_nodes)
-            parts.append(
-                pack_hiii(partition.error_code, partition.partition_index, partition.leader_id, replica_nodes_count),
-            )
+            parts.append(pack_hiii(
+                partition.error_code, partition.partition_index, partition.leader_id, replica_nodes_count,
+            ))
             if len(replica_nodes) < 32:
                 parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
             else:
@@ -2131,10 +2119,10 @@ def write_metadata_response_v7(message: MetadataResponse) -> list[Part]:
         for partition in partitions:
             replica_nodes = partition.replica_nodes
             replica_nodes_count = len(replica_nodes)
-            parts.append(
-                pack_hiiii(partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch,
-                replica_nodes_count),
-            )
+            parts.append(pack_hiiii(
+                partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch,
+                replica_nodes_count,
+            ))
             if len(replica_nodes) < 32:
                 parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
             else:
@@ -2192,10 +2180,10 @@ def write_metadata_response_v8(message: MetadataResponse) -> list[Part]:
         for partition in partitions:
             replica_nodes = partition.replica_nodes
             replica_nodes_count = len(replica_nodes)
-            parts.append(
-                pack_hiiii(partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch,
-                replica_nodes_count),
-            )
+            parts.append(pack_hiiii(
+                partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch,
+                replica_nodes_count,
+            ))
             if len(replica_nodes) < 32:
                 parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
             else:
@@ -2286,15 +2274,14 @@ def write_metadata_response_v9(message: MetadataResponse) -> list[Part]:
             replica_nodes = partition.replica_nodes
             replica_nodes_count = len(replica_nodes) + 1
             if replica_nodes_count < 128:
-                parts.append(
-                    pack_hiiiB(partition.error_code, partition.partition_index, partition.leader_id,
-                    partition.leader_epoch, replica_nodes_count),
-                )
+                parts.append(pack_hiiiB(
+                    partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch,
+                    replica_nodes_count,
+                ))
             else:
-                parts.append(
-                    pack_hiii(partition.error_code, partition.partition_index, partition.leader_id,
-                    partition.leader_epoch),
-                )
+                parts.append(pack_hiii(
+                    partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch,
+                ))
                 parts.append(uvarint(replica_nodes_count))
             if len(replica_nodes) < 32:
                 parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
@@ -2406,15 +2393,14 @@ def write_metadata_response_v10(message: MetadataResponse) -> list[Part]:
             replica_nodes = partition.replica_nodes
             replica_nodes_count = len(replica_nodes) + 1
             if replica_nodes_count < 128:
-                parts.append(
-                    pack_hiiiB(partition.error_code, partition.partition_index, partition.leader_id,
-                    partition.leader_epoch, replica_nodes_count),
-                )
+                parts.append(pack_hiiiB(
+                    partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch,
+                    replica_nodes_count,
+                ))
             else:
-                parts.append(
-                    pack_hiii(partition.error_code, partition.partition_index, partition.leader_id,
-                    partition.leader_epoch),
-                )
+                parts.append(pack_hiii(
+                    partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch,
+                ))
                 parts.append(uvarint(replica_nodes_count))
             if len(replica_nodes) < 32:
                 parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
@@ -2528,15 +2514,14 @@ def write_metadata_response_v11(message: MetadataResponse) -> list[Part]:
             replica_nodes = partition.replica_nodes
             replica_nodes_count = len(replica_nodes) + 1
             if replica_nodes_count < 128:
-                parts.append(
-                    pack_hiiiB(partition.error_code, partition.partition_index, partition.leader_id,
-                    partition.leader_epoch, replica_nodes_count),
-                )
+                parts.append(pack_hiiiB(
+                    partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch,
+                    replica_nodes_count,
+                ))
             else:
-                parts.append(
-                    pack_hiii(partition.error_code, partition.partition_index, partition.leader_id,
-                    partition.leader_epoch),
-                )
+                parts.append(pack_hiii(
+                    partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch,
+                ))
                 parts.append(uvarint(replica_nodes_count))
             if len(replica_nodes) < 32:
                 parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
@@ -2644,15 +2629,14 @@ def write_metadata_response_v12(message: MetadataResponse) -> list[Part]:
             replica_nodes = partition.replica_nodes
             replica_nodes_count = len(replica_nodes) + 1
             if replica_nodes_count < 128:
-                parts.append(
-                    pack_hiiiB(partition.error_code, partition.partition_index, partition.leader_id,
-                    partition.leader_epoch, replica_nodes_count),
-                )
+                parts.append(pack_hiiiB(
+                    partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch,
+                    replica_nodes_count,
+                ))
             else:
-                parts.append(
-                    pack_hiii(partition.error_code, partition.partition_index, partition.leader_id,
-                    partition.leader_epoch),
-                )
+                parts.append(pack_hiii(
+                    partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch,
+                ))
                 parts.append(uvarint(replica_nodes_count))
             if len(replica_nodes) < 32:
                 parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))
@@ -2760,15 +2744,14 @@ def write_metadata_response_v13(message: MetadataResponse) -> list[Part]:
             replica_nodes = partition.replica_nodes
             replica_nodes_count = len(replica_nodes) + 1
             if replica_nodes_count < 128:
-                parts.append(
-                    pack_hiiiB(partition.error_code, partition.partition_index, partition.leader_id,
-                    partition.leader_epoch, replica_nodes_count),
-                )
+                parts.append(pack_hiiiB(
+                    partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch,
+                    replica_nodes_count,
+                ))
             else:
-                parts.append(
-                    pack_hiii(partition.error_code, partition.partition_index, partition.leader_id,
-                    partition.leader_epoch),
-                )
+                parts.append(pack_hiii(
+                    partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch,
+                ))
                 parts.append(uvarint(replica_nodes_count))
             if len(replica_nodes) < 32:
                 parts.append(pack_int32s[len(replica_nodes)](*replica_nodes))

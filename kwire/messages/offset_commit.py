@@ -265,10 +265,9 @@ def read_offset_commit_request_v6(data: bytes, at: int) -> tuple[OffsetCommitReq
                 committed_metadata = None
             else:
                 raise Refused
-            partitions.append(
-                OffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch,
-                committed_metadata),
-            )
+            partitions.append(OffsetCommitRequestPartition(
+                partition_index, committed_offset, committed_leader_epoch, committed_metadata,
+            ))
         topics.append(OffsetCommitRequestTopic(name, ZERO_UUID, partitions))
     return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, None, -1, topics), at
 
@@ -333,10 +332,9 @@ def read_offset_commit_request_v7(data: bytes, at: int) -> tuple[OffsetCommitReq
                 committed_metadata = None
             else:
                 raise Refused
-            partitions.append(
-                OffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch,
-                committed_metadata),
-            )
+            partitions.append(OffsetCommitRequestPartition(
+                partition_index, committed_offset, committed_leader_epoch, committed_metadata,
+            ))
         topics.append(OffsetCommitRequestTopic(name, ZERO_UUID, partitions))
     return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics), at
 
@@ -407,10 +405,9 @@ def read_offset_commit_request_v8(data: bytes, at: int) -> tuple[OffsetCommitReq
             else:
                 unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                OffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch,
-                committed_metadata, unknown),
-            )
+            partitions.append(OffsetCommitRequestPartition(
+                partition_index, committed_offset, committed_leader_epoch, committed_metadata, unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -487,10 +484,9 @@ def read_offset_commit_request_v10(data: bytes, at: int) -> tuple[OffsetCommitRe
             else:
                 unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                OffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch,
-                committed_metadata, unknown),
-            )
+            partitions.append(OffsetCommitRequestPartition(
+                partition_index, committed_offset, committed_leader_epoch, committed_metadata, unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -592,10 +588,10 @@ def write_offset_commit_request_v6(message: OffsetCommitRequest) -> list[Part]:
             committed_metadata = partition.committed_metadata
             committed_metadata_bytes = b"" if committed_metadata is None else committed_metadata.encode()
             committed_metadata_length = -1 if committed_metadata is None else len(committed_metadata_bytes)
-            parts.append(
-                pack_iqih(partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
-                committed_metadata_length),
-            )
+            parts.append(pack_iqih(
+                partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
+                committed_metadata_length,
+            ))
             parts.append(committed_metadata_bytes)
     return parts
 
@@ -628,10 +624,10 @@ def write_offset_commit_request_v7(message: OffsetCommitRequest) -> list[Part]:
             committed_metadata = partition.committed_metadata
             committed_metadata_bytes = b"" if committed_metadata is None else committed_metadata.encode()
             committed_metadata_length = -1 if committed_metadata is None else len(committed_metadata_bytes)
-            parts.append(
-                pack_iqih(partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
-                committed_metadata_length),
-            )
+            parts.append(pack_iqih(
+                partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
+                committed_metadata_length,
+            ))
             parts.append(committed_metadata_bytes)
     return parts
 
@@ -687,14 +683,14 @@ def write_offset_commit_request_v8(message: OffsetCommitRequest) -> list[Part]:
             committed_metadata_bytes = b"" if committed_metadata is None else committed_metadata.encode()
             committed_metadata_length = 0 if committed_metadata is None else len(committed_metadata_bytes) + 1
             if committed_metadata_length < 128:
-                parts.append(
-                    pack_iqiB(partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
-                    committed_metadata_length),
-                )
+                parts.append(pack_iqiB(
+                    partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
+                    committed_metadata_length,
+                ))
             else:
-                parts.append(
-                    pack_iqi(partition.partition_index, partition.committed_offset, partition.committed_leader_epoch),
-                )
+                parts.append(pack_iqi(
+                    partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
+                ))
                 parts.append(long_text_length(committed_metadata_length))
             parts.append(committed_metadata_bytes)
             parts.append(tag_section(
@@ -753,14 +749,14 @@ def write_offset_commit_request_v10(message: OffsetCommitRequest) -> list[Part]:
             committed_metadata_bytes = b"" if committed_metadata is None else committed_metadata.encode()
             committed_metadata_length = 0 if committed_metadata is None else len(committed_metadata_bytes) + 1
             if committed_metadata_length < 128:
-                parts.append(
-                    pack_iqiB(partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
-                    committed_metadata_length),
-                )
+                parts.append(pack_iqiB(
+                    partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
+                    committed_metadata_length,
+                ))
             else:
-                parts.append(
-                    pack_iqi(partition.partition_index, partition.committed_offset, partition.committed_leader_epoch),
-                )
+                parts.append(pack_iqi(
+                    partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
+                ))
                 parts.append(long_text_length(committed_metadata_length))
             parts.append(committed_metadata_bytes)
             parts.append(tag_section(
@@ -832,10 +828,12 @@ def read_offset_commit_response_v2(data: bytes, at: int) -> tuple[OffsetCommitRe
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 6 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [*starmap(OffsetCommitResponsePartition, iterate_ih(partitions_rows))]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 6 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [*starmap(OffsetCommitResponsePartition, iterate_ih(partitions_rows))]
+            at = end
         topics.append(OffsetCommitResponseTopic(name, ZERO_UUID, partitions))
     return OffsetCommitResponse(0, topics), at
 
@@ -860,10 +858,12 @@ def read_offset_commit_response_v3(data: bytes, at: int) -> tuple[OffsetCommitRe
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 6 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [*starmap(OffsetCommitResponsePartition, iterate_ih(partitions_rows))]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 6 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [*starmap(OffsetCommitResponsePartition, iterate_ih(partitions_rows))]
+            at = end
         topics.append(OffsetCommitResponseTopic(name, ZERO_UUID, partitions))
     return OffsetCommitResponse(throttle_time_ms, topics), at
 
@@ -890,22 +890,23 @@ def read_offset_commit_response_v8(data: bytes, at: int) -> tuple[OffsetCommitRe
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 7 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[6::7].count(0) == partitions_count - 1:
-            partitions = [*starmap(OffsetCommitResponsePartition, iterate_ihx(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                partition_index, error_code, tag_count = unpack_ihB(data, at)
-                at += 6
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(OffsetCommitResponsePartition(partition_index, error_code, unknown))
+        partitions = []
+        if partitions_count > 1:
+            end = at + 7 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[6::7].count(0) == partitions_count - 1:
+                partitions = [*starmap(OffsetCommitResponsePartition, iterate_ihx(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition_index, error_code, tag_count = unpack_ihB(data, at)
+                    at += 6
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(OffsetCommitResponsePartition(partition_index, error_code, unknown))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -936,22 +937,23 @@ def read_offset_commit_response_v10(data: bytes, at: int) -> tuple[OffsetCommitR
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 7 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[6::7].count(0) == partitions_count - 1:
-            partitions = [*starmap(OffsetCommitResponsePartition, iterate_ihx(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                partition_index, error_code, tag_count = unpack_ihB(data, at)
-                at += 6
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(OffsetCommitResponsePartition(partition_index, error_code, unknown))
+        partitions = []
+        if partitions_count > 1:
+            end = at + 7 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[6::7].count(0) == partitions_count - 1:
+                partitions = [*starmap(OffsetCommitResponsePartition, iterate_ihx(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition_index, error_code, tag_count = unpack_ihB(data, at)
+                    at += 6
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(OffsetCommitResponsePartition(partition_index, error_code, unknown))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:

@@ -81,10 +81,12 @@ def read_offset_delete_request_v0(data: bytes, at: int) -> tuple[OffsetDeleteReq
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 4 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [*starmap(OffsetDeleteRequestPartition, iterate_i(partitions_rows))]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 4 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [*starmap(OffsetDeleteRequestPartition, iterate_i(partitions_rows))]
+            at = end
         topics.append(OffsetDeleteRequestTopic(name, partitions))
     return OffsetDeleteRequest(group_id, topics), at
 
@@ -164,10 +166,12 @@ def read_offset_delete_response_v0(data: bytes, at: int) -> tuple[OffsetDeleteRe
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 6 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [*starmap(OffsetDeleteResponsePartition, iterate_ih(partitions_rows))]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 6 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [*starmap(OffsetDeleteResponsePartition, iterate_ih(partitions_rows))]
+            at = end
         topics.append(OffsetDeleteResponseTopic(name, partitions))
     return OffsetDeleteResponse(error_code, throttle_time_ms, topics), at
 

@@ -1077,10 +1077,9 @@ def read_offset_fetch_response_v5(data: bytes, at: int) -> tuple[OffsetFetchResp
                 raise Refused
             error_code, = unpack_h(data, at)
             at += 2
-            partitions.append(
-                OffsetFetchResponsePartition(partition_index, committed_offset, committed_leader_epoch, metadata,
-                error_code),
-            )
+            partitions.append(OffsetFetchResponsePartition(
+                partition_index, committed_offset, committed_leader_epoch, metadata, error_code,
+            ))
         topics.append(OffsetFetchResponseTopic(name, partitions))
     error_code_value, = unpack_h(data, at)
     at += 2
@@ -1130,10 +1129,9 @@ def read_offset_fetch_response_v6(data: bytes, at: int) -> tuple[OffsetFetchResp
             else:
                 unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                OffsetFetchResponsePartition(partition_index, committed_offset, committed_leader_epoch, metadata,
-                error_code, unknown),
-            )
+            partitions.append(OffsetFetchResponsePartition(
+                partition_index, committed_offset, committed_leader_epoch, metadata, error_code, unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -1207,10 +1205,9 @@ def read_offset_fetch_response_v8(data: bytes, at: int) -> tuple[OffsetFetchResp
                 else:
                     unknown = NO_TAGS
                     at += 1
-                partitions.append(
-                    OffsetFetchResponsePartitions(partition_index, committed_offset, committed_leader_epoch, metadata,
-                    error_code, unknown),
-                )
+                partitions.append(OffsetFetchResponsePartitions(
+                    partition_index, committed_offset, committed_leader_epoch, metadata, error_code, unknown,
+                ))
             if data[at]:
                 topic_unknown, at = read_unknown_tags(data, at)
             else:
@@ -1284,10 +1281,9 @@ def read_offset_fetch_response_v10(data: bytes, at: int) -> tuple[OffsetFetchRes
                 else:
                     unknown = NO_TAGS
                     at += 1
-                partitions.append(
-                    OffsetFetchResponsePartitions(partition_index, committed_offset, committed_leader_epoch, metadata,
-                    error_code, unknown),
-                )
+                partitions.append(OffsetFetchResponsePartitions(
+                    partition_index, committed_offset, committed_leader_epoch, metadata, error_code, unknown,
+                ))
             if data[at]:
                 topic_unknown, at = read_unknown_tags(data, at)
             else:
@@ -1406,10 +1402,10 @@ def write_offset_fetch_response_v5(message: OffsetFetchResponse) -> list[Part]:
             metadata = partition.metadata
             metadata_bytes = b"" if metadata is None else metadata.encode()
             metadata_length = -1 if metadata is None else len(metadata_bytes)
-            parts.append(
-                pack_iqih(partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
-                metadata_length),
-            )
+            parts.append(pack_iqih(
+                partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
+                metadata_length,
+            ))
             parts.append(metadata_bytes)
             parts.append(pack_h(partition.error_code))
     parts.append(pack_h(message.error_code))
@@ -1447,14 +1443,14 @@ def write_offset_fetch_response_v6(message: OffsetFetchResponse) -> list[Part]:
             metadata_bytes = b"" if metadata is None else metadata.encode()
             metadata_length = 0 if metadata is None else len(metadata_bytes) + 1
             if metadata_length < 128:
-                parts.append(
-                    pack_iqiB(partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
-                    metadata_length),
-                )
+                parts.append(pack_iqiB(
+                    partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
+                    metadata_length,
+                ))
             else:
-                parts.append(
-                    pack_iqi(partition.partition_index, partition.committed_offset, partition.committed_leader_epoch),
-                )
+                parts.append(pack_iqi(
+                    partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
+                ))
                 parts.append(long_text_length(metadata_length))
             parts.append(metadata_bytes)
             if partition.unknown_tagged_fields:
@@ -1516,15 +1512,14 @@ def write_offset_fetch_response_v8(message: OffsetFetchResponse) -> list[Part]:
                 metadata_bytes = b"" if metadata is None else metadata.encode()
                 metadata_length = 0 if metadata is None else len(metadata_bytes) + 1
                 if metadata_length < 128:
-                    parts.append(
-                        pack_iqiB(partition.partition_index, partition.committed_offset,
-                        partition.committed_leader_epoch, metadata_length),
-                    )
+                    parts.append(pack_iqiB(
+                        partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
+                        metadata_length,
+                    ))
                 else:
-                    parts.append(
-                        pack_iqi(partition.partition_index, partition.committed_offset,
-                        partition.committed_leader_epoch),
-                    )
+                    parts.append(pack_iqi(
+                        partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
+                    ))
                     parts.append(long_text_length(metadata_length))
                 parts.append(metadata_bytes)
                 if partition.unknown_tagged_fields:
@@ -1584,15 +1579,14 @@ def write_offset_fetch_response_v10(message: OffsetFetchResponse) -> list[Part]:
                 metadata_bytes = b"" if metadata is None else metadata.encode()
                 metadata_length = 0 if metadata is None else len(metadata_bytes) + 1
                 if metadata_length < 128:
-                    parts.append(
-                        pack_iqiB(partition.partition_index, partition.committed_offset,
-                        partition.committed_leader_epoch, metadata_length),
-                    )
+                    parts.append(pack_iqiB(
+                        partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
+                        metadata_length,
+                    ))
                 else:
-                    parts.append(
-                        pack_iqi(partition.partition_index, partition.committed_offset,
-                        partition.committed_leader_epoch),
-                    )
+                    parts.append(pack_iqi(
+                        partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
+                    ))
                     parts.append(long_text_length(metadata_length))
                 parts.append(metadata_bytes)
                 if partition.unknown_tagged_fields:

@@ -104,10 +104,12 @@ def read_offset_for_leader_epoch_request_v2(data: bytes, at: int) -> tuple[Offse
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 12 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [*starmap(OffsetForLeaderPartition, iterate_iii(partitions_rows))]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 12 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [*starmap(OffsetForLeaderPartition, iterate_iii(partitions_rows))]
+            at = end
         topics.append(OffsetForLeaderTopic(topic, partitions))
     return OffsetForLeaderEpochRequest(-2, topics), at
 
@@ -132,10 +134,12 @@ def read_offset_for_leader_epoch_request_v3(data: bytes, at: int) -> tuple[Offse
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 12 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [*starmap(OffsetForLeaderPartition, iterate_iii(partitions_rows))]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 12 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [*starmap(OffsetForLeaderPartition, iterate_iii(partitions_rows))]
+            at = end
         topics.append(OffsetForLeaderTopic(topic, partitions))
     return OffsetForLeaderEpochRequest(replica_id, topics), at
 
@@ -162,22 +166,23 @@ def read_offset_for_leader_epoch_request_v4(data: bytes, at: int) -> tuple[Offse
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 13 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[12::13].count(0) == partitions_count - 1:
-            partitions = [*starmap(OffsetForLeaderPartition, iterate_iiix(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                partition, current_leader_epoch, leader_epoch, tag_count = unpack_iiiB(data, at)
-                at += 12
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(OffsetForLeaderPartition(partition, current_leader_epoch, leader_epoch, unknown))
+        partitions = []
+        if partitions_count > 1:
+            end = at + 13 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[12::13].count(0) == partitions_count - 1:
+                partitions = [*starmap(OffsetForLeaderPartition, iterate_iiix(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition, current_leader_epoch, leader_epoch, tag_count = unpack_iiiB(data, at)
+                    at += 12
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(OffsetForLeaderPartition(partition, current_leader_epoch, leader_epoch, unknown))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -325,10 +330,12 @@ def read_offset_for_leader_epoch_response_v2(data: bytes, at: int) -> tuple[Offs
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 18 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [*starmap(EpochEndOffset, iterate_hiiq(partitions_rows))]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 18 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [*starmap(EpochEndOffset, iterate_hiiq(partitions_rows))]
+            at = end
         topics.append(OffsetForLeaderTopicResult(topic, partitions))
     return OffsetForLeaderEpochResponse(throttle_time_ms, topics), at
 
@@ -355,22 +362,23 @@ def read_offset_for_leader_epoch_response_v4(data: bytes, at: int) -> tuple[Offs
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 19 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[18::19].count(0) == partitions_count - 1:
-            partitions = [*starmap(EpochEndOffset, iterate_hiiqx(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                error_code, partition, leader_epoch, end_offset, tag_count = unpack_hiiqB(data, at)
-                at += 18
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(EpochEndOffset(error_code, partition, leader_epoch, end_offset, unknown))
+        partitions = []
+        if partitions_count > 1:
+            end = at + 19 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[18::19].count(0) == partitions_count - 1:
+                partitions = [*starmap(EpochEndOffset, iterate_hiiqx(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    error_code, partition, leader_epoch, end_offset, tag_count = unpack_hiiqB(data, at)
+                    at += 18
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(EpochEndOffset(error_code, partition, leader_epoch, end_offset, unknown))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -399,9 +407,9 @@ def write_offset_for_leader_epoch_response_v2(message: OffsetForLeaderEpochRespo
         partitions_count = len(partitions)
         parts.append(pack_i(partitions_count))
         for partition in partitions:
-            parts.append(
-                pack_hiiq(partition.error_code, partition.partition, partition.leader_epoch, partition.end_offset),
-            )
+            parts.append(pack_hiiq(
+                partition.error_code, partition.partition, partition.leader_epoch, partition.end_offset,
+            ))
     return parts
 
 
@@ -431,14 +439,14 @@ def write_offset_for_leader_epoch_response_v4(message: OffsetForLeaderEpochRespo
             parts.append(uvarint(partitions_count))
         for partition in partitions:
             if partition.unknown_tagged_fields:
-                parts.append(
-                    pack_hiiq(partition.error_code, partition.partition, partition.leader_epoch, partition.end_offset),
-                )
+                parts.append(pack_hiiq(
+                    partition.error_code, partition.partition, partition.leader_epoch, partition.end_offset,
+                ))
                 parts.append(tag_section((), partition.unknown_tagged_fields, 0))
             else:
-                parts.append(
-                    pack_hiiqx(partition.error_code, partition.partition, partition.leader_epoch, partition.end_offset),
-                )
+                parts.append(pack_hiiqx(
+                    partition.error_code, partition.partition, partition.leader_epoch, partition.end_offset,
+                ))
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts

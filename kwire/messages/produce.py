@@ -530,10 +530,12 @@ def read_produce_response_v3(data: bytes, at: int) -> tuple[ProduceResponse, int
         at += 4
         if not 0 <= partition_responses_count <= len(data) - at:
             raise Refused
-        end = at + 22 * partition_responses_count
-        partition_responses_rows = data[at:end]
-        partition_responses = [*starmap(PartitionProduceResponse, iterate_ihqq(partition_responses_rows))]
-        at = end
+        partition_responses = []
+        if partition_responses_count > 0:
+            end = at + 22 * partition_responses_count
+            partition_responses_rows = data[at:end]
+            partition_responses = [*starmap(PartitionProduceResponse, iterate_ihqq(partition_responses_rows))]
+            at = end
         responses.append(TopicProduceResponse(name, ZERO_UUID, partition_responses))
     throttle_time_ms, = unpack_i(data, at)
     at += 4
@@ -560,10 +562,12 @@ def read_produce_response_v5(data: bytes, at: int) -> tuple[ProduceResponse, int
         at += 4
         if not 0 <= partition_responses_count <= len(data) - at:
             raise Refused
-        end = at + 30 * partition_responses_count
-        partition_responses_rows = data[at:end]
-        partition_responses = [*starmap(PartitionProduceResponse, iterate_ihqqq(partition_responses_rows))]
-        at = end
+        partition_responses = []
+        if partition_responses_count > 0:
+            end = at + 30 * partition_responses_count
+            partition_responses_rows = data[at:end]
+            partition_responses = [*starmap(PartitionProduceResponse, iterate_ihqqq(partition_responses_rows))]
+            at = end
         responses.append(TopicProduceResponse(name, ZERO_UUID, partition_responses))
     throttle_time_ms, = unpack_i(data, at)
     at += 4
@@ -623,10 +627,9 @@ def read_produce_response_v8(data: bytes, at: int) -> tuple[ProduceResponse, int
                 error_message = None
             else:
                 raise Refused
-            partition_responses.append(
-                PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset,
-                record_errors, error_message),
-            )
+            partition_responses.append(PartitionProduceResponse(
+                index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message,
+            ))
         responses.append(TopicProduceResponse(name, ZERO_UUID, partition_responses))
     throttle_time_ms, = unpack_i(data, at)
     at += 4
@@ -744,10 +747,10 @@ def read_produce_response_v9(data: bytes, at: int) -> tuple[ProduceResponse, int
             else:
                 partition_response_unknown = NO_TAGS
                 at += 1
-            partition_responses.append(
-                PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset,
-                record_errors, error_message, LeaderIdAndEpoch(), partition_response_unknown),
-            )
+            partition_responses.append(PartitionProduceResponse(
+                index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message,
+                LeaderIdAndEpoch(), partition_response_unknown,
+            ))
         if data[at]:
             response_unknown, at = read_unknown_tags(data, at)
         else:
@@ -922,10 +925,10 @@ def read_produce_response_v10(data: bytes, at: int) -> tuple[ProduceResponse, in
                 current_leader = LeaderIdAndEpoch()
                 partition_response_unknown = NO_TAGS
                 at += 1
-            partition_responses.append(
-                PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset,
-                record_errors, error_message, current_leader, partition_response_unknown),
-            )
+            partition_responses.append(PartitionProduceResponse(
+                index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message,
+                current_leader, partition_response_unknown,
+            ))
         if data[at]:
             response_unknown, at = read_unknown_tags(data, at)
         else:
@@ -1095,10 +1098,10 @@ def read_produce_response_v13(data: bytes, at: int) -> tuple[ProduceResponse, in
                 current_leader = LeaderIdAndEpoch()
                 partition_response_unknown = NO_TAGS
                 at += 1
-            partition_responses.append(
-                PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset,
-                record_errors, error_message, current_leader, partition_response_unknown),
-            )
+            partition_responses.append(PartitionProduceResponse(
+                index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message,
+                current_leader, partition_response_unknown,
+            ))
         if data[at]:
             response_unknown, at = read_unknown_tags(data, at)
         else:
@@ -1137,10 +1140,10 @@ def write_produce_response_v3(message: ProduceResponse) -> list[Part]:
         for partition_response in partition_responses:
             if partition_response.current_leader != _DEFAULT_LeaderIdAndEpoch:
                 raise Refused
-            parts.append(
-                pack_ihqq(partition_response.index, partition_response.error_code, partition_response.base_offset,
-                partition_response.log_append_time_ms),
-            )
+            parts.append(pack_ihqq(
+                partition_response.index, partition_response.error_code, partition_response.base_offset,
+                partition_response.log_append_time_ms,
+            ))
     parts.append(pack_i(message.throttle_time_ms))
     return parts
 
@@ -1163,10 +1166,10 @@ def write_produce_response_v5(message: ProduceResponse) -> list[Part]:
         for partition_response in partition_responses:
             if partition_response.current_leader != _DEFAULT_LeaderIdAndEpoch:
                 raise Refused
-            parts.append(
-                pack_ihqqq(partition_response.index, partition_response.error_code, partition_response.base_offset,
-                partition_response.log_append_time_ms, partition_response.log_start_offset),
-            )
+            parts.append(pack_ihqqq(
+                partition_response.index, partition_response.error_code, partition_response.base_offset,
+                partition_response.log_append_time_ms, partition_response.log_start_offset,
+            ))
     parts.append(pack_i(message.throttle_time_ms))
     return parts
 
@@ -1191,10 +1194,10 @@ def write_produce_response_v8(message: ProduceResponse) -> list[Part]:
                 raise Refused
             record_errors = partition_response.record_errors
             record_errors_count = len(record_errors)
-            parts.append(
-                pack_ihqqqi(partition_response.index, partition_response.error_code, partition_response.base_offset,
-                partition_response.log_append_time_ms, partition_response.log_start_offset, record_errors_count),
-            )
+            parts.append(pack_ihqqqi(
+                partition_response.index, partition_response.error_code, partition_response.base_offset,
+                partition_response.log_append_time_ms, partition_response.log_start_offset, record_errors_count,
+            ))
             for record_error in record_errors:
                 batch_index_error_message = record_error.batch_index_error_message
                 batch_index_error_message_bytes = (
@@ -1257,15 +1260,15 @@ def write_produce_response_v9(message: ProduceResponse) -> list[Part]:
             record_errors = partition_response.record_errors
             record_errors_count = len(record_errors) + 1
             if record_errors_count < 128:
-                parts.append(
-                    pack_ihqqqB(partition_response.index, partition_response.error_code, partition_response.base_offset,
-                    partition_response.log_append_time_ms, partition_response.log_start_offset, record_errors_count),
-                )
+                parts.append(pack_ihqqqB(
+                    partition_response.index, partition_response.error_code, partition_response.base_offset,
+                    partition_response.log_append_time_ms, partition_response.log_start_offset, record_errors_count,
+                ))
             else:
-                parts.append(
-                    pack_ihqqq(partition_response.index, partition_response.error_code, partition_response.base_offset,
-                    partition_response.log_append_time_ms, partition_response.log_start_offset),
-                )
+                parts.append(pack_ihqqq(
+                    partition_response.index, partition_response.error_code, partition_response.base_offset,
+                    partition_response.log_append_time_ms, partition_response.log_start_offset,
+                ))
                 parts.append(uvarint(record_errors_count))
             for record_error in record_errors:
                 batch_index_error_message = record_error.batch_index_error_message
@@ -1382,15 +1385,15 @@ def write_produce_response_v10(message: ProduceResponse) -> list[Part]:
             record_errors = partition_response.record_errors
             record_errors_count = len(record_errors) + 1
             if record_errors_count < 128:
-                parts.append(
-                    pack_ihqqqB(partition_response.index, partition_response.error_code, partition_response.base_offset,
-                    partition_response.log_append_time_ms, partition_response.log_start_offset, record_errors_count),
-                )
+                parts.append(pack_ihqqqB(
+                    partition_response.index, partition_response.error_code, partition_response.base_offset,
+                    partition_response.log_append_time_ms, partition_response.log_start_offset, record_errors_count,
+                ))
             else:
-                parts.append(
-                    pack_ihqqq(partition_response.index, partition_response.error_code, partition_response.base_offset,
-                    partition_response.log_append_time_ms, partition_response.log_start_offset),
-                )
+                parts.append(pack_ihqqq(
+                    partition_response.index, partition_response.error_code, partition_response.base_offset,
+                    partition_response.log_append_time_ms, partition_response.log_start_offset,
+                ))
                 parts.append(uvarint(record_errors_count))
             for record_error in record_errors:
                 batch_index_error_message = record_error.batch_index_error_message
@@ -1504,15 +1507,15 @@ def write_produce_response_v13(message: ProduceResponse) -> list[Part]:
             record_errors = partition_response.record_errors
             record_errors_count = len(record_errors) + 1
             if record_errors_count < 128:
-                parts.append(
-                    pack_ihqqqB(partition_response.index, partition_response.error_code, partition_response.base_offset,
-                    partition_response.log_append_time_ms, partition_response.log_start_offset, record_errors_count),
-                )
+                parts.append(pack_ihqqqB(
+                    partition_response.index, partition_response.error_code, partition_response.base_offset,
+                    partition_response.log_append_time_ms, partition_response.log_start_offset, record_errors_count,
+                ))
             else:
-                parts.append(
-                    pack_ihqqq(partition_response.index, partition_response.error_code, partition_response.base_offset,
-                    partition_response.log_append_time_ms, partition_response.log_start_offset),
-                )
+                parts.append(pack_ihqqq(
+                    partition_response.index, partition_response.error_code, partition_response.base_offset,
+                    partition_response.log_append_time_ms, partition_response.log_start_offset,
+                ))
                 parts.append(uvarint(record_errors_count))
             for record_error in record_errors:
                 batch_index_error_message = record_error.batch_index_error_message

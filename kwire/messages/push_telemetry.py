@@ -85,15 +85,14 @@ def write_push_telemetry_request_v0(message: PushTelemetryRequest) -> list[Part]
     metrics = message.metrics
     metrics_length = (len(metrics) if isinstance(metrics, bytes) else metrics.nbytes) + 1
     if metrics_length < 128:
-        parts.append(
-            pack_uiBbB(client_instance_id, message.subscription_id, BOOLEAN_BYTES[message.terminating],
-            message.compression_type, metrics_length),
-        )
+        parts.append(pack_uiBbB(
+            client_instance_id, message.subscription_id, BOOLEAN_BYTES[message.terminating], message.compression_type,
+            metrics_length,
+        ))
     else:
-        parts.append(
-            pack_uiBb(client_instance_id, message.subscription_id, BOOLEAN_BYTES[message.terminating],
-            message.compression_type),
-        )
+        parts.append(pack_uiBb(
+            client_instance_id, message.subscription_id, BOOLEAN_BYTES[message.terminating], message.compression_type,
+        ))
         parts.append(uvarint(metrics_length))
     parts.append(metrics)
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")

@@ -104,22 +104,23 @@ def read_read_share_group_state_summary_request_v0(
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 9 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[8::9].count(0) == partitions_count - 1:
-            partitions = [*starmap(PartitionData, iterate_iix(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                partition, leader_epoch, tag_count = unpack_iiB(data, at)
-                at += 8
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(PartitionData(partition, leader_epoch, unknown))
+        partitions = []
+        if partitions_count > 1:
+            end = at + 9 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[8::9].count(0) == partitions_count - 1:
+                partitions = [*starmap(PartitionData, iterate_iix(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition, leader_epoch, tag_count = unpack_iiB(data, at)
+                    at += 8
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(PartitionData(partition, leader_epoch, unknown))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -257,10 +258,9 @@ def read_read_share_group_state_summary_response_v0(
             else:
                 unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                PartitionResult(partition, error_code, error_message, state_epoch, leader_epoch, start_offset, -1,
-                unknown),
-            )
+            partitions.append(PartitionResult(
+                partition, error_code, error_message, state_epoch, leader_epoch, start_offset, -1, unknown,
+            ))
         if data[at]:
             result_unknown, at = read_unknown_tags(data, at)
         else:
@@ -313,10 +313,10 @@ def read_read_share_group_state_summary_response_v1(
             else:
                 unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                PartitionResult(partition, error_code, error_message, state_epoch, leader_epoch, start_offset,
-                delivery_complete_count, unknown),
-            )
+            partitions.append(PartitionResult(
+                partition, error_code, error_message, state_epoch, leader_epoch, start_offset, delivery_complete_count,
+                unknown,
+            ))
         if data[at]:
             result_unknown, at = read_unknown_tags(data, at)
         else:
@@ -402,16 +402,16 @@ def write_read_share_group_state_summary_response_v1(message: ReadShareGroupStat
                 parts.append(long_text_length(error_message_length))
             parts.append(error_message_bytes)
             if partition.unknown_tagged_fields:
-                parts.append(
-                    pack_iiqi(partition.state_epoch, partition.leader_epoch, partition.start_offset,
-                    partition.delivery_complete_count),
-                )
+                parts.append(pack_iiqi(
+                    partition.state_epoch, partition.leader_epoch, partition.start_offset,
+                    partition.delivery_complete_count,
+                ))
                 parts.append(tag_section((), partition.unknown_tagged_fields, 0))
             else:
-                parts.append(
-                    pack_iiqix(partition.state_epoch, partition.leader_epoch, partition.start_offset,
-                    partition.delivery_complete_count),
-                )
+                parts.append(pack_iiqix(
+                    partition.state_epoch, partition.leader_epoch, partition.start_offset,
+                    partition.delivery_complete_count,
+                ))
         parts.append(tag_section((), result.unknown_tagged_fields, 0) if result.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts

@@ -443,10 +443,9 @@ def read_streams_group_describe_response_v0(data: bytes, at: int) -> tuple[Strea
                         else:
                             state_changelog_topic_unknown = NO_TAGS
                             at += 1
-                        state_changelog_topics.append(
-                            TopicInfo(name, partitions, replication_factor, topic_configs,
-                            state_changelog_topic_unknown),
-                        )
+                        state_changelog_topics.append(TopicInfo(
+                            name, partitions, replication_factor, topic_configs, state_changelog_topic_unknown,
+                        ))
                     repartition_source_topics_count = data[at]
                     if 0 < repartition_source_topics_count < 128:
                         at += 1
@@ -491,30 +490,29 @@ def read_streams_group_describe_response_v0(data: bytes, at: int) -> tuple[Strea
                             else:
                                 repartition_source_topic_topic_config_unknown = NO_TAGS
                                 at += 1
-                            repartition_source_topic_topic_configs.append(
-                                KeyValue(repartition_source_topic_topic_config_key,
-                                repartition_source_topic_topic_config_value,
-                                repartition_source_topic_topic_config_unknown),
-                            )
+                            repartition_source_topic_topic_configs.append(KeyValue(
+                                repartition_source_topic_topic_config_key, repartition_source_topic_topic_config_value,
+                                repartition_source_topic_topic_config_unknown,
+                            ))
                         if data[at]:
                             repartition_source_topic_unknown, at = read_unknown_tags(data, at)
                         else:
                             repartition_source_topic_unknown = NO_TAGS
                             at += 1
-                        repartition_source_topics.append(
-                            TopicInfo(repartition_source_topic_name, repartition_source_topic_partitions,
+                        repartition_source_topics.append(TopicInfo(
+                            repartition_source_topic_name, repartition_source_topic_partitions,
                             repartition_source_topic_replication_factor, repartition_source_topic_topic_configs,
-                            repartition_source_topic_unknown),
-                        )
+                            repartition_source_topic_unknown,
+                        ))
                     if data[at]:
                         subtopology_unknown, at = read_unknown_tags(data, at)
                     else:
                         subtopology_unknown = NO_TAGS
                         at += 1
-                    subtopologies.append(
-                        Subtopology(subtopology_id, source_topics, repartition_sink_topics, state_changelog_topics,
-                        repartition_source_topics, subtopology_unknown),
-                    )
+                    subtopologies.append(Subtopology(
+                        subtopology_id, source_topics, repartition_sink_topics, state_changelog_topics,
+                        repartition_source_topics, subtopology_unknown,
+                    ))
             if data[at]:
                 topology_unknown, at = read_unknown_tags(data, at)
             else:
@@ -677,10 +675,10 @@ def read_streams_group_describe_response_v0(data: bytes, at: int) -> tuple[Strea
                 else:
                     task_end_offset_unknown = NO_TAGS
                     at += 1
-                task_end_offsets.append(
-                    TaskOffset(task_end_offset_subtopology_id, task_end_offset_partition, task_end_offset_offset,
-                    task_end_offset_unknown),
-                )
+                task_end_offsets.append(TaskOffset(
+                    task_end_offset_subtopology_id, task_end_offset_partition, task_end_offset_offset,
+                    task_end_offset_unknown,
+                ))
             active_tasks_count = data[at]
             if 0 < active_tasks_count < 128:
                 at += 1
@@ -732,9 +730,9 @@ def read_streams_group_describe_response_v0(data: bytes, at: int) -> tuple[Strea
                 else:
                     standby_task_unknown = NO_TAGS
                     at += 1
-                standby_tasks.append(
-                    TaskIds(standby_task_subtopology_id, standby_task_partitions, standby_task_unknown),
-                )
+                standby_tasks.append(TaskIds(
+                    standby_task_subtopology_id, standby_task_partitions, standby_task_unknown,
+                ))
             warmup_tasks_count = data[at]
             if 0 < warmup_tasks_count < 128:
                 at += 1
@@ -793,10 +791,10 @@ def read_streams_group_describe_response_v0(data: bytes, at: int) -> tuple[Strea
                 else:
                     target_assignment_active_task_unknown = NO_TAGS
                     at += 1
-                target_assignment_active_tasks.append(
-                    TaskIds(target_assignment_active_task_subtopology_id, target_assignment_active_task_partitions,
-                    target_assignment_active_task_unknown),
-                )
+                target_assignment_active_tasks.append(TaskIds(
+                    target_assignment_active_task_subtopology_id, target_assignment_active_task_partitions,
+                    target_assignment_active_task_unknown,
+                ))
             target_assignment_standby_tasks_count = data[at]
             if 0 < target_assignment_standby_tasks_count < 128:
                 at += 1
@@ -824,10 +822,10 @@ def read_streams_group_describe_response_v0(data: bytes, at: int) -> tuple[Strea
                 else:
                     target_assignment_standby_task_unknown = NO_TAGS
                     at += 1
-                target_assignment_standby_tasks.append(
-                    TaskIds(target_assignment_standby_task_subtopology_id, target_assignment_standby_task_partitions,
-                    target_assignment_standby_task_unknown),
-                )
+                target_assignment_standby_tasks.append(TaskIds(
+                    target_assignment_standby_task_subtopology_id, target_assignment_standby_task_partitions,
+                    target_assignment_standby_task_unknown,
+                ))
             target_assignment_warmup_tasks_count = data[at]
             if 0 < target_assignment_warmup_tasks_count < 128:
                 at += 1
@@ -855,10 +853,10 @@ def read_streams_group_describe_response_v0(data: bytes, at: int) -> tuple[Strea
                 else:
                     target_assignment_warmup_task_unknown = NO_TAGS
                     at += 1
-                target_assignment_warmup_tasks.append(
-                    TaskIds(target_assignment_warmup_task_subtopology_id, target_assignment_warmup_task_partitions,
-                    target_assignment_warmup_task_unknown),
-                )
+                target_assignment_warmup_tasks.append(TaskIds(
+                    target_assignment_warmup_task_subtopology_id, target_assignment_warmup_task_partitions,
+                    target_assignment_warmup_task_unknown,
+                ))
             if data[at]:
                 target_assignment_unknown, at = read_unknown_tags(data, at)
             else:
@@ -871,13 +869,13 @@ def read_streams_group_describe_response_v0(data: bytes, at: int) -> tuple[Strea
             else:
                 member_unknown = NO_TAGS
                 at += 1
-            members.append(
-                Member(member_id, member_epoch, instance_id, rack_id, client_id, client_host, topology_epoch,
-                process_id, user_endpoint, client_tags, task_offsets, task_end_offsets, Assignment(active_tasks,
-                standby_tasks, warmup_tasks, assignment_unknown), Assignment(target_assignment_active_tasks,
+            members.append(Member(
+                member_id, member_epoch, instance_id, rack_id, client_id, client_host, topology_epoch, process_id,
+                user_endpoint, client_tags, task_offsets, task_end_offsets, Assignment(active_tasks, standby_tasks,
+                warmup_tasks, assignment_unknown), Assignment(target_assignment_active_tasks,
                 target_assignment_standby_tasks, target_assignment_warmup_tasks, target_assignment_unknown),
-                BOOLEANS[is_classic], member_unknown),
-            )
+                BOOLEANS[is_classic], member_unknown,
+            ))
         authorized_operations, group_tag_count = unpack_iB(data, at)
         at += 4
         if group_tag_count:
@@ -885,10 +883,10 @@ def read_streams_group_describe_response_v0(data: bytes, at: int) -> tuple[Strea
         else:
             group_unknown = NO_TAGS
             at += 1
-        groups.append(
-            DescribedGroup(error_code, error_message, group_id, group_state, group_epoch, assignment_epoch, topology,
-            members, authorized_operations, group_unknown),
-        )
+        groups.append(DescribedGroup(
+            error_code, error_message, group_id, group_state, group_epoch, assignment_epoch, topology, members,
+            authorized_operations, group_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -997,14 +995,14 @@ def write_streams_group_describe_response_v0(message: StreamsGroupDescribeRespon
                         topic_configs = state_changelog_topic.topic_configs
                         topic_configs_count = len(topic_configs) + 1
                         if topic_configs_count < 128:
-                            parts.append(
-                                pack_ihB(state_changelog_topic.partitions, state_changelog_topic.replication_factor,
-                                topic_configs_count),
-                            )
+                            parts.append(pack_ihB(
+                                state_changelog_topic.partitions, state_changelog_topic.replication_factor,
+                                topic_configs_count,
+                            ))
                         else:
-                            parts.append(
-                                pack_ih(state_changelog_topic.partitions, state_changelog_topic.replication_factor),
-                            )
+                            parts.append(pack_ih(
+                                state_changelog_topic.partitions, state_changelog_topic.replication_factor,
+                            ))
                             parts.append(uvarint(topic_configs_count))
                         for topic_config in topic_configs:
                             key = topic_config.key.encode()
@@ -1044,16 +1042,14 @@ def write_streams_group_describe_response_v0(message: StreamsGroupDescribeRespon
                         repartition_source_topic_topic_configs = repartition_source_topic.topic_configs
                         repartition_source_topic_topic_configs_count = len(repartition_source_topic_topic_configs) + 1
                         if repartition_source_topic_topic_configs_count < 128:
-                            parts.append(
-                                pack_ihB(repartition_source_topic.partitions,
-                                repartition_source_topic.replication_factor,
-                                repartition_source_topic_topic_configs_count),
-                            )
+                            parts.append(pack_ihB(
+                                repartition_source_topic.partitions, repartition_source_topic.replication_factor,
+                                repartition_source_topic_topic_configs_count,
+                            ))
                         else:
-                            parts.append(
-                                pack_ih(repartition_source_topic.partitions,
-                                repartition_source_topic.replication_factor),
-                            )
+                            parts.append(pack_ih(
+                                repartition_source_topic.partitions, repartition_source_topic.replication_factor,
+                            ))
                             parts.append(uvarint(repartition_source_topic_topic_configs_count))
                         for one_topic_config in repartition_source_topic_topic_configs:
                             one_topic_config_key = one_topic_config.key.encode()

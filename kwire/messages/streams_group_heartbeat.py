@@ -354,9 +354,9 @@ def read_streams_group_heartbeat_request_v0(data: bytes, at: int) -> tuple[Strea
                 else:
                     state_changelog_topic_unknown = NO_TAGS
                     at += 1
-                state_changelog_topics.append(
-                    TopicInfo(name, partitions, replication_factor, topic_configs, state_changelog_topic_unknown),
-                )
+                state_changelog_topics.append(TopicInfo(
+                    name, partitions, replication_factor, topic_configs, state_changelog_topic_unknown,
+                ))
             repartition_sink_topics_count = data[at]
             if 0 < repartition_sink_topics_count < 128:
                 at += 1
@@ -417,20 +417,20 @@ def read_streams_group_heartbeat_request_v0(data: bytes, at: int) -> tuple[Strea
                     else:
                         repartition_source_topic_topic_config_unknown = NO_TAGS
                         at += 1
-                    repartition_source_topic_topic_configs.append(
-                        KeyValue(repartition_source_topic_topic_config_key, repartition_source_topic_topic_config_value,
-                        repartition_source_topic_topic_config_unknown),
-                    )
+                    repartition_source_topic_topic_configs.append(KeyValue(
+                        repartition_source_topic_topic_config_key, repartition_source_topic_topic_config_value,
+                        repartition_source_topic_topic_config_unknown,
+                    ))
                 if data[at]:
                     repartition_source_topic_unknown, at = read_unknown_tags(data, at)
                 else:
                     repartition_source_topic_unknown = NO_TAGS
                     at += 1
-                repartition_source_topics.append(
-                    TopicInfo(repartition_source_topic_name, repartition_source_topic_partitions,
+                repartition_source_topics.append(TopicInfo(
+                    repartition_source_topic_name, repartition_source_topic_partitions,
                     repartition_source_topic_replication_factor, repartition_source_topic_topic_configs,
-                    repartition_source_topic_unknown),
-                )
+                    repartition_source_topic_unknown,
+                ))
             copartition_groups_count = data[at]
             if 0 < copartition_groups_count < 128:
                 at += 1
@@ -467,19 +467,19 @@ def read_streams_group_heartbeat_request_v0(data: bytes, at: int) -> tuple[Strea
                 else:
                     copartition_group_unknown = NO_TAGS
                     at += 1
-                copartition_groups.append(
-                    CopartitionGroup(copartition_group_source_topics, copartition_group_source_topic_regex,
-                    copartition_group_repartition_source_topics, copartition_group_unknown),
-                )
+                copartition_groups.append(CopartitionGroup(
+                    copartition_group_source_topics, copartition_group_source_topic_regex,
+                    copartition_group_repartition_source_topics, copartition_group_unknown,
+                ))
             if data[at]:
                 subtopology_unknown, at = read_unknown_tags(data, at)
             else:
                 subtopology_unknown = NO_TAGS
                 at += 1
-            subtopologies.append(
-                Subtopology(subtopology_id, source_topics, source_topic_regex, state_changelog_topics,
-                repartition_sink_topics, repartition_source_topics, copartition_groups, subtopology_unknown),
-            )
+            subtopologies.append(Subtopology(
+                subtopology_id, source_topics, source_topic_regex, state_changelog_topics, repartition_sink_topics,
+                repartition_source_topics, copartition_groups, subtopology_unknown,
+            ))
         if data[at]:
             topology_unknown, at = read_unknown_tags(data, at)
         else:
@@ -702,10 +702,10 @@ def read_streams_group_heartbeat_request_v0(data: bytes, at: int) -> tuple[Strea
             else:
                 task_end_offset_unknown = NO_TAGS
                 at += 1
-            task_end_offsets.append(
-                TaskOffset(task_end_offset_subtopology_id, task_end_offset_partition, task_end_offset_offset,
-                task_end_offset_unknown),
-            )
+            task_end_offsets.append(TaskOffset(
+                task_end_offset_subtopology_id, task_end_offset_partition, task_end_offset_offset,
+                task_end_offset_unknown,
+            ))
     shutdown_application, tag_count_value = unpack_BB(data, at)
     at += 1
     if tag_count_value:
@@ -819,10 +819,9 @@ def write_streams_group_heartbeat_request_v0(message: StreamsGroupHeartbeatReque
                 topic_configs = state_changelog_topic.topic_configs
                 topic_configs_count = len(topic_configs) + 1
                 if topic_configs_count < 128:
-                    parts.append(
-                        pack_ihB(state_changelog_topic.partitions, state_changelog_topic.replication_factor,
-                        topic_configs_count),
-                    )
+                    parts.append(pack_ihB(
+                        state_changelog_topic.partitions, state_changelog_topic.replication_factor, topic_configs_count,
+                    ))
                 else:
                     parts.append(pack_ih(state_changelog_topic.partitions, state_changelog_topic.replication_factor))
                     parts.append(uvarint(topic_configs_count))
@@ -878,14 +877,14 @@ def write_streams_group_heartbeat_request_v0(message: StreamsGroupHeartbeatReque
                 repartition_source_topic_topic_configs = repartition_source_topic.topic_configs
                 repartition_source_topic_topic_configs_count = len(repartition_source_topic_topic_configs) + 1
                 if repartition_source_topic_topic_configs_count < 128:
-                    parts.append(
-                        pack_ihB(repartition_source_topic.partitions, repartition_source_topic.replication_factor,
-                        repartition_source_topic_topic_configs_count),
-                    )
+                    parts.append(pack_ihB(
+                        repartition_source_topic.partitions, repartition_source_topic.replication_factor,
+                        repartition_source_topic_topic_configs_count,
+                    ))
                 else:
-                    parts.append(
-                        pack_ih(repartition_source_topic.partitions, repartition_source_topic.replication_factor),
-                    )
+                    parts.append(pack_ih(
+                        repartition_source_topic.partitions, repartition_source_topic.replication_factor,
+                    ))
                     parts.append(uvarint(repartition_source_topic_topic_configs_count))
                 for one_topic_config in repartition_source_topic_topic_configs:
                     one_topic_config_key = one_topic_config.key.encode()
@@ -1440,18 +1439,18 @@ def read_streams_group_heartbeat_response_v0(data: bytes, at: int) -> tuple[Stre
                 else:
                     standby_partition_unknown = NO_TAGS
                     at += 1
-                standby_partitions.append(
-                    TopicPartition(standby_partition_topic, standby_partition_partitions, standby_partition_unknown),
-                )
+                standby_partitions.append(TopicPartition(
+                    standby_partition_topic, standby_partition_partitions, standby_partition_unknown,
+                ))
             if data[at]:
                 partitions_by_user_endpoint_unknown, at = read_unknown_tags(data, at)
             else:
                 partitions_by_user_endpoint_unknown = NO_TAGS
                 at += 1
-            partitions_by_user_endpoint.append(
-                EndpointToPartitions(Endpoint(host, port, user_endpoint_unknown), active_partitions, standby_partitions,
-                partitions_by_user_endpoint_unknown),
-            )
+            partitions_by_user_endpoint.append(EndpointToPartitions(
+                Endpoint(host, port, user_endpoint_unknown), active_partitions, standby_partitions,
+                partitions_by_user_endpoint_unknown,
+            ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -1486,15 +1485,15 @@ def write_streams_group_heartbeat_response_v0(message: StreamsGroupHeartbeatResp
     status = message.status
     status_count = 0 if status is None else len(status) + 1
     if status_count < 128:
-        parts.append(
-            pack_iiiiB(message.member_epoch, message.heartbeat_interval_ms, message.acceptable_recovery_lag,
-            message.task_offset_interval_ms, status_count),
-        )
+        parts.append(pack_iiiiB(
+            message.member_epoch, message.heartbeat_interval_ms, message.acceptable_recovery_lag,
+            message.task_offset_interval_ms, status_count,
+        ))
     else:
-        parts.append(
-            pack_iiii(message.member_epoch, message.heartbeat_interval_ms, message.acceptable_recovery_lag,
-            message.task_offset_interval_ms),
-        )
+        parts.append(pack_iiii(
+            message.member_epoch, message.heartbeat_interval_ms, message.acceptable_recovery_lag,
+            message.task_offset_interval_ms,
+        ))
         parts.append(uvarint(status_count))
     if status:
         for statu in status:

@@ -155,9 +155,9 @@ def read_txn_offset_commit_request_v0(data: bytes, at: int) -> tuple[TxnOffsetCo
                 committed_metadata = None
             else:
                 raise Refused
-            partitions.append(
-                TxnOffsetCommitRequestPartition(partition_index, committed_offset, -1, committed_metadata),
-            )
+            partitions.append(TxnOffsetCommitRequestPartition(
+                partition_index, committed_offset, -1, committed_metadata,
+            ))
         topics.append(TxnOffsetCommitRequestTopic(name, partitions))
     return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, -1, "", None, topics), at
 
@@ -211,10 +211,9 @@ def read_txn_offset_commit_request_v2(data: bytes, at: int) -> tuple[TxnOffsetCo
                 committed_metadata = None
             else:
                 raise Refused
-            partitions.append(
-                TxnOffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch,
-                committed_metadata),
-            )
+            partitions.append(TxnOffsetCommitRequestPartition(
+                partition_index, committed_offset, committed_leader_epoch, committed_metadata,
+            ))
         topics.append(TxnOffsetCommitRequestTopic(name, partitions))
     return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, -1, "", None, topics), at
 
@@ -292,10 +291,9 @@ def read_txn_offset_commit_request_v3(data: bytes, at: int) -> tuple[TxnOffsetCo
             else:
                 unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                TxnOffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch,
-                committed_metadata, unknown),
-            )
+            partitions.append(TxnOffsetCommitRequestPartition(
+                partition_index, committed_offset, committed_leader_epoch, committed_metadata, unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -376,10 +374,10 @@ def write_txn_offset_commit_request_v2(message: TxnOffsetCommitRequest) -> list[
             committed_metadata = partition.committed_metadata
             committed_metadata_bytes = b"" if committed_metadata is None else committed_metadata.encode()
             committed_metadata_length = -1 if committed_metadata is None else len(committed_metadata_bytes)
-            parts.append(
-                pack_iqih(partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
-                committed_metadata_length),
-            )
+            parts.append(pack_iqih(
+                partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
+                committed_metadata_length,
+            ))
             parts.append(committed_metadata_bytes)
     return parts
 
@@ -442,14 +440,14 @@ def write_txn_offset_commit_request_v3(message: TxnOffsetCommitRequest) -> list[
             committed_metadata_bytes = b"" if committed_metadata is None else committed_metadata.encode()
             committed_metadata_length = 0 if committed_metadata is None else len(committed_metadata_bytes) + 1
             if committed_metadata_length < 128:
-                parts.append(
-                    pack_iqiB(partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
-                    committed_metadata_length),
-                )
+                parts.append(pack_iqiB(
+                    partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
+                    committed_metadata_length,
+                ))
             else:
-                parts.append(
-                    pack_iqi(partition.partition_index, partition.committed_offset, partition.committed_leader_epoch),
-                )
+                parts.append(pack_iqi(
+                    partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
+                ))
                 parts.append(long_text_length(committed_metadata_length))
             parts.append(committed_metadata_bytes)
             parts.append(tag_section(
@@ -518,10 +516,12 @@ def read_txn_offset_commit_response_v0(data: bytes, at: int) -> tuple[TxnOffsetC
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
             raise Refused
-        end = at + 6 * partitions_count
-        partitions_rows = data[at:end]
-        partitions = [*starmap(TxnOffsetCommitResponsePartition, iterate_ih(partitions_rows))]
-        at = end
+        partitions = []
+        if partitions_count > 0:
+            end = at + 6 * partitions_count
+            partitions_rows = data[at:end]
+            partitions = [*starmap(TxnOffsetCommitResponsePartition, iterate_ih(partitions_rows))]
+            at = end
         topics.append(TxnOffsetCommitResponseTopic(name, partitions))
     return TxnOffsetCommitResponse(throttle_time_ms, topics), at
 
@@ -548,22 +548,23 @@ def read_txn_offset_commit_response_v3(data: bytes, at: int) -> tuple[TxnOffsetC
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 7 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[6::7].count(0) == partitions_count - 1:
-            partitions = [*starmap(TxnOffsetCommitResponsePartition, iterate_ihx(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                partition_index, error_code, tag_count = unpack_ihB(data, at)
-                at += 6
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(TxnOffsetCommitResponsePartition(partition_index, error_code, unknown))
+        partitions = []
+        if partitions_count > 1:
+            end = at + 7 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[6::7].count(0) == partitions_count - 1:
+                partitions = [*starmap(TxnOffsetCommitResponsePartition, iterate_ihx(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition_index, error_code, tag_count = unpack_ihB(data, at)
+                    at += 6
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(TxnOffsetCommitResponsePartition(partition_index, error_code, unknown))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:

@@ -197,14 +197,14 @@ def write_update_raft_voter_request_v0(message: UpdateRaftVoterRequest) -> list[
             parts.append(pack_Hx(listener.port))
     k_raft_version_feature = message.k_raft_version_feature
     if k_raft_version_feature.unknown_tagged_fields:
-        parts.append(
-            pack_hh(k_raft_version_feature.min_supported_version, k_raft_version_feature.max_supported_version),
-        )
+        parts.append(pack_hh(
+            k_raft_version_feature.min_supported_version, k_raft_version_feature.max_supported_version,
+        ))
         parts.append(tag_section((), k_raft_version_feature.unknown_tagged_fields, 0))
     else:
-        parts.append(
-            pack_hhx(k_raft_version_feature.min_supported_version, k_raft_version_feature.max_supported_version),
-        )
+        parts.append(pack_hhx(
+            k_raft_version_feature.min_supported_version, k_raft_version_feature.max_supported_version,
+        ))
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
 

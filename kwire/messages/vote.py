@@ -139,29 +139,30 @@ def read_vote_request_v0(data: bytes, at: int) -> tuple[VoteRequest, int]:
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 25 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[24::25].count(0) == partitions_count - 1:
-            partitions = [VoteRequestPartitionData(
-                partition_index, replica_epoch, replica_id, ZERO_UUID, ZERO_UUID, last_offset_epoch, last_offset,
-            ) for partition_index, replica_epoch, replica_id, last_offset_epoch, last_offset in iterate_iiiiqx(partitions_rows)]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                (
-                    partition_index, replica_epoch, replica_id, last_offset_epoch, last_offset, tag_count,
-                ) = unpack_iiiiqB(data, at)
-                at += 24
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(
-                    VoteRequestPartitionData(partition_index, replica_epoch, replica_id, ZERO_UUID, ZERO_UUID,
-                    last_offset_epoch, last_offset, False, unknown),
-                )
+        partitions = []
+        if partitions_count > 1:
+            end = at + 25 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[24::25].count(0) == partitions_count - 1:
+                partitions = [VoteRequestPartitionData(
+                    partition_index, replica_epoch, replica_id, ZERO_UUID, ZERO_UUID, last_offset_epoch, last_offset,
+                ) for partition_index, replica_epoch, replica_id, last_offset_epoch, last_offset in iterate_iiiiqx(partitions_rows)]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    (
+                        partition_index, replica_epoch, replica_id, last_offset_epoch, last_offset, tag_count,
+                    ) = unpack_iiiiqB(data, at)
+                    at += 24
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(VoteRequestPartitionData(
+                        partition_index, replica_epoch, replica_id, ZERO_UUID, ZERO_UUID, last_offset_epoch,
+                        last_offset, False, unknown,
+                    ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -209,28 +210,29 @@ def read_vote_request_v1(data: bytes, at: int) -> tuple[VoteRequest, int]:
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 57 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[56::57].count(0) == partitions_count - 1:
-            partitions = [*starmap(VoteRequestPartitionData, iterate_iiiuuiqx(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                (
-                    partition_index, replica_epoch, replica_id, replica_directory_id, voter_directory_id,
-                    last_offset_epoch, last_offset, tag_count,
-                ) = unpack_iiiuuiqB(data, at)
-                at += 56
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(
-                    VoteRequestPartitionData(partition_index, replica_epoch, replica_id, replica_directory_id,
-                    voter_directory_id, last_offset_epoch, last_offset, False, unknown),
-                )
+        partitions = []
+        if partitions_count > 1:
+            end = at + 57 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[56::57].count(0) == partitions_count - 1:
+                partitions = [*starmap(VoteRequestPartitionData, iterate_iiiuuiqx(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    (
+                        partition_index, replica_epoch, replica_id, replica_directory_id, voter_directory_id,
+                        last_offset_epoch, last_offset, tag_count,
+                    ) = unpack_iiiuuiqB(data, at)
+                    at += 56
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(VoteRequestPartitionData(
+                        partition_index, replica_epoch, replica_id, replica_directory_id, voter_directory_id,
+                        last_offset_epoch, last_offset, False, unknown,
+                    ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -290,10 +292,10 @@ def read_vote_request_v2(data: bytes, at: int) -> tuple[VoteRequest, int]:
             else:
                 unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                VoteRequestPartitionData(partition_index, replica_epoch, replica_id, replica_directory_id,
-                voter_directory_id, last_offset_epoch, last_offset, BOOLEANS[pre_vote], unknown),
-            )
+            partitions.append(VoteRequestPartitionData(
+                partition_index, replica_epoch, replica_id, replica_directory_id, voter_directory_id, last_offset_epoch,
+                last_offset, BOOLEANS[pre_vote], unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -343,16 +345,16 @@ def write_vote_request_v0(message: VoteRequest) -> list[Part]:
             if partition.pre_vote:
                 raise Refused
             if partition.unknown_tagged_fields:
-                parts.append(
-                    pack_iiiiq(partition.partition_index, partition.replica_epoch, partition.replica_id,
-                    partition.last_offset_epoch, partition.last_offset),
-                )
+                parts.append(pack_iiiiq(
+                    partition.partition_index, partition.replica_epoch, partition.replica_id,
+                    partition.last_offset_epoch, partition.last_offset,
+                ))
                 parts.append(tag_section((), partition.unknown_tagged_fields, 0))
             else:
-                parts.append(
-                    pack_iiiiqx(partition.partition_index, partition.replica_epoch, partition.replica_id,
-                    partition.last_offset_epoch, partition.last_offset),
-                )
+                parts.append(pack_iiiiqx(
+                    partition.partition_index, partition.replica_epoch, partition.replica_id,
+                    partition.last_offset_epoch, partition.last_offset,
+                ))
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
@@ -400,16 +402,16 @@ def write_vote_request_v1(message: VoteRequest) -> list[Part]:
             if len(voter_directory_id) != 16:
                 raise Refused
             if partition.unknown_tagged_fields:
-                parts.append(
-                    pack_iiiuuiq(partition.partition_index, partition.replica_epoch, partition.replica_id,
-                    replica_directory_id, voter_directory_id, partition.last_offset_epoch, partition.last_offset),
-                )
+                parts.append(pack_iiiuuiq(
+                    partition.partition_index, partition.replica_epoch, partition.replica_id, replica_directory_id,
+                    voter_directory_id, partition.last_offset_epoch, partition.last_offset,
+                ))
                 parts.append(tag_section((), partition.unknown_tagged_fields, 0))
             else:
-                parts.append(
-                    pack_iiiuuiqx(partition.partition_index, partition.replica_epoch, partition.replica_id,
-                    replica_directory_id, voter_directory_id, partition.last_offset_epoch, partition.last_offset),
-                )
+                parts.append(pack_iiiuuiqx(
+                    partition.partition_index, partition.replica_epoch, partition.replica_id, replica_directory_id,
+                    voter_directory_id, partition.last_offset_epoch, partition.last_offset,
+                ))
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
@@ -455,18 +457,18 @@ def write_vote_request_v2(message: VoteRequest) -> list[Part]:
             if len(voter_directory_id) != 16:
                 raise Refused
             if partition.unknown_tagged_fields:
-                parts.append(
-                    pack_iiiuuiqB(partition.partition_index, partition.replica_epoch, partition.replica_id,
-                    replica_directory_id, voter_directory_id, partition.last_offset_epoch, partition.last_offset,
-                    BOOLEAN_BYTES[partition.pre_vote]),
-                )
+                parts.append(pack_iiiuuiqB(
+                    partition.partition_index, partition.replica_epoch, partition.replica_id, replica_directory_id,
+                    voter_directory_id, partition.last_offset_epoch, partition.last_offset,
+                    BOOLEAN_BYTES[partition.pre_vote],
+                ))
                 parts.append(tag_section((), partition.unknown_tagged_fields, 0))
             else:
-                parts.append(
-                    pack_iiiuuiqBx(partition.partition_index, partition.replica_epoch, partition.replica_id,
-                    replica_directory_id, voter_directory_id, partition.last_offset_epoch, partition.last_offset,
-                    BOOLEAN_BYTES[partition.pre_vote]),
-                )
+                parts.append(pack_iiiuuiqBx(
+                    partition.partition_index, partition.replica_epoch, partition.replica_id, replica_directory_id,
+                    voter_directory_id, partition.last_offset_epoch, partition.last_offset,
+                    BOOLEAN_BYTES[partition.pre_vote],
+                ))
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
@@ -586,10 +588,9 @@ def read_vote_response_v0(data: bytes, at: int) -> tuple[VoteResponse, int]:
             else:
                 unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                VoteResponsePartitionData(partition_index, partition_error_code, leader_id, leader_epoch,
-                BOOLEANS[vote_granted], unknown),
-            )
+            partitions.append(VoteResponsePartitionData(
+                partition_index, partition_error_code, leader_id, leader_epoch, BOOLEANS[vote_granted], unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -683,10 +684,9 @@ def read_vote_response_v1(data: bytes, at: int) -> tuple[VoteResponse, int]:
             else:
                 unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                VoteResponsePartitionData(partition_index, partition_error_code, leader_id, leader_epoch,
-                BOOLEANS[vote_granted], unknown),
-            )
+            partitions.append(VoteResponsePartitionData(
+                partition_index, partition_error_code, leader_id, leader_epoch, BOOLEANS[vote_granted], unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -736,16 +736,16 @@ def write_vote_response_v0(message: VoteResponse) -> list[Part]:
             parts.append(uvarint(partitions_count))
         for partition in partitions:
             if partition.unknown_tagged_fields:
-                parts.append(
-                    pack_ihiiB(partition.partition_index, partition.error_code, partition.leader_id,
-                    partition.leader_epoch, BOOLEAN_BYTES[partition.vote_granted]),
-                )
+                parts.append(pack_ihiiB(
+                    partition.partition_index, partition.error_code, partition.leader_id, partition.leader_epoch,
+                    BOOLEAN_BYTES[partition.vote_granted],
+                ))
                 parts.append(tag_section((), partition.unknown_tagged_fields, 0))
             else:
-                parts.append(
-                    pack_ihiiBx(partition.partition_index, partition.error_code, partition.leader_id,
-                    partition.leader_epoch, BOOLEAN_BYTES[partition.vote_granted]),
-                )
+                parts.append(pack_ihiiBx(
+                    partition.partition_index, partition.error_code, partition.leader_id, partition.leader_epoch,
+                    BOOLEAN_BYTES[partition.vote_granted],
+                ))
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(_write_vote_response_v0_tags(message) if message.unknown_tagged_fields else b"\0")
     return parts
@@ -806,16 +806,16 @@ def write_vote_response_v1(message: VoteResponse) -> list[Part]:
             parts.append(uvarint(partitions_count))
         for partition in partitions:
             if partition.unknown_tagged_fields:
-                parts.append(
-                    pack_ihiiB(partition.partition_index, partition.error_code, partition.leader_id,
-                    partition.leader_epoch, BOOLEAN_BYTES[partition.vote_granted]),
-                )
+                parts.append(pack_ihiiB(
+                    partition.partition_index, partition.error_code, partition.leader_id, partition.leader_epoch,
+                    BOOLEAN_BYTES[partition.vote_granted],
+                ))
                 parts.append(tag_section((), partition.unknown_tagged_fields, 0))
             else:
-                parts.append(
-                    pack_ihiiBx(partition.partition_index, partition.error_code, partition.leader_id,
-                    partition.leader_epoch, BOOLEAN_BYTES[partition.vote_granted]),
-                )
+                parts.append(pack_ihiiBx(
+                    partition.partition_index, partition.error_code, partition.leader_id, partition.leader_epoch,
+                    BOOLEAN_BYTES[partition.vote_granted],
+                ))
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(
         _write_vote_response_v1_tags(message) if message.node_endpoints or message.unknown_tagged_fields else b"\0"

@@ -144,10 +144,10 @@ def read_voters_record_v0(data: bytes, at: int) -> tuple[VotersRecord, int]:
         else:
             voter_unknown = NO_TAGS
             at += 1
-        voters.append(
-            Voter(voter_id, voter_directory_id, endpoints, KRaftVersionFeature(min_supported_version,
-            max_supported_version, k_raft_version_feature_unknown), voter_unknown),
-        )
+        voters.append(Voter(
+            voter_id, voter_directory_id, endpoints, KRaftVersionFeature(min_supported_version, max_supported_version,
+            k_raft_version_feature_unknown), voter_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -199,14 +199,14 @@ def write_voters_record_v0(message: VotersRecord) -> list[Part]:
                 parts.append(pack_Hx(endpoint.port))
         k_raft_version_feature = voter.k_raft_version_feature
         if k_raft_version_feature.unknown_tagged_fields:
-            parts.append(
-                pack_hh(k_raft_version_feature.min_supported_version, k_raft_version_feature.max_supported_version),
-            )
+            parts.append(pack_hh(
+                k_raft_version_feature.min_supported_version, k_raft_version_feature.max_supported_version,
+            ))
             parts.append(tag_section((), k_raft_version_feature.unknown_tagged_fields, 0))
         else:
-            parts.append(
-                pack_hhx(k_raft_version_feature.min_supported_version, k_raft_version_feature.max_supported_version),
-            )
+            parts.append(pack_hhx(
+                k_raft_version_feature.min_supported_version, k_raft_version_feature.max_supported_version,
+            ))
         parts.append(tag_section((), voter.unknown_tagged_fields, 0) if voter.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts

@@ -134,30 +134,33 @@ def read_write_share_group_state_request_v0(data: bytes, at: int) -> tuple[Write
                 at += 1
             else:
                 state_batches_count, at = read_long_count(data, at)
-            end = at + 20 * (state_batches_count - 1)
-            state_batches_rows = data[at:end]
-            if state_batches_rows[19::20].count(0) == state_batches_count - 1:
-                state_batches = [*starmap(StateBatch, iterate_qqbhx(state_batches_rows))]
-                at = end
-            else:
-                state_batches = []
-                for _ in range(state_batches_count - 1):
-                    first_offset, last_offset, delivery_state, delivery_count, tag_count = unpack_qqbhB(data, at)
-                    at += 19
-                    if tag_count:
-                        unknown, at = read_unknown_tags(data, at)
-                    else:
-                        unknown = NO_TAGS
-                        at += 1
-                    state_batches.append(StateBatch(first_offset, last_offset, delivery_state, delivery_count, unknown))
+            state_batches = []
+            if state_batches_count > 1:
+                end = at + 20 * (state_batches_count - 1)
+                state_batches_rows = data[at:end]
+                if state_batches_rows[19::20].count(0) == state_batches_count - 1:
+                    state_batches = [*starmap(StateBatch, iterate_qqbhx(state_batches_rows))]
+                    at = end
+                else:
+                    for _ in range(state_batches_count - 1):
+                        first_offset, last_offset, delivery_state, delivery_count, tag_count = unpack_qqbhB(data, at)
+                        at += 19
+                        if tag_count:
+                            unknown, at = read_unknown_tags(data, at)
+                        else:
+                            unknown = NO_TAGS
+                            at += 1
+                        state_batches.append(StateBatch(
+                            first_offset, last_offset, delivery_state, delivery_count, unknown,
+                        ))
             if data[at]:
                 partition_unknown, at = read_unknown_tags(data, at)
             else:
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                PartitionData(partition, state_epoch, leader_epoch, start_offset, -1, state_batches, partition_unknown),
-            )
+            partitions.append(PartitionData(
+                partition, state_epoch, leader_epoch, start_offset, -1, state_batches, partition_unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -204,31 +207,34 @@ def read_write_share_group_state_request_v1(data: bytes, at: int) -> tuple[Write
                 at += 1
             else:
                 state_batches_count, at = read_long_count(data, at)
-            end = at + 20 * (state_batches_count - 1)
-            state_batches_rows = data[at:end]
-            if state_batches_rows[19::20].count(0) == state_batches_count - 1:
-                state_batches = [*starmap(StateBatch, iterate_qqbhx(state_batches_rows))]
-                at = end
-            else:
-                state_batches = []
-                for _ in range(state_batches_count - 1):
-                    first_offset, last_offset, delivery_state, delivery_count, tag_count = unpack_qqbhB(data, at)
-                    at += 19
-                    if tag_count:
-                        unknown, at = read_unknown_tags(data, at)
-                    else:
-                        unknown = NO_TAGS
-                        at += 1
-                    state_batches.append(StateBatch(first_offset, last_offset, delivery_state, delivery_count, unknown))
+            state_batches = []
+            if state_batches_count > 1:
+                end = at + 20 * (state_batches_count - 1)
+                state_batches_rows = data[at:end]
+                if state_batches_rows[19::20].count(0) == state_batches_count - 1:
+                    state_batches = [*starmap(StateBatch, iterate_qqbhx(state_batches_rows))]
+                    at = end
+                else:
+                    for _ in range(state_batches_count - 1):
+                        first_offset, last_offset, delivery_state, delivery_count, tag_count = unpack_qqbhB(data, at)
+                        at += 19
+                        if tag_count:
+                            unknown, at = read_unknown_tags(data, at)
+                        else:
+                            unknown = NO_TAGS
+                            at += 1
+                        state_batches.append(StateBatch(
+                            first_offset, last_offset, delivery_state, delivery_count, unknown,
+                        ))
             if data[at]:
                 partition_unknown, at = read_unknown_tags(data, at)
             else:
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                PartitionData(partition, state_epoch, leader_epoch, start_offset, delivery_complete_count,
-                state_batches, partition_unknown),
-            )
+            partitions.append(PartitionData(
+                partition, state_epoch, leader_epoch, start_offset, delivery_complete_count, state_batches,
+                partition_unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -274,28 +280,27 @@ def write_write_share_group_state_request_v0(message: WriteShareGroupStateReques
             state_batches = partition.state_batches
             state_batches_count = len(state_batches) + 1
             if state_batches_count < 128:
-                parts.append(
-                    pack_iiiqB(partition.partition, partition.state_epoch, partition.leader_epoch,
-                    partition.start_offset, state_batches_count),
-                )
+                parts.append(pack_iiiqB(
+                    partition.partition, partition.state_epoch, partition.leader_epoch, partition.start_offset,
+                    state_batches_count,
+                ))
             else:
-                parts.append(
-                    pack_iiiq(partition.partition, partition.state_epoch, partition.leader_epoch,
-                    partition.start_offset),
-                )
+                parts.append(pack_iiiq(
+                    partition.partition, partition.state_epoch, partition.leader_epoch, partition.start_offset,
+                ))
                 parts.append(uvarint(state_batches_count))
             for state_batch in state_batches:
                 if state_batch.unknown_tagged_fields:
-                    parts.append(
-                        pack_qqbh(state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state,
-                        state_batch.delivery_count),
-                    )
+                    parts.append(pack_qqbh(
+                        state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state,
+                        state_batch.delivery_count,
+                    ))
                     parts.append(tag_section((), state_batch.unknown_tagged_fields, 0))
                 else:
-                    parts.append(
-                        pack_qqbhx(state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state,
-                        state_batch.delivery_count),
-                    )
+                    parts.append(pack_qqbhx(
+                        state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state,
+                        state_batch.delivery_count,
+                    ))
             parts.append(tag_section(
                 (), partition.unknown_tagged_fields, 0,
             ) if partition.unknown_tagged_fields else b"\0")
@@ -335,28 +340,28 @@ def write_write_share_group_state_request_v1(message: WriteShareGroupStateReques
             state_batches = partition.state_batches
             state_batches_count = len(state_batches) + 1
             if state_batches_count < 128:
-                parts.append(
-                    pack_iiiqiB(partition.partition, partition.state_epoch, partition.leader_epoch,
-                    partition.start_offset, partition.delivery_complete_count, state_batches_count),
-                )
+                parts.append(pack_iiiqiB(
+                    partition.partition, partition.state_epoch, partition.leader_epoch, partition.start_offset,
+                    partition.delivery_complete_count, state_batches_count,
+                ))
             else:
-                parts.append(
-                    pack_iiiqi(partition.partition, partition.state_epoch, partition.leader_epoch,
-                    partition.start_offset, partition.delivery_complete_count),
-                )
+                parts.append(pack_iiiqi(
+                    partition.partition, partition.state_epoch, partition.leader_epoch, partition.start_offset,
+                    partition.delivery_complete_count,
+                ))
                 parts.append(uvarint(state_batches_count))
             for state_batch in state_batches:
                 if state_batch.unknown_tagged_fields:
-                    parts.append(
-                        pack_qqbh(state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state,
-                        state_batch.delivery_count),
-                    )
+                    parts.append(pack_qqbh(
+                        state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state,
+                        state_batch.delivery_count,
+                    ))
                     parts.append(tag_section((), state_batch.unknown_tagged_fields, 0))
                 else:
-                    parts.append(
-                        pack_qqbhx(state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state,
-                        state_batch.delivery_count),
-                    )
+                    parts.append(pack_qqbhx(
+                        state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state,
+                        state_batch.delivery_count,
+                    ))
             parts.append(tag_section(
                 (), partition.unknown_tagged_fields, 0,
             ) if partition.unknown_tagged_fields else b"\0")

@@ -134,10 +134,9 @@ def read_write_txn_markers_request_v1(data: bytes, at: int) -> tuple[WriteTxnMar
         else:
             marker_unknown = NO_TAGS
             at += 1
-        markers.append(
-            WritableTxnMarker(producer_id, producer_epoch, BOOLEANS[transaction_result], topics, coordinator_epoch, 0,
-            marker_unknown),
-        )
+        markers.append(WritableTxnMarker(
+            producer_id, producer_epoch, BOOLEANS[transaction_result], topics, coordinator_epoch, 0, marker_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -189,10 +188,10 @@ def read_write_txn_markers_request_v2(data: bytes, at: int) -> tuple[WriteTxnMar
         else:
             marker_unknown = NO_TAGS
             at += 1
-        markers.append(
-            WritableTxnMarker(producer_id, producer_epoch, BOOLEANS[transaction_result], topics, coordinator_epoch,
-            transaction_version, marker_unknown),
-        )
+        markers.append(WritableTxnMarker(
+            producer_id, producer_epoch, BOOLEANS[transaction_result], topics, coordinator_epoch, transaction_version,
+            marker_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -214,10 +213,9 @@ def write_write_txn_markers_request_v1(message: WriteTxnMarkersRequest) -> list[
         topics = marker.topics
         topics_count = len(topics) + 1
         if topics_count < 128:
-            parts.append(
-                pack_qhBB(marker.producer_id, marker.producer_epoch, BOOLEAN_BYTES[marker.transaction_result],
-                topics_count),
-            )
+            parts.append(pack_qhBB(
+                marker.producer_id, marker.producer_epoch, BOOLEAN_BYTES[marker.transaction_result], topics_count,
+            ))
         else:
             parts.append(pack_qhB(marker.producer_id, marker.producer_epoch, BOOLEAN_BYTES[marker.transaction_result]))
             parts.append(uvarint(topics_count))
@@ -262,10 +260,9 @@ def write_write_txn_markers_request_v2(message: WriteTxnMarkersRequest) -> list[
         topics = marker.topics
         topics_count = len(topics) + 1
         if topics_count < 128:
-            parts.append(
-                pack_qhBB(marker.producer_id, marker.producer_epoch, BOOLEAN_BYTES[marker.transaction_result],
-                topics_count),
-            )
+            parts.append(pack_qhBB(
+                marker.producer_id, marker.producer_epoch, BOOLEAN_BYTES[marker.transaction_result], topics_count,
+            ))
         else:
             parts.append(pack_qhB(marker.producer_id, marker.producer_epoch, BOOLEAN_BYTES[marker.transaction_result]))
             parts.append(uvarint(topics_count))
@@ -373,22 +370,23 @@ def read_write_txn_markers_response_v1(data: bytes, at: int) -> tuple[WriteTxnMa
                 at += 1
             else:
                 partitions_count, at = read_long_count(data, at)
-            end = at + 7 * (partitions_count - 1)
-            partitions_rows = data[at:end]
-            if partitions_rows[6::7].count(0) == partitions_count - 1:
-                partitions = [*starmap(WritableTxnMarkerPartitionResult, iterate_ihx(partitions_rows))]
-                at = end
-            else:
-                partitions = []
-                for _ in range(partitions_count - 1):
-                    partition_index, error_code, tag_count = unpack_ihB(data, at)
-                    at += 6
-                    if tag_count:
-                        unknown, at = read_unknown_tags(data, at)
-                    else:
-                        unknown = NO_TAGS
-                        at += 1
-                    partitions.append(WritableTxnMarkerPartitionResult(partition_index, error_code, unknown))
+            partitions = []
+            if partitions_count > 1:
+                end = at + 7 * (partitions_count - 1)
+                partitions_rows = data[at:end]
+                if partitions_rows[6::7].count(0) == partitions_count - 1:
+                    partitions = [*starmap(WritableTxnMarkerPartitionResult, iterate_ihx(partitions_rows))]
+                    at = end
+                else:
+                    for _ in range(partitions_count - 1):
+                        partition_index, error_code, tag_count = unpack_ihB(data, at)
+                        at += 6
+                        if tag_count:
+                            unknown, at = read_unknown_tags(data, at)
+                        else:
+                            unknown = NO_TAGS
+                            at += 1
+                        partitions.append(WritableTxnMarkerPartitionResult(partition_index, error_code, unknown))
             if data[at]:
                 topic_unknown, at = read_unknown_tags(data, at)
             else:

@@ -367,22 +367,24 @@ class Reader:
             codes = [*codes, "x"]
         size = size_of(codes)
         rows = self.names.new(f"{name}_rows")
-        self.out(f"end = at + {size} * ({elements})" if elements.count(" ") else f"end = at + {size} * {elements}")
-        self.out(f"{rows} = data[at:end]")
         iterate = self.use(constant("iterate", codes))
         made = self.comprehension(field, f"{iterate}({rows})")
-        if not tagged:
-            # Cut bytes leave a part of a row, which the struct refuses, or an end beyond the data.
-            self.out(f"{name} = {made}")
-            self.out("at = end")
-            return
-        # All tag bytes at once: without tagged fields every row has the same size.
-        with self.out.block(f"if {rows}[{size - 1}::{size}].count(0) == {elements}:"):
-            self.out(f"{name} = {made}")
-            self.out("at = end")
-        with self.out.block("else:"):
-            self.out(f"{name} = []")
-            self.loop(field, name, elements)
+        self.out(f"{name} = []")
+        # Most messages have none, and then slices would cost more than they save.
+        with self.out.block(f"if {elements.removesuffix(' - 1')} > {1 if elements.endswith(' - 1') else 0}:"):
+            self.out(f"end = at + {size} * ({elements})" if elements.count(" ") else f"end = at + {size} * {elements}")
+            self.out(f"{rows} = data[at:end]")
+            if not tagged:
+                # Cut bytes leave a part of a row, which the struct refuses, or an end beyond the data.
+                self.out(f"{name} = {made}")
+                self.out("at = end")
+                return
+            # All tag bytes at once: without tagged fields every row has the same size.
+            with self.out.block(f"if {rows}[{size - 1}::{size}].count(0) == {elements}:"):
+                self.out(f"{name} = {made}")
+                self.out("at = end")
+            with self.out.block("else:"):
+                self.loop(field, name, elements)
 
     def comprehension(self, field: FieldSpec, rows: str) -> str:
         """All rows as objects; the class is called as is when the row is the head of its fields."""

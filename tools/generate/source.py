@@ -88,8 +88,8 @@ def fit(line: str) -> list[str]:
     if equals and "," in target and "(" not in target:
         # Many names on the left of an unpacking.
         return [*_broken(" " * indent + "(", target.strip().rstrip(","), f") = {call}", indent)]
-    start, end = max(_brackets(line), key=lambda pair: pair[1] - pair[0], default=(0, 0))
-    if not end:
+    commas, start, end = max(_brackets(line), default=(0, 0, 0))
+    if not commas:
         return _parenthesised(line, indent)
     return [*_broken(line[: start + 1], line[start + 1 : end], line[end:], indent)]
 
@@ -118,16 +118,20 @@ def _broken(head: str, inside: str, tail: str, indent: int) -> Iterator[str]:
     yield " " * indent + tail
 
 
-def _brackets(line: str) -> list[tuple[int, int]]:
-    """The pairs of round brackets that can be broken at any space: names, numbers and commas inside, nothing else."""
+def _brackets(line: str) -> list[tuple[int, int, int]]:
+    """The pairs of round brackets around a plain list: how many commas it has itself, and where it starts and ends."""
     pairs = []
     opened: list[int] = []
+    commas: list[int] = []
     for at, character in enumerate(line):
-        if character == "(":
+        if character in "([":
             opened.append(at)
-        elif character == ")" and opened:
-            start = opened.pop()
+            commas.append(0)
+        elif character == "," and commas:
+            commas[-1] += 1
+        elif character in ")]" and opened:
+            start, count = opened.pop(), commas.pop()
             inside = line[start + 1 : at]
-            if "," in inside and " if " not in inside and " for " not in inside:
-                pairs.append((start, at))
+            if character == ")" and count and " if " not in inside and " for " not in inside:
+                pairs.append((count, start, at))
     return pairs

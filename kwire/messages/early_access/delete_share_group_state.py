@@ -94,22 +94,23 @@ def read_delete_share_group_state_request_v0(data: bytes, at: int) -> tuple[Dele
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 5 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[4::5].count(0) == partitions_count - 1:
-            partitions = [*starmap(PartitionData, iterate_ix(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                partition, tag_count = unpack_iB(data, at)
-                at += 4
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(PartitionData(partition, unknown))
+        partitions = []
+        if partitions_count > 1:
+            end = at + 5 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[4::5].count(0) == partitions_count - 1:
+                partitions = [*starmap(PartitionData, iterate_ix(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition, tag_count = unpack_iB(data, at)
+                    at += 4
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(PartitionData(partition, unknown))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:

@@ -99,22 +99,23 @@ def read_initialize_share_group_state_request_v0(data: bytes, at: int) -> tuple[
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 17 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[16::17].count(0) == partitions_count - 1:
-            partitions = [*starmap(PartitionData, iterate_iiqx(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                partition, state_epoch, start_offset, tag_count = unpack_iiqB(data, at)
-                at += 16
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(PartitionData(partition, state_epoch, start_offset, unknown))
+        partitions = []
+        if partitions_count > 1:
+            end = at + 17 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[16::17].count(0) == partitions_count - 1:
+                partitions = [*starmap(PartitionData, iterate_iiqx(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition, state_epoch, start_offset, tag_count = unpack_iiqB(data, at)
+                    at += 16
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(PartitionData(partition, state_epoch, start_offset, unknown))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:

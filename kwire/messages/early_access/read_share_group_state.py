@@ -104,22 +104,23 @@ def read_read_share_group_state_request_v0(data: bytes, at: int) -> tuple[ReadSh
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 9 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[8::9].count(0) == partitions_count - 1:
-            partitions = [*starmap(PartitionData, iterate_iix(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                partition, leader_epoch, tag_count = unpack_iiB(data, at)
-                at += 8
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(PartitionData(partition, leader_epoch, unknown))
+        partitions = []
+        if partitions_count > 1:
+            end = at + 9 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[8::9].count(0) == partitions_count - 1:
+                partitions = [*starmap(PartitionData, iterate_iix(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition, leader_epoch, tag_count = unpack_iiB(data, at)
+                    at += 8
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(PartitionData(partition, leader_epoch, unknown))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -266,31 +267,33 @@ def read_read_share_group_state_response_v0(data: bytes, at: int) -> tuple[ReadS
                 at += 1
             else:
                 state_batches_count, at = read_long_count(data, at)
-            end = at + 20 * (state_batches_count - 1)
-            state_batches_rows = data[at:end]
-            if state_batches_rows[19::20].count(0) == state_batches_count - 1:
-                state_batches = [*starmap(StateBatch, iterate_qqbhx(state_batches_rows))]
-                at = end
-            else:
-                state_batches = []
-                for _ in range(state_batches_count - 1):
-                    first_offset, last_offset, delivery_state, delivery_count, tag_count = unpack_qqbhB(data, at)
-                    at += 19
-                    if tag_count:
-                        unknown, at = read_unknown_tags(data, at)
-                    else:
-                        unknown = NO_TAGS
-                        at += 1
-                    state_batches.append(StateBatch(first_offset, last_offset, delivery_state, delivery_count, unknown))
+            state_batches = []
+            if state_batches_count > 1:
+                end = at + 20 * (state_batches_count - 1)
+                state_batches_rows = data[at:end]
+                if state_batches_rows[19::20].count(0) == state_batches_count - 1:
+                    state_batches = [*starmap(StateBatch, iterate_qqbhx(state_batches_rows))]
+                    at = end
+                else:
+                    for _ in range(state_batches_count - 1):
+                        first_offset, last_offset, delivery_state, delivery_count, tag_count = unpack_qqbhB(data, at)
+                        at += 19
+                        if tag_count:
+                            unknown, at = read_unknown_tags(data, at)
+                        else:
+                            unknown = NO_TAGS
+                            at += 1
+                        state_batches.append(StateBatch(
+                            first_offset, last_offset, delivery_state, delivery_count, unknown,
+                        ))
             if data[at]:
                 partition_unknown, at = read_unknown_tags(data, at)
             else:
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                PartitionResult(partition, error_code, error_message, state_epoch, start_offset, state_batches,
-                partition_unknown),
-            )
+            partitions.append(PartitionResult(
+                partition, error_code, error_message, state_epoch, start_offset, state_batches, partition_unknown,
+            ))
         if data[at]:
             result_unknown, at = read_unknown_tags(data, at)
         else:
@@ -344,16 +347,16 @@ def write_read_share_group_state_response_v0(message: ReadShareGroupStateRespons
                 parts.append(uvarint(state_batches_count))
             for state_batch in state_batches:
                 if state_batch.unknown_tagged_fields:
-                    parts.append(
-                        pack_qqbh(state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state,
-                        state_batch.delivery_count),
-                    )
+                    parts.append(pack_qqbh(
+                        state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state,
+                        state_batch.delivery_count,
+                    ))
                     parts.append(tag_section((), state_batch.unknown_tagged_fields, 0))
                 else:
-                    parts.append(
-                        pack_qqbhx(state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state,
-                        state_batch.delivery_count),
-                    )
+                    parts.append(pack_qqbhx(
+                        state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state,
+                        state_batch.delivery_count,
+                    ))
             parts.append(tag_section(
                 (), partition.unknown_tagged_fields, 0,
             ) if partition.unknown_tagged_fields else b"\0")

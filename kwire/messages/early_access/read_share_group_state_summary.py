@@ -101,22 +101,23 @@ def read_read_share_group_state_summary_request_v0(
             at += 1
         else:
             partitions_count, at = read_long_count(data, at)
-        end = at + 9 * (partitions_count - 1)
-        partitions_rows = data[at:end]
-        if partitions_rows[8::9].count(0) == partitions_count - 1:
-            partitions = [*starmap(PartitionData, iterate_iix(partitions_rows))]
-            at = end
-        else:
-            partitions = []
-            for _ in range(partitions_count - 1):
-                partition, leader_epoch, tag_count = unpack_iiB(data, at)
-                at += 8
-                if tag_count:
-                    unknown, at = read_unknown_tags(data, at)
-                else:
-                    unknown = NO_TAGS
-                    at += 1
-                partitions.append(PartitionData(partition, leader_epoch, unknown))
+        partitions = []
+        if partitions_count > 1:
+            end = at + 9 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[8::9].count(0) == partitions_count - 1:
+                partitions = [*starmap(PartitionData, iterate_iix(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition, leader_epoch, tag_count = unpack_iiB(data, at)
+                    at += 8
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(PartitionData(partition, leader_epoch, unknown))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:

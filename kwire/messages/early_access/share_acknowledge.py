@@ -160,9 +160,9 @@ def read_share_acknowledge_request_v0(data: bytes, at: int) -> tuple[ShareAcknow
                 else:
                     unknown = NO_TAGS
                     at += 1
-                acknowledgement_batches.append(
-                    AcknowledgementBatch(first_offset, last_offset, acknowledge_types, unknown),
-                )
+                acknowledgement_batches.append(AcknowledgementBatch(
+                    first_offset, last_offset, acknowledge_types, unknown,
+                ))
             if data[at]:
                 partition_unknown, at = read_unknown_tags(data, at)
             else:
@@ -232,10 +232,9 @@ def write_share_acknowledge_request_v0(message: ShareAcknowledgeRequest) -> list
                 acknowledge_types = acknowledgement_batch.acknowledge_types
                 acknowledge_types_count = len(acknowledge_types) + 1
                 if acknowledge_types_count < 128:
-                    parts.append(
-                        pack_qqB(acknowledgement_batch.first_offset, acknowledgement_batch.last_offset,
-                        acknowledge_types_count),
-                    )
+                    parts.append(pack_qqB(
+                        acknowledgement_batch.first_offset, acknowledgement_batch.last_offset, acknowledge_types_count,
+                    ))
                 else:
                     parts.append(pack_qq(acknowledgement_batch.first_offset, acknowledgement_batch.last_offset))
                     parts.append(uvarint(acknowledge_types_count))
@@ -381,10 +380,10 @@ def read_share_acknowledge_response_v0(data: bytes, at: int) -> tuple[ShareAckno
             else:
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                PartitionData(partition_index, partition_error_code, partition_error_message,
-                LeaderIdAndEpoch(leader_id, leader_epoch, unknown), partition_unknown),
-            )
+            partitions.append(PartitionData(
+                partition_index, partition_error_code, partition_error_message, LeaderIdAndEpoch(leader_id,
+                leader_epoch, unknown), partition_unknown,
+            ))
         if data[at]:
             response_unknown, at = read_unknown_tags(data, at)
         else:

@@ -202,17 +202,17 @@ def read_share_fetch_request_v0(data: bytes, at: int) -> tuple[ShareFetchRequest
                 else:
                     unknown = NO_TAGS
                     at += 1
-                acknowledgement_batches.append(
-                    AcknowledgementBatch(first_offset, last_offset, acknowledge_types, unknown),
-                )
+                acknowledgement_batches.append(AcknowledgementBatch(
+                    first_offset, last_offset, acknowledge_types, unknown,
+                ))
             if data[at]:
                 partition_unknown, at = read_unknown_tags(data, at)
             else:
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                FetchPartition(partition_index, partition_max_bytes, acknowledgement_batches, partition_unknown),
-            )
+            partitions.append(FetchPartition(
+                partition_index, partition_max_bytes, acknowledgement_batches, partition_unknown,
+            ))
         if data[at]:
             topic_unknown, at = read_unknown_tags(data, at)
         else:
@@ -240,10 +240,9 @@ def read_share_fetch_request_v0(data: bytes, at: int) -> tuple[ShareFetchRequest
         else:
             forgotten_topics_data_unknown = NO_TAGS
             at += 1
-        forgotten_topics_data.append(
-            ForgottenTopic(forgotten_topics_data_topic_id, forgotten_topics_data_partitions,
-            forgotten_topics_data_unknown),
-        )
+        forgotten_topics_data.append(ForgottenTopic(
+            forgotten_topics_data_topic_id, forgotten_topics_data_partitions, forgotten_topics_data_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -277,10 +276,9 @@ def write_share_fetch_request_v0(message: ShareFetchRequest) -> list[Part]:
     topics = message.topics
     topics_count = len(topics) + 1
     if topics_count < 128:
-        parts.append(
-            pack_iiiiB(message.share_session_epoch, message.max_wait_ms, message.min_bytes, message.max_bytes,
-            topics_count),
-        )
+        parts.append(pack_iiiiB(
+            message.share_session_epoch, message.max_wait_ms, message.min_bytes, message.max_bytes, topics_count,
+        ))
     else:
         parts.append(pack_iiii(message.share_session_epoch, message.max_wait_ms, message.min_bytes, message.max_bytes))
         parts.append(uvarint(topics_count))
@@ -299,9 +297,9 @@ def write_share_fetch_request_v0(message: ShareFetchRequest) -> list[Part]:
             acknowledgement_batches = partition.acknowledgement_batches
             acknowledgement_batches_count = len(acknowledgement_batches) + 1
             if acknowledgement_batches_count < 128:
-                parts.append(
-                    pack_iiB(partition.partition_index, partition.partition_max_bytes, acknowledgement_batches_count),
-                )
+                parts.append(pack_iiB(
+                    partition.partition_index, partition.partition_max_bytes, acknowledgement_batches_count,
+                ))
             else:
                 parts.append(pack_ii(partition.partition_index, partition.partition_max_bytes))
                 parts.append(uvarint(acknowledgement_batches_count))
@@ -309,10 +307,9 @@ def write_share_fetch_request_v0(message: ShareFetchRequest) -> list[Part]:
                 acknowledge_types = acknowledgement_batch.acknowledge_types
                 acknowledge_types_count = len(acknowledge_types) + 1
                 if acknowledge_types_count < 128:
-                    parts.append(
-                        pack_qqB(acknowledgement_batch.first_offset, acknowledgement_batch.last_offset,
-                        acknowledge_types_count),
-                    )
+                    parts.append(pack_qqB(
+                        acknowledgement_batch.first_offset, acknowledgement_batch.last_offset, acknowledge_types_count,
+                    ))
                 else:
                     parts.append(pack_qq(acknowledgement_batch.first_offset, acknowledgement_batch.last_offset))
                     parts.append(uvarint(acknowledge_types_count))
@@ -530,34 +527,35 @@ def read_share_fetch_response_v0(data: bytes, at: int) -> tuple[ShareFetchRespon
                 at += 1
             else:
                 acquired_records_count, at = read_long_count(data, at)
-            end = at + 19 * (acquired_records_count - 1)
-            acquired_records_rows = data[at:end]
-            if acquired_records_rows[18::19].count(0) == acquired_records_count - 1:
-                acquired_records = [*starmap(AcquiredRecords, iterate_qqhx(acquired_records_rows))]
-                at = end
-            else:
-                acquired_records = []
-                for _ in range(acquired_records_count - 1):
-                    first_offset, last_offset, delivery_count, acquired_record_tag_count = unpack_qqhB(data, at)
-                    at += 18
-                    if acquired_record_tag_count:
-                        acquired_record_unknown, at = read_unknown_tags(data, at)
-                    else:
-                        acquired_record_unknown = NO_TAGS
-                        at += 1
-                    acquired_records.append(
-                        AcquiredRecords(first_offset, last_offset, delivery_count, acquired_record_unknown),
-                    )
+            acquired_records = []
+            if acquired_records_count > 1:
+                end = at + 19 * (acquired_records_count - 1)
+                acquired_records_rows = data[at:end]
+                if acquired_records_rows[18::19].count(0) == acquired_records_count - 1:
+                    acquired_records = [*starmap(AcquiredRecords, iterate_qqhx(acquired_records_rows))]
+                    at = end
+                else:
+                    for _ in range(acquired_records_count - 1):
+                        first_offset, last_offset, delivery_count, acquired_record_tag_count = unpack_qqhB(data, at)
+                        at += 18
+                        if acquired_record_tag_count:
+                            acquired_record_unknown, at = read_unknown_tags(data, at)
+                        else:
+                            acquired_record_unknown = NO_TAGS
+                            at += 1
+                        acquired_records.append(AcquiredRecords(
+                            first_offset, last_offset, delivery_count, acquired_record_unknown,
+                        ))
             if data[at]:
                 partition_unknown, at = read_unknown_tags(data, at)
             else:
                 partition_unknown = NO_TAGS
                 at += 1
-            partitions.append(
-                PartitionData(partition_index, partition_error_code, partition_error_message, acknowledge_error_code,
+            partitions.append(PartitionData(
+                partition_index, partition_error_code, partition_error_message, acknowledge_error_code,
                 acknowledge_error_message, LeaderIdAndEpoch(leader_id, leader_epoch, unknown), records,
-                acquired_records, partition_unknown),
-            )
+                acquired_records, partition_unknown,
+            ))
         if data[at]:
             response_unknown, at = read_unknown_tags(data, at)
         else:
@@ -683,16 +681,14 @@ def write_share_fetch_response_v0(message: ShareFetchResponse) -> list[Part]:
                 parts.append(uvarint(acquired_records_count))
             for acquired_record in acquired_records:
                 if acquired_record.unknown_tagged_fields:
-                    parts.append(
-                        pack_qqh(acquired_record.first_offset, acquired_record.last_offset,
-                        acquired_record.delivery_count),
-                    )
+                    parts.append(pack_qqh(
+                        acquired_record.first_offset, acquired_record.last_offset, acquired_record.delivery_count,
+                    ))
                     parts.append(tag_section((), acquired_record.unknown_tagged_fields, 0))
                 else:
-                    parts.append(
-                        pack_qqhx(acquired_record.first_offset, acquired_record.last_offset,
-                        acquired_record.delivery_count),
-                    )
+                    parts.append(pack_qqhx(
+                        acquired_record.first_offset, acquired_record.last_offset, acquired_record.delivery_count,
+                    ))
             parts.append(tag_section(
                 (), partition.unknown_tagged_fields, 0,
             ) if partition.unknown_tagged_fields else b"\0")

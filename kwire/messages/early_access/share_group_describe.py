@@ -336,10 +336,10 @@ def read_share_group_describe_response_v0(data: bytes, at: int) -> tuple[ShareGr
             else:
                 member_unknown = NO_TAGS
                 at += 1
-            members.append(
-                Member(member_id, rack_id, member_epoch, client_id, client_host, subscribed_topic_names,
-                Assignment(topic_partitions, assignment_unknown), member_unknown),
-            )
+            members.append(Member(
+                member_id, rack_id, member_epoch, client_id, client_host, subscribed_topic_names,
+                Assignment(topic_partitions, assignment_unknown), member_unknown,
+            ))
         authorized_operations, tag_count = unpack_iB(data, at)
         at += 4
         if tag_count:
@@ -347,10 +347,10 @@ def read_share_group_describe_response_v0(data: bytes, at: int) -> tuple[ShareGr
         else:
             group_unknown = NO_TAGS
             at += 1
-        groups.append(
-            DescribedGroup(error_code, error_message, group_id, group_state, group_epoch, assignment_epoch,
-            assignor_name, members, authorized_operations, group_unknown),
-        )
+        groups.append(DescribedGroup(
+            error_code, error_message, group_id, group_state, group_epoch, assignment_epoch, assignor_name, members,
+            authorized_operations, group_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:

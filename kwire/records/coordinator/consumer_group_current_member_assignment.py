@@ -206,10 +206,10 @@ def read_consumer_group_current_member_assignment_value_v0(
             partitions_pending_revocation_assignment_epochs = ()
             partitions_pending_revocation_unknown = NO_TAGS
             at += 1
-        partitions_pending_revocation.append(
-            TopicPartitions(partitions_pending_revocation_topic_id, partitions_pending_revocation_partitions,
-            partitions_pending_revocation_assignment_epochs, partitions_pending_revocation_unknown),
-        )
+        partitions_pending_revocation.append(TopicPartitions(
+            partitions_pending_revocation_topic_id, partitions_pending_revocation_partitions,
+            partitions_pending_revocation_assignment_epochs, partitions_pending_revocation_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -246,9 +246,9 @@ def write_consumer_group_current_member_assignment_value_v0(message: ConsumerGro
     assigned_partitions = message.assigned_partitions
     assigned_partitions_count = len(assigned_partitions) + 1
     if assigned_partitions_count < 128:
-        parts.append(
-            pack_iibB(message.member_epoch, message.previous_member_epoch, message.state, assigned_partitions_count),
-        )
+        parts.append(pack_iibB(
+            message.member_epoch, message.previous_member_epoch, message.state, assigned_partitions_count,
+        ))
     else:
         parts.append(pack_iib(message.member_epoch, message.previous_member_epoch, message.state))
         parts.append(uvarint(assigned_partitions_count))
@@ -283,9 +283,9 @@ def write_consumer_group_current_member_assignment_value_v0(message: ConsumerGro
         one_partitions_pending_revocation_partitions = one_partitions_pending_revocation.partitions
         one_partitions_pending_revocation_partitions_count = len(one_partitions_pending_revocation_partitions) + 1
         if one_partitions_pending_revocation_partitions_count < 128:
-            parts.append(
-                pack_uB(one_partitions_pending_revocation_topic_id, one_partitions_pending_revocation_partitions_count),
-            )
+            parts.append(pack_uB(
+                one_partitions_pending_revocation_topic_id, one_partitions_pending_revocation_partitions_count,
+            ))
         else:
             parts.append(pack_u(one_partitions_pending_revocation_topic_id))
             parts.append(uvarint(one_partitions_pending_revocation_partitions_count))

@@ -206,9 +206,9 @@ def read_group_metadata_value_v0(data: bytes, at: int) -> tuple[GroupMetadataVal
             at = end
         else:
             raise Refused
-        members.append(
-            MemberMetadata(member_id, None, client_id, client_host, -1, session_timeout, subscription, assignment),
-        )
+        members.append(MemberMetadata(
+            member_id, None, client_id, client_host, -1, session_timeout, subscription, assignment,
+        ))
     return GroupMetadataValue(protocol_type, generation, protocol, leader, -1, members), at
 
 
@@ -290,10 +290,9 @@ def read_group_metadata_value_v1(data: bytes, at: int) -> tuple[GroupMetadataVal
             at = end
         else:
             raise Refused
-        members.append(
-            MemberMetadata(member_id, None, client_id, client_host, rebalance_timeout, session_timeout, subscription,
-            assignment),
-        )
+        members.append(MemberMetadata(
+            member_id, None, client_id, client_host, rebalance_timeout, session_timeout, subscription, assignment,
+        ))
     return GroupMetadataValue(protocol_type, generation, protocol, leader, -1, members), at
 
 
@@ -375,10 +374,9 @@ def read_group_metadata_value_v2(data: bytes, at: int) -> tuple[GroupMetadataVal
             at = end
         else:
             raise Refused
-        members.append(
-            MemberMetadata(member_id, None, client_id, client_host, rebalance_timeout, session_timeout, subscription,
-            assignment),
-        )
+        members.append(MemberMetadata(
+            member_id, None, client_id, client_host, rebalance_timeout, session_timeout, subscription, assignment,
+        ))
     return GroupMetadataValue(protocol_type, generation, protocol, leader, current_state_timestamp, members), at
 
 
@@ -471,10 +469,10 @@ def read_group_metadata_value_v3(data: bytes, at: int) -> tuple[GroupMetadataVal
             at = end
         else:
             raise Refused
-        members.append(
-            MemberMetadata(member_id, group_instance_id, client_id, client_host, rebalance_timeout, session_timeout,
-            subscription, assignment),
-        )
+        members.append(MemberMetadata(
+            member_id, group_instance_id, client_id, client_host, rebalance_timeout, session_timeout, subscription,
+            assignment,
+        ))
     return GroupMetadataValue(protocol_type, generation, protocol, leader, current_state_timestamp, members), at
 
 
@@ -578,10 +576,10 @@ def read_group_metadata_value_v4(data: bytes, at: int) -> tuple[GroupMetadataVal
         else:
             unknown = NO_TAGS
             at += 1
-        members.append(
-            MemberMetadata(member_id, group_instance_id, client_id, client_host, rebalance_timeout, session_timeout,
-            subscription, assignment, unknown),
-        )
+        members.append(MemberMetadata(
+            member_id, group_instance_id, client_id, client_host, rebalance_timeout, session_timeout, subscription,
+            assignment, unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:

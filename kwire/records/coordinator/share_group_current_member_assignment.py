@@ -154,9 +154,9 @@ def write_share_group_current_member_assignment_value_v0(message: ShareGroupCurr
     assigned_partitions = message.assigned_partitions
     assigned_partitions_count = len(assigned_partitions) + 1
     if assigned_partitions_count < 128:
-        parts.append(
-            pack_iibB(message.member_epoch, message.previous_member_epoch, message.state, assigned_partitions_count),
-        )
+        parts.append(pack_iibB(
+            message.member_epoch, message.previous_member_epoch, message.state, assigned_partitions_count,
+        ))
     else:
         parts.append(pack_iib(message.member_epoch, message.previous_member_epoch, message.state))
         parts.append(uvarint(assigned_partitions_count))

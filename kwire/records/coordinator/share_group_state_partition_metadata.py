@@ -170,10 +170,10 @@ def read_share_group_state_partition_metadata_value_v0(
         else:
             initialized_topic_unknown = NO_TAGS
             at += 1
-        initialized_topics.append(
-            TopicPartitionsInfo(initialized_topic_topic_id, initialized_topic_topic_name, initialized_topic_partitions,
-            initialized_topic_unknown),
-        )
+        initialized_topics.append(TopicPartitionsInfo(
+            initialized_topic_topic_id, initialized_topic_topic_name, initialized_topic_partitions,
+            initialized_topic_unknown,
+        ))
     deleting_topics_count = data[at]
     if 0 < deleting_topics_count < 128:
         at += 1

@@ -160,22 +160,23 @@ def read_share_snapshot_value_v0(data: bytes, at: int) -> tuple[ShareSnapshotVal
         at += 1
     else:
         state_batches_count, at = read_long_count(data, at)
-    end = at + 20 * (state_batches_count - 1)
-    state_batches_rows = data[at:end]
-    if state_batches_rows[19::20].count(0) == state_batches_count - 1:
-        state_batches = [*starmap(StateBatch, iterate_qqbhx(state_batches_rows))]
-        at = end
-    else:
-        state_batches = []
-        for _ in range(state_batches_count - 1):
-            first_offset, last_offset, delivery_state, delivery_count, tag_count = unpack_qqbhB(data, at)
-            at += 19
-            if tag_count:
-                unknown, at = read_unknown_tags(data, at)
-            else:
-                unknown = NO_TAGS
-                at += 1
-            state_batches.append(StateBatch(first_offset, last_offset, delivery_state, delivery_count, unknown))
+    state_batches = []
+    if state_batches_count > 1:
+        end = at + 20 * (state_batches_count - 1)
+        state_batches_rows = data[at:end]
+        if state_batches_rows[19::20].count(0) == state_batches_count - 1:
+            state_batches = [*starmap(StateBatch, iterate_qqbhx(state_batches_rows))]
+            at = end
+        else:
+            for _ in range(state_batches_count - 1):
+                first_offset, last_offset, delivery_state, delivery_count, tag_count = unpack_qqbhB(data, at)
+                at += 19
+                if tag_count:
+                    unknown, at = read_unknown_tags(data, at)
+                else:
+                    unknown = NO_TAGS
+                    at += 1
+                state_batches.append(StateBatch(first_offset, last_offset, delivery_state, delivery_count, unknown))
     if data[at]:
         delivery_complete_count, unknown_value, at = _read_share_snapshot_value_v0_tags(data, at)
     else:
@@ -204,28 +205,28 @@ def write_share_snapshot_value_v0(message: ShareSnapshotValue) -> list[Part]:
     state_batches = message.state_batches
     state_batches_count = len(state_batches) + 1
     if state_batches_count < 128:
-        parts.append(
-            pack_iiiqqqB(message.snapshot_epoch, message.state_epoch, message.leader_epoch, message.start_offset,
-            message.create_timestamp, message.write_timestamp, state_batches_count),
-        )
+        parts.append(pack_iiiqqqB(
+            message.snapshot_epoch, message.state_epoch, message.leader_epoch, message.start_offset,
+            message.create_timestamp, message.write_timestamp, state_batches_count,
+        ))
     else:
-        parts.append(
-            pack_iiiqqq(message.snapshot_epoch, message.state_epoch, message.leader_epoch, message.start_offset,
-            message.create_timestamp, message.write_timestamp),
-        )
+        parts.append(pack_iiiqqq(
+            message.snapshot_epoch, message.state_epoch, message.leader_epoch, message.start_offset,
+            message.create_timestamp, message.write_timestamp,
+        ))
         parts.append(uvarint(state_batches_count))
     for state_batch in state_batches:
         if state_batch.unknown_tagged_fields:
-            parts.append(
-                pack_qqbh(state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state,
-                state_batch.delivery_count),
-            )
+            parts.append(pack_qqbh(
+                state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state,
+                state_batch.delivery_count,
+            ))
             parts.append(tag_section((), state_batch.unknown_tagged_fields, 0))
         else:
-            parts.append(
-                pack_qqbhx(state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state,
-                state_batch.delivery_count),
-            )
+            parts.append(pack_qqbhx(
+                state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state,
+                state_batch.delivery_count,
+            ))
     parts.append(
         _write_share_snapshot_value_v0_tags(message) if message.delivery_complete_count != -1 or message.unknown_tagged_fields else b"\0"
     )

@@ -223,10 +223,9 @@ def read_streams_group_current_member_assignment_value_v0(
             standby_task_assignment_epochs = ()
             standby_task_unknown = NO_TAGS
             at += 1
-        standby_tasks.append(
-            TaskIds(standby_task_subtopology_id, standby_task_partitions, standby_task_assignment_epochs,
-            standby_task_unknown),
-        )
+        standby_tasks.append(TaskIds(
+            standby_task_subtopology_id, standby_task_partitions, standby_task_assignment_epochs, standby_task_unknown,
+        ))
     warmup_tasks_count = data[at]
     if 0 < warmup_tasks_count < 128:
         at += 1
@@ -255,10 +254,9 @@ def read_streams_group_current_member_assignment_value_v0(
             warmup_task_assignment_epochs = ()
             warmup_task_unknown = NO_TAGS
             at += 1
-        warmup_tasks.append(
-            TaskIds(warmup_task_subtopology_id, warmup_task_partitions, warmup_task_assignment_epochs,
-            warmup_task_unknown),
-        )
+        warmup_tasks.append(TaskIds(
+            warmup_task_subtopology_id, warmup_task_partitions, warmup_task_assignment_epochs, warmup_task_unknown,
+        ))
     active_tasks_pending_revocation_count = data[at]
     if 0 < active_tasks_pending_revocation_count < 128:
         at += 1
@@ -289,10 +287,10 @@ def read_streams_group_current_member_assignment_value_v0(
             active_tasks_pending_revocation_assignment_epochs = ()
             active_tasks_pending_revocation_unknown = NO_TAGS
             at += 1
-        active_tasks_pending_revocation.append(
-            TaskIds(active_tasks_pending_revocation_subtopology_id, active_tasks_pending_revocation_partitions,
-            active_tasks_pending_revocation_assignment_epochs, active_tasks_pending_revocation_unknown),
-        )
+        active_tasks_pending_revocation.append(TaskIds(
+            active_tasks_pending_revocation_subtopology_id, active_tasks_pending_revocation_partitions,
+            active_tasks_pending_revocation_assignment_epochs, active_tasks_pending_revocation_unknown,
+        ))
     standby_tasks_pending_revocation_count = data[at]
     if 0 < standby_tasks_pending_revocation_count < 128:
         at += 1
@@ -323,10 +321,10 @@ def read_streams_group_current_member_assignment_value_v0(
             standby_tasks_pending_revocation_assignment_epochs = ()
             standby_tasks_pending_revocation_unknown = NO_TAGS
             at += 1
-        standby_tasks_pending_revocation.append(
-            TaskIds(standby_tasks_pending_revocation_subtopology_id, standby_tasks_pending_revocation_partitions,
-            standby_tasks_pending_revocation_assignment_epochs, standby_tasks_pending_revocation_unknown),
-        )
+        standby_tasks_pending_revocation.append(TaskIds(
+            standby_tasks_pending_revocation_subtopology_id, standby_tasks_pending_revocation_partitions,
+            standby_tasks_pending_revocation_assignment_epochs, standby_tasks_pending_revocation_unknown,
+        ))
     warmup_tasks_pending_revocation_count = data[at]
     if 0 < warmup_tasks_pending_revocation_count < 128:
         at += 1
@@ -357,10 +355,10 @@ def read_streams_group_current_member_assignment_value_v0(
             warmup_tasks_pending_revocation_assignment_epochs = ()
             warmup_tasks_pending_revocation_unknown = NO_TAGS
             at += 1
-        warmup_tasks_pending_revocation.append(
-            TaskIds(warmup_tasks_pending_revocation_subtopology_id, warmup_tasks_pending_revocation_partitions,
-            warmup_tasks_pending_revocation_assignment_epochs, warmup_tasks_pending_revocation_unknown),
-        )
+        warmup_tasks_pending_revocation.append(TaskIds(
+            warmup_tasks_pending_revocation_subtopology_id, warmup_tasks_pending_revocation_partitions,
+            warmup_tasks_pending_revocation_assignment_epochs, warmup_tasks_pending_revocation_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:

@@ -242,9 +242,9 @@ def read_streams_group_topology_value_v0(data: bytes, at: int) -> tuple[StreamsG
             else:
                 state_changelog_topic_unknown = NO_TAGS
                 at += 1
-            state_changelog_topics.append(
-                TopicInfo(name, partitions, replication_factor, topic_configs, state_changelog_topic_unknown),
-            )
+            state_changelog_topics.append(TopicInfo(
+                name, partitions, replication_factor, topic_configs, state_changelog_topic_unknown,
+            ))
         repartition_sink_topics_count = data[at]
         if 0 < repartition_sink_topics_count < 128:
             at += 1
@@ -305,20 +305,20 @@ def read_streams_group_topology_value_v0(data: bytes, at: int) -> tuple[StreamsG
                 else:
                     repartition_source_topic_topic_config_unknown = NO_TAGS
                     at += 1
-                repartition_source_topic_topic_configs.append(
-                    TopicConfig(repartition_source_topic_topic_config_key, repartition_source_topic_topic_config_value,
-                    repartition_source_topic_topic_config_unknown),
-                )
+                repartition_source_topic_topic_configs.append(TopicConfig(
+                    repartition_source_topic_topic_config_key, repartition_source_topic_topic_config_value,
+                    repartition_source_topic_topic_config_unknown,
+                ))
             if data[at]:
                 repartition_source_topic_unknown, at = read_unknown_tags(data, at)
             else:
                 repartition_source_topic_unknown = NO_TAGS
                 at += 1
-            repartition_source_topics.append(
-                TopicInfo(repartition_source_topic_name, repartition_source_topic_partitions,
+            repartition_source_topics.append(TopicInfo(
+                repartition_source_topic_name, repartition_source_topic_partitions,
                 repartition_source_topic_replication_factor, repartition_source_topic_topic_configs,
-                repartition_source_topic_unknown),
-            )
+                repartition_source_topic_unknown,
+            ))
         copartition_groups_count = data[at]
         if 0 < copartition_groups_count < 128:
             at += 1
@@ -355,19 +355,19 @@ def read_streams_group_topology_value_v0(data: bytes, at: int) -> tuple[StreamsG
             else:
                 copartition_group_unknown = NO_TAGS
                 at += 1
-            copartition_groups.append(
-                CopartitionGroup(copartition_group_source_topics, copartition_group_source_topic_regex,
-                copartition_group_repartition_source_topics, copartition_group_unknown),
-            )
+            copartition_groups.append(CopartitionGroup(
+                copartition_group_source_topics, copartition_group_source_topic_regex,
+                copartition_group_repartition_source_topics, copartition_group_unknown,
+            ))
         if data[at]:
             subtopology_unknown, at = read_unknown_tags(data, at)
         else:
             subtopology_unknown = NO_TAGS
             at += 1
-        subtopologies.append(
-            Subtopology(subtopology_id, source_topics, source_topic_regex, state_changelog_topics,
-            repartition_sink_topics, repartition_source_topics, copartition_groups, subtopology_unknown),
-        )
+        subtopologies.append(Subtopology(
+            subtopology_id, source_topics, source_topic_regex, state_changelog_topics, repartition_sink_topics,
+            repartition_source_topics, copartition_groups, subtopology_unknown,
+        ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -439,10 +439,9 @@ def write_streams_group_topology_value_v0(message: StreamsGroupTopologyValue) ->
             topic_configs = state_changelog_topic.topic_configs
             topic_configs_count = len(topic_configs) + 1
             if topic_configs_count < 128:
-                parts.append(
-                    pack_ihB(state_changelog_topic.partitions, state_changelog_topic.replication_factor,
-                    topic_configs_count),
-                )
+                parts.append(pack_ihB(
+                    state_changelog_topic.partitions, state_changelog_topic.replication_factor, topic_configs_count,
+                ))
             else:
                 parts.append(pack_ih(state_changelog_topic.partitions, state_changelog_topic.replication_factor))
                 parts.append(uvarint(topic_configs_count))
@@ -498,10 +497,10 @@ def write_streams_group_topology_value_v0(message: StreamsGroupTopologyValue) ->
             repartition_source_topic_topic_configs = repartition_source_topic.topic_configs
             repartition_source_topic_topic_configs_count = len(repartition_source_topic_topic_configs) + 1
             if repartition_source_topic_topic_configs_count < 128:
-                parts.append(
-                    pack_ihB(repartition_source_topic.partitions, repartition_source_topic.replication_factor,
-                    repartition_source_topic_topic_configs_count),
-                )
+                parts.append(pack_ihB(
+                    repartition_source_topic.partitions, repartition_source_topic.replication_factor,
+                    repartition_source_topic_topic_configs_count,
+                ))
             else:
                 parts.append(pack_ih(repartition_source_topic.partitions, repartition_source_topic.replication_factor))
                 parts.append(uvarint(repartition_source_topic_topic_configs_count))

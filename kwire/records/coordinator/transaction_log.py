@@ -272,10 +272,10 @@ def write_transaction_log_value_v0(message: TransactionLogValue) -> list[Part]:
         raise Refused
     transaction_partitions = message.transaction_partitions
     transaction_partitions_count = -1 if transaction_partitions is None else len(transaction_partitions)
-    parts.append(
-        pack_qhibi(message.producer_id, message.producer_epoch, message.transaction_timeout_ms,
-        message.transaction_status, transaction_partitions_count),
-    )
+    parts.append(pack_qhibi(
+        message.producer_id, message.producer_epoch, message.transaction_timeout_ms, message.transaction_status,
+        transaction_partitions_count,
+    ))
     if transaction_partitions:
         for transaction_partition in transaction_partitions:
             topic = transaction_partition.topic.encode()
@@ -320,15 +320,14 @@ def write_transaction_log_value_v1(message: TransactionLogValue) -> list[Part]:
     transaction_partitions = message.transaction_partitions
     transaction_partitions_count = 0 if transaction_partitions is None else len(transaction_partitions) + 1
     if transaction_partitions_count < 128:
-        parts.append(
-            pack_qhibB(message.producer_id, message.producer_epoch, message.transaction_timeout_ms,
-            message.transaction_status, transaction_partitions_count),
-        )
+        parts.append(pack_qhibB(
+            message.producer_id, message.producer_epoch, message.transaction_timeout_ms, message.transaction_status,
+            transaction_partitions_count,
+        ))
     else:
-        parts.append(
-            pack_qhib(message.producer_id, message.producer_epoch, message.transaction_timeout_ms,
-            message.transaction_status),
-        )
+        parts.append(pack_qhib(
+            message.producer_id, message.producer_epoch, message.transaction_timeout_ms, message.transaction_status,
+        ))
         parts.append(uvarint(transaction_partitions_count))
     if transaction_partitions:
         for transaction_partition in transaction_partitions:
