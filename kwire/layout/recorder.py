@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 from construct import ConstructError
 
-from kwire.layout.tree import Kind, Node, Value
+from kwire.layout.tree import BATCH_ERROR, ERROR, Kind, Node, Value
 
 #: More nodes than any real message has; what a hostile one costs stays bounded (about 100 MB, a few seconds).
 NODES_MAX = 250_000
 
 
 # construct has no types; it becomes a node of the tree, and nobody sees it raised.
-class Damage(ConstructError):  # type: ignore[misc]  # noqa: N818
+class Damage(ConstructError):  # type: ignore[misc]
     """The bytes do not fit the description any further."""
 
     def __init__(self, at: int, reason: str) -> None:
@@ -86,14 +86,15 @@ class Recorder:
             self.end = outer
 
     def fail(self, damage: Damage, depth: int = 0) -> None:
-        """Put the damage into the tree, and close what is open down to this depth.
+        """Put the damage into the tree, and close what is open down to this depth, where the reading goes on.
 
         The error covers the rest of the region, from where the innermost node stops being known.
         """
         innermost = self._open[-1]
         at = innermost.children[-1].end if innermost.children else innermost.start
         reason = damage.reason if damage.at == at else f"{damage.reason} (at byte {damage.at})"
-        innermost.children.append(Node("(error)", innermost.path, "error", at, self.end, reason, Kind.ERROR))
+        kind = BATCH_ERROR if depth else ERROR
+        innermost.children.append(Node("(error)", innermost.path, kind, at, self.end, reason, Kind.ERROR))
         while len(self._open) > depth:
             self._open.pop().end = self.end
 

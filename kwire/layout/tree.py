@@ -77,15 +77,8 @@ class Tree:
 
     @property
     def damage(self) -> Node | None:
-        """The place that ended the message, if it is damaged; what lies inside record batches does not count."""
-        waiting = [self.root]
-        while waiting:
-            node = waiting.pop()
-            if node.kind is Kind.ERROR:
-                return node
-            if node.kind is not Kind.RECORDS:
-                waiting.extend(node.children)
-        return None
+        """The place that ended the message, if it is damaged; damage inside record batches does not end it."""
+        return next((node for node in self.errors if node.type == ERROR), None)
 
     @property
     def notes(self) -> list[Node]:
@@ -134,6 +127,8 @@ def _unknown_tag(node: Node) -> tuple[int | None, object]:
     return (int(node.name[len(UNKNOWN_TAG) : -1]), node.value) if is_unknown else (None, None)
 
 
+#: The types of nodes that stand for damage: of the message, or of a record batch alone.
+ERROR, BATCH_ERROR = "error", "error in the records"
 #: Names of nodes that no field can have.
 TAGGED, UNKNOWN_TAG = "(tagged fields)", "(tag "
 _FORMAL = {Kind.FORM, Kind.ERROR}

@@ -1,4 +1,4 @@
-"""Whether two independent readings of the same bytes say the same: the layout's tree and the generated code's message."""
+"""Whether two independent readings of the same bytes say the same: the tree and the generated code's message."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _read(file: str, edition: str) -> Iterator[Vector]:
 def disagreements(tree: Tree, message: msgspec.Struct) -> list[str]:
     """Every place where the two readings differ; a field that only one side has counts, unless it holds its default."""
     damage = tree.damage
-    found = [f"{damage.path}: {damage.value}"] if damage else []
+    found = [f"{damage.path}: {damage.value!r}"] if damage else []
     return found + list(_struct(tree.values(), message, type(message).__name__))
 
 
