@@ -11,7 +11,6 @@ from mockbroker.config import BrokerConfig
 from mockbroker.context import ClusterState
 from mockbroker.core import Core
 from mockbroker.node import Node
-from mockbroker.outcome import Key
 from mockbroker.state.configs import Configs
 from mockbroker.state.logs import LogStore
 from mockbroker.state.metadata import Metadata
@@ -48,7 +47,7 @@ def build_core(
         nodes=nodes,
         calls=Calls(nodes),
         rng=rng,
-        wake=_nobody_yet,
+        wake=lambda key: core.wake(key),
     )
     core = Core(state, now_ms=now_ms)
     store = LogStore(metadata, configs, lambda key: state.wake(key))
@@ -58,7 +57,3 @@ def build_core(
     for name, count in topics.items():
         core.create_topic(name, count)
     return core
-
-
-def _nobody_yet(key: Key) -> None:
-    raise AssertionError(f"{key} is woken before there is a core")

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from mockbroker.context import ClusterState, ConnectionInfo, Context
 from mockbroker.dispatch import Incoming, Undispatchable, read, refuse, write
 from mockbroker.handlers import ROUTES
-from mockbroker.handlers.share_fetch import on_disconnect
 from mockbroker.journal import Exchange, Journal
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Hangup, Key, Outcome, Park, Reply, Silence
@@ -78,7 +77,6 @@ class Core:
         self._woken: dict[Key, None] = {}
         self._ready: deque[_Connection] = deque()
         self._output: list[Output] = []
-        state.wake = self._wake
 
     def connect(self, node_id: int, host: str, port: int, *, listener: str = "PLAINTEXT") -> int:
         """A client has connected to a node; its number names it from now on."""
@@ -116,8 +114,10 @@ class Core:
             self._parked.remove(connection.parked)
         connection.waiting.clear()
         node = self.state.nodes[connection.info.node_id]
-        ctx = Context(self.now_ms, 0, None, connection.info, node, self.state)
-        on_disconnect(node, connection_id, ctx)
+        if node.entered("share_sessions"):
+            from mockbroker.handlers.share_fetch import on_disconnect
+
+            on_disconnect(node, connection_id, Context(self.now_ms, 0, None, connection.info, node, self.state))
         self._work()
 
     def advance(self, now_ms: int) -> None:
@@ -154,6 +154,10 @@ class Core:
         output, self._output = self._output, []
         return output
 
+    def wake(self, key: Key) -> None:
+        """Have whoever waits for this key look again, before the call in progress returns to the shell."""
+        self._woken[key] = None
+
     @property
     def parked_count(self) -> int:
         """How many requests wait for something."""
@@ -162,7 +166,7 @@ class Core:
     def wake_all(self) -> None:
         """Have every parked request look again; `resume` must bear it. For tests of law 5."""
         for key in self._parked.keys():
-            self._wake(key)
+            self.wake(key)
         self._work()
 
     def _move_clock(self, now_ms: int) -> None:
@@ -178,9 +182,6 @@ class Core:
             if waiting.alive:
                 self._resume(waiting)
         self._work()
-
-    def _wake(self, key: Key) -> None:
-        self._woken[key] = None
 
     def _work(self) -> None:
         """Run what became ready or was woken, until nothing is left."""

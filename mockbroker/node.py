@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mockbroker.persister import Persister
-from mockbroker.state.fetch_session import FetchSessions
-from mockbroker.state.groups import Groups
 from mockbroker.state.logs import Logs, LogStore
-from mockbroker.state.offsets import Offsets
-from mockbroker.state.producer_ids import ProducerIds
-from mockbroker.state.share_coordinator import ShareCoordinator, ShareKey
-from mockbroker.state.share_partitions import SharePartitions
-from mockbroker.state.share_session import ShareSessions
 from mockbroker.state.topics import CoordinatorKind
 
 if TYPE_CHECKING:
     from mockbroker.context import ClusterState
+    from mockbroker.persister import Persister
+    from mockbroker.state.fetch_session import FetchSessions
+    from mockbroker.state.groups import Groups
+    from mockbroker.state.offsets import Offsets
+    from mockbroker.state.producer_ids import ProducerIds
+    from mockbroker.state.share_coordinator import ShareCoordinator, ShareKey
+    from mockbroker.state.share_partitions import SharePartitions
+    from mockbroker.state.share_session import ShareSessions
 
 
 class Node:
     """A broker; what another node wants of it travels by `Calls`, and touches its rooms only from there.
 
-    host, port: what clients are told of the first listener. rack: of the placement, or None.
+    host, port: what clients are told of the first listener. rack: of the placement, or None. A room is furnished when
+    it is first entered: a cluster without groups starts without their modules (docs/decisions/lazy-routes.md).
     """
 
     def __init__(self, node_id: int, cluster: ClusterState, store: LogStore, *, rack: str | None = None) -> None:
@@ -30,23 +32,9 @@ class Node:
         self.rack = rack
         self.host = ""
         self.port = 0
+        self.logs = Logs(node_id, cluster.metadata, store)
+        self._cluster = cluster
         self._endpoints: dict[str, tuple[str, int]] = {}
-        metadata = cluster.metadata
-
-        def is_mine(key: ShareKey) -> bool:
-            return metadata.coordinator_for(CoordinatorKind.SHARE, str(key)) == node_id
-
-        self.logs = Logs(node_id, metadata, store)
-        self.fetch_sessions = FetchSessions(cluster.config.integer("max.incremental.fetch.session.cache.slots"))
-        self.producer_ids = ProducerIds(node_id)
-        self.groups = Groups(metadata, lambda key: cluster.wake(key))
-        self.offsets = Offsets()
-        self.persister = Persister(cluster.calls, metadata, cluster.rng)
-        self.share_sessions = ShareSessions()
-        self.share_partitions = SharePartitions(wake=lambda key: cluster.wake(key), send=self.persister.send)
-        self.share_coordinator = ShareCoordinator(metadata, cluster.config, is_mine=is_mine)
-        metadata.watch(self.share_coordinator.topic_changed)
-        metadata.watch(lambda change, topic: self.share_partitions.topic_changed(change, topic, node_id=node_id))
 
     def listen(self, listener: str, host: str, port: int) -> None:
         """Note the address at which clients reach this node by a listener; the first is the node's own."""
@@ -58,12 +46,84 @@ class Node:
         """Host and port for clients that came in by this listener."""
         return self._endpoints.get(listener, (self.host, self.port))
 
+    @cached_property
+    def fetch_sessions(self) -> FetchSessions:
+        """What consumers fetch incrementally (KIP-227)."""
+        from mockbroker.state.fetch_session import FetchSessions
+
+        return FetchSessions(self._cluster.config.integer("max.incremental.fetch.session.cache.slots"))
+
+    @cached_property
+    def producer_ids(self) -> ProducerIds:
+        """The producer ids that this node gives out."""
+        from mockbroker.state.producer_ids import ProducerIds
+
+        return ProducerIds(self.node_id)
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The groups that this node coordinates, of every type."""
+        from mockbroker.state.groups import Groups
+
+        return Groups(self._cluster.metadata, self._cluster.wake)
+
+    @cached_property
+    def offsets(self) -> Offsets:
+        """The offsets that they have committed."""
+        from mockbroker.state.offsets import Offsets
+
+        return Offsets()
+
+    @cached_property
+    def persister(self) -> Persister:
+        """The way to the share coordinators."""
+        from mockbroker.persister import Persister
+
+        return Persister(self._cluster.calls, self._cluster.metadata, self._cluster.rng)
+
+    @cached_property
+    def share_sessions(self) -> ShareSessions:
+        """The share sessions that members have opened here."""
+        from mockbroker.state.share_session import ShareSessions
+
+        return ShareSessions()
+
+    @cached_property
+    def share_partitions(self) -> SharePartitions:
+        """The share partitions that this node leads and has in memory."""
+        from mockbroker.state.share_partitions import SharePartitions
+
+        room = SharePartitions(wake=self._cluster.wake, send=self.persister.send)
+        self._cluster.metadata.watch(lambda change, topic: room.topic_changed(change, topic, node_id=self.node_id))
+        return room
+
+    @cached_property
+    def share_coordinator(self) -> ShareCoordinator:
+        """The stored state of share partitions."""
+        from mockbroker.state.share_coordinator import ShareCoordinator
+
+        metadata = self._cluster.metadata
+
+        def is_mine(key: ShareKey) -> bool:
+            return metadata.coordinator_for(CoordinatorKind.SHARE, str(key)) == self.node_id
+
+        room = ShareCoordinator(metadata, self._cluster.config, is_mine=is_mine)
+        metadata.watch(room.topic_changed)
+        return room
+
+    def entered(self, room: str) -> bool:
+        """Whether a room has been furnished: one that nobody entered has no deadlines, and no sessions to close."""
+        return room in self.__dict__
+
     def next_deadline_ms(self) -> int | None:
         """When one of the rooms has something to do, or None."""
-        due = (self.share_partitions.next_deadline_ms(), self.groups.next_deadline_ms())
-        return min((at for at in due if at is not None), default=None)
+        locks = self.share_partitions.next_deadline_ms() if self.entered("share_partitions") else None
+        timers = self.groups.next_deadline_ms() if self.entered("groups") else None
+        return timers if locks is None else locks if timers is None else min(locks, timers)
 
     def expire(self, *, now_ms: int) -> None:
         """Let the rooms do what is due: locks first, then members and rebalances."""
-        self.share_partitions.expire(now_ms=now_ms)
-        self.groups.expire(now_ms=now_ms)
+        if self.entered("share_partitions"):
+            self.share_partitions.expire(now_ms=now_ms)
+        if self.entered("groups"):
+            self.groups.expire(now_ms=now_ms)

@@ -54,7 +54,8 @@ class ClientConnection(asyncio.Protocol):
 
     def _whole_frames(self) -> list[bytes]:
         """Cut whole frames off the buffer; a length that Kafka refuses ends the connection."""
-        buffer, at, frames = self._buffer, 0, []
+        buffer, at = self._buffer, 0
+        frames: list[bytes] = []
         while len(buffer) - at >= _LENGTH_SIZE:
             size = int.from_bytes(buffer[at : at + _LENGTH_SIZE], "big", signed=True)
             if not 0 <= size <= self._shell.frame_bytes_max:

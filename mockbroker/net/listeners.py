@@ -39,7 +39,7 @@ def listeners_of(config: BrokerConfig, *, port: int | None = None) -> list[Liste
     advertised = {
         name: (host, number) for name, host, number in (_address(text) for text in config.names("advertised.listeners"))
     }
-    found = []
+    found: list[Listener] = []
     for text in given:
         name, host, number = _address(text)
         if name in skipped:
