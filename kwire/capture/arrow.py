@@ -39,8 +39,7 @@ def record_batch(rows: Sequence[dict[str, object]], level: str) -> pa.RecordBatc
     pa = require_pyarrow()
     layout = arrow_schema(level)
     arrays = [
-        pa.array(_values(rows, column), type=field.type)
-        for column, field in zip(columns(level), layout, strict=True)
+        pa.array(_values(rows, column), type=field.type) for column, field in zip(columns(level), layout, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=layout)
 

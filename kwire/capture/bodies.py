@@ -164,9 +164,7 @@ class Decoder(NamedTuple):
         if message.frame.damage is not None:
             return
         try:
-            lenient = decode_lenient(
-                message.name, message.version, message.frame.data, edition=self.edition, at=offset
-            )
+            lenient = decode_lenient(message.name, message.version, message.frame.data, edition=self.edition, at=offset)
         except WireError as error:
             message.refuse("body", error.what, error.path, error.at)
             return

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _PRODUCE, _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 0, 17, 36
 # Responses that wait for a request that the capture shows later; more of them are given up as `no_request`.
 ORPHANS_MAX = 256
+# By how much a response may seem to come before its request, where the capture is out of order.
+DISORDER_NS = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ class _Pairing:
             yield self._exchange(request, None)
             return
         orphan = self._orphans.get(correlation_id)
-        if orphan is not None and orphan.end_ts >= frame.ts:
+        if orphan is not None and orphan.end_ts >= frame.ts - DISORDER_NS:
             # The response was captured first, or the request had to wait behind a hole.
             del self._orphans[correlation_id]
             yield self._answered_by(request, orphan)

@@ -49,8 +49,9 @@ class Half:
         """Whether segments wait behind a hole, or for the start to be known."""
         return bool(self._waiting)
 
-    def begin(self, seq: int) -> None:
+    def begin(self, seq: int, *, is_certain: bool) -> None:
         """The first byte has this sequence number."""
+        self.flow.starts_known[self.side] = is_certain
         if self._waiting:
             # What waits was unwrapped around its own first number; move it so that both agree.
             seq = self._near(seq, self._waiting[0].seq)
@@ -89,7 +90,7 @@ class Half:
         """No SYN was seen: the lowest number that is waiting is taken for the start."""
         if self.start is not None or not self._waiting:
             return []
-        self.begin(self._waiting[0].seq)
+        self.begin(self._waiting[0].seq, is_certain=False)
         out: list[Data | Gap] = []
         self._drain(out)
         return out

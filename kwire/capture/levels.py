@@ -185,9 +185,7 @@ class Levels:
         for key, (topic, struct) in asked.items():
             yield self._pair(topic, key[1], struct, None)
 
-    def _pair(
-        self, topic: Topic, number: int, asked: msgspec.Struct | None, answered: msgspec.Struct | None
-    ) -> _Pair:
+    def _pair(self, topic: Topic, number: int, asked: msgspec.Struct | None, answered: msgspec.Struct | None) -> _Pair:
         name, topic_id = self._names.name_and_id(topic)
         return _Pair(name, topic_id, number, asked, answered)
 

@@ -8,9 +8,15 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kwire import registry
+from kwire.codec import decode_lenient
+from kwire.errors import WireError
+from kwire.headers import decode_request_header
+from kwire.messages.produce import ProduceRequest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+
+    import msgspec
 
 # Length, API key, API version, correlation id, length of the client id: the same in request headers v1 and v2.
 REQUEST_HEAD = 14
@@ -28,6 +34,12 @@ _REQUEST_PATTERN = re.compile(rb"(?=[\x00-\x1f].{3}\x00[\x00-\x7f]\x00[\x00-\x1f
 # More awaited answers than this are not looked for at once; the latest are.
 _AWAITED_MAX = 256
 
+# Bytes that are all zeros, or made to deceive, must not cost more than so many decodings.
+_TRIED_MAX = 64
+_FIRST_SHARE_API = 76
+_ACKS = frozenset({-1, 0, 1})
+EARLY_ACCESS = "4.0-early-access"
+
 _TLS_CONTENT = frozenset({20, 21, 22, 23})
 
 
@@ -39,9 +51,13 @@ def is_tls(data: bytes) -> bool:
 
 
 @cache
-def version_max(api_key: int) -> int | None:
-    """The newest version of the API that the schemas know, or None for an unknown API."""
-    return registry.api_versions(api_key)[1] if api_key in registry.API_KEYS else None
+def plausible_versions(api_key: int) -> range:
+    """The versions that a client may send; none for an unknown API."""
+    if api_key not in registry.API_KEYS:
+        return range(0)
+    low, high = registry.api_versions(api_key)
+    # Share groups and their state had version 0 in early access.
+    return range(0 if api_key >= _FIRST_SHARE_API else low, high + 1 + _VERSIONS_AHEAD)
 
 
 def is_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
@@ -49,10 +65,9 @@ def is_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
     if at + REQUEST_HEAD > len(data):
         return False
     size, api_key, version, _, client_size = _REQUEST.unpack_from(data, at)
-    if not _REQUEST_SIZE_MIN <= size <= size_max or api_key < 0 or version < 0:
+    if not _REQUEST_SIZE_MIN <= size <= size_max:
         return False
-    newest = version_max(api_key)
-    if newest is None or version > newest + _VERSIONS_AHEAD:
+    if version not in plausible_versions(api_key):
         return False
     if not -1 <= client_size <= min(_CLIENT_ID_MAX, size - _REQUEST_SIZE_MIN):
         return False
@@ -61,19 +76,49 @@ def is_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
     return client_id.decode("utf-8", "ignore").isprintable()
 
 
+def is_certain_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
+    """Whether a request begins at `at`, by more than its head: a response with a small correlation id looks like one.
+
+    The two halves of such an id read as API key 0 (Produce) and a version. So a frame that is all there must decode,
+    and one that is not must at least show a client id.
+    """
+    if not is_request(data, at, size_max):
+        return False
+    size, api_key, version, _, client_size = _REQUEST.unpack_from(data, at)
+    frame = bytes(data[at + 4 : at + 4 + size])
+    if len(frame) < size or version > registry.api_versions(api_key)[1]:
+        return bool(client_size > 0)
+    edition = EARLY_ACCESS if version < registry.api_versions(api_key)[0] else registry.DEFAULT_EDITION
+    try:
+        _, offset = decode_request_header(frame)
+        found = decode_lenient(f"{registry.api_name(api_key)}Request", version, frame, edition=edition, at=offset)
+    except WireError:
+        return False
+    return not found.oddities and _makes_sense(found.message)
+
+
+def _makes_sense(message: msgspec.Struct) -> bool:
+    """A response of zeros decodes as a Produce request, but as one of nothing to nobody."""
+    if not isinstance(message, ProduceRequest):
+        return True
+    return bool(message.topic_data) and message.acks in _ACKS
+
+
 def find_request(data: bytes | bytearray, starts: Collection[int], size_max: int) -> int | None:
     """Where a request begins. `starts` are positions where a packet began, which need less evidence than others."""
+    tried = 0
     for found in _REQUEST_PATTERN.finditer(data):
         at = found.start()
-        if is_request(data, at, size_max) and (at in starts or _is_followed(data, at, size_max)):
+        if not is_request(data, at, size_max):
+            continue
+        tried += 1
+        if tried > _TRIED_MAX:
+            break
+        end = at + 4 + _INT32.unpack_from(data, at)[0]
+        is_all_there = end <= len(data)
+        if (is_all_there or at in starts) and is_certain_request(data, at, size_max):
             return at
     return None
-
-
-def _is_followed(data: bytes | bytearray, at: int, size_max: int) -> bool:
-    """Whether the frame at `at` ends where the data end, or where another request begins."""
-    end = at + 4 + _INT32.unpack_from(data, at)[0]
-    return end == len(data) or is_request(data, end, size_max)
 
 
 def find_response(

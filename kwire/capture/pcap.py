@@ -40,7 +40,8 @@ def packets(reader: Reader, magic: bytes) -> Iterator[Packet | Trouble]:
     while head := reader.read(header_size):
         number += 1
         if len(head) < header_size:
-            yield Trouble("file_truncated", f"the file ends inside the header of packet {number}", number, ts)
+            detail = reader.trouble or f"the file ends inside the header of packet {number}"
+            yield Trouble("file_truncated", detail, number, ts)
             return
         seconds, fraction, kept, size = unpack(head)
         ts = seconds * 1_000_000_000 + fraction * unit
@@ -48,9 +49,9 @@ def packets(reader: Reader, magic: bytes) -> Iterator[Packet | Trouble]:
             yield Trouble("file_corrupt", f"packet {number} claims {kept} bytes; the rest is not read", number, ts)
             return
         data = reader.read(kept)
-        yield Packet(number, ts, link, data, max(size, kept))
         if len(data) < kept:
-            yield Trouble("file_truncated", f"the file ends inside packet {number}", number, ts)
+            yield Trouble("file_truncated", reader.trouble or f"the file ends inside packet {number}", number, ts)
             return
+        yield Packet(number, ts, link, data, max(size, kept))
     if reader.trouble:
         yield Trouble("file_truncated", reader.trouble, number, ts)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _FIN, _SYN, _RST, _ACK = 0x01, 0x02, 0x04, 0x10
 
 # Without a SYN the first packets may come in any order: so many are awaited before the lowest number is the start.
-START_PACKETS = 8
+START_PACKETS = 16
 # A SYN whose number is this near to the start of the data, early in a connection, is only late.
 LATE_SYN_DISTANCE = 1 << 16
 # How long after its end a connection may still receive late packets.
@@ -52,6 +52,9 @@ class _Connection:
         if flags & _SYN:
             seq = self._syn(side, segment)
         if flags & _ACK:
+            if other.start is None and half.saw_syn and seq == half.start:
+                # Whoever has sent nothing yet has usually received nothing either: so this completes the handshake.
+                other.begin(segment.ack, is_certain=True)
             other.acknowledge(segment.ack)
         if segment.payload or segment.missing:
             yield from half.add(seq, segment.ts, segment.payload, segment.missing, self.packets)
@@ -70,7 +73,7 @@ class _Connection:
         half = self.halves[side]
         seq = segment.seq + 1 & 0xFFFFFFFF
         if half.start is None:
-            half.begin(seq)
+            half.begin(seq, is_certain=True)
         half.saw_syn = True
         if self.flow.opener is None:
             self.flow.opener = 1 - side if segment.flags & _ACK else side

@@ -104,8 +104,6 @@ class Search:
             if end <= size:
                 continue
             cut = max(size - piece.start, 0)
-            pieces.append(
-                _Piece(piece.start + cut - size, piece.ts, piece.offset + cut, piece.is_start and not cut)
-            )
+            pieces.append(_Piece(piece.start + cut - size, piece.ts, piece.offset + cut, piece.is_start and not cut))
         self._pieces = pieces
         self._next_search = 0

@@ -6,7 +6,7 @@ import ipaddress
 from typing import TYPE_CHECKING
 
 from kwire.capture.framing import Assembler
-from kwire.capture.looking import REQUEST_HEAD, find_request, is_request, is_tls
+from kwire.capture.looking import REQUEST_HEAD, is_certain_request, is_request, is_tls
 from kwire.capture.values import Closed, Data, Flow, Foreign, Frame, FrameEvent, Gap, Lost, StreamEvent, Trouble
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ class _Talk:
     def __init__(self, flow: Flow, options: Options) -> None:
         self._flow = flow
         self._options = options
-        self._sides: tuple[Assembler, Assembler] | None = None
+        self._sides: list[Assembler | None] = [None, None]
+        self._is_kafka = False
         self._client = _client_by_port(flow, options.ports)
         self._is_foreign = bool(options.ports) and not any(end[1] in options.ports for end in flow.ends)
         self._held: list[Data | Gap] = []
@@ -57,7 +58,7 @@ class _Talk:
         """One event of this connection."""
         if self._is_foreign:
             return
-        if self._sides is not None:
+        if self._is_kafka:
             yield from self._pass_on(event)
             return
         self._held.append(event)
@@ -74,9 +75,14 @@ class _Talk:
 
     def close(self, closed: Closed) -> Iterator[FrameEvent]:
         """The connection's end; one that never showed what it is, is not Kafka."""
-        if self._sides is not None:
+        if self._held_size and self._client is not None and not self._first[self._client]:
+            # Only the broker's side was captured: the port alone says what it is.
+            self._flow.client = self._client
+            yield from self._begin()
+        if self._is_kafka:
             for side in self._sides:
-                yield from side.close(closed.ts)
+                if side is not None:
+                    yield from side.close(closed.ts)
         elif self._held_size and not self._is_foreign:
             yield Foreign(self._flow, "not_kafka", self._held[0].ts, "the connection shows no plausible request")
         yield closed
@@ -92,9 +98,9 @@ class _Talk:
         if is_tls(first) or (flow.opener is None and is_tls(event.payload[:5])):
             return Foreign(flow, "tls", event.ts, "the connection speaks TLS; its content cannot be read")
         if client is None:
-            if find_request(event.payload, {0}, self._options.frame_size_max) is not None:
+            if is_certain_request(event.payload, 0, self._options.frame_size_max):
                 flow.client = side
-        elif flow.opener is None or isinstance(self._held[0], Gap):
+        elif not flow.starts_known[client] or isinstance(self._held[0], Gap):
             # Where the first frame begins is not known, but who is who.
             flow.client = client
         elif side == client and len(first) >= REQUEST_HEAD:
@@ -106,24 +112,21 @@ class _Talk:
         return None
 
     def _begin(self) -> Iterator[FrameEvent]:
-        flow = self._flow
-        known = flow.opener is not None
-        self._sides = (self._assembler(0, known), self._assembler(1, known))
-        held, self._held = self._held, []
+        self._is_kafka = True
+        held, self._held, self._held_size = self._held, [], 0
         for event in held:
             yield from self._pass_on(event)
 
-    def _assembler(self, side: int, is_start_known: bool) -> Assembler:
-        return Assembler(
-            self._flow,
-            is_request=side == self._flow.client,
-            size_max=self._options.frame_size_max,
-            is_start_known=is_start_known,
-        )
-
     def _pass_on(self, event: Data | Gap) -> Iterator[Frame | Lost]:
-        assert self._sides is not None
         side = self._sides[event.side]
+        if side is None:
+            # Made with the first bytes, for only then is it known where they began.
+            side = self._sides[event.side] = Assembler(
+                self._flow,
+                is_request=event.side == self._flow.client,
+                size_max=self._options.frame_size_max,
+                is_start_known=self._flow.starts_known[event.side],
+            )
         return side.data(event) if isinstance(event, Data) else side.gap(event)
 
 

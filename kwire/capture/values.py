@@ -51,6 +51,7 @@ class Segment(NamedTuple):
 class Flow:
     """One TCP connection. Side 0 and 1 index `ends`; `opener` is the side that sent the SYN, where that was seen.
 
+    `starts_known` tells for each side whether its first byte is really its first.
     `awaited` counts, by correlation id, the requests without an answer yet: pairing writes it, and framing looks there
     when it must find the next response behind a gap.
     """
@@ -60,6 +61,7 @@ class Flow:
     link: str
     opener: int | None = None
     client: int | None = None
+    starts_known: list[bool] = field(default_factory=lambda: [False, False])
     awaited: dict[int, int] = field(default_factory=dict)
 
 

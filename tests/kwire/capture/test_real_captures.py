@@ -59,7 +59,9 @@ def test_responses_come_in_the_order_of_requests_and_after_them() -> None:
 def test_what_a_share_consumer_acquired_and_accepted_is_told_with_topic_names() -> None:
     acquired, acks = of("share", "share_acquired"), of("share", "share_acks")
 
-    told = [(row["group_id"], row["topic"], row["partition"], row["first_offset"], row["last_offset"]) for row in acquired]
+    told = [
+        (row["group_id"], row["topic"], row["partition"], row["first_offset"], row["last_offset"]) for row in acquired
+    ]
     assert told == [("sg1", "t-share", 1, 102, 203), ("sg1", "t-share", 0, 98, 195)]
     assert [row["delivery_count"] for row in acquired] == [1, 1]
     assert [row["lock_timeout_ms"] for row in acquired] == [2000, 2000]

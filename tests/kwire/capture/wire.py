@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from kwire.capture.options import Options
 from kwire.capture.packets import packets
 from kwire.capture.pcapng_write import TcpConversation
 from kwire.capture.pipeline import rows
@@ -30,7 +31,9 @@ def ip_packets(path: Path = SHARE) -> list[Wire]:
     return [Wire(each.ts, each.data[14:]) for each in packets(path) if isinstance(each, Packet)]
 
 
-def pcap(wires: Iterable[Wire], *, link: int = 101, order: str = "<", nanoseconds: bool = False, before: bytes = b"") -> bytes:
+def pcap(
+    wires: Iterable[Wire], *, link: int = 101, order: str = "<", nanoseconds: bool = False, before: bytes = b""
+) -> bytes:
     """A pcap file; `before` is the link header of every packet."""
     magic = 0xA1B23C4D if nanoseconds else 0xA1B2C3D4
     out = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 262_144, link)]
@@ -74,7 +77,14 @@ def enhanced(ticks: int, data: bytes, order: str = "<", *, number: int = 0, opti
 class Talk:
     """A made-up conversation of Kafka frames."""
 
-    def __init__(self, client: tuple[str, int] = ("127.0.0.1", 40_000), broker: tuple[str, int] = ("127.0.0.1", 9092), *, isn: tuple[int, int] = (1000, 5000), start: int = 1_700_000_000_000_000_000) -> None:
+    def __init__(
+        self,
+        client: tuple[str, int] = ("127.0.0.1", 40_000),
+        broker: tuple[str, int] = ("127.0.0.1", 9092),
+        *,
+        isn: tuple[int, int] = (1000, 5000),
+        start: int = 1_700_000_000_000_000_000,
+    ) -> None:
         self._tcp = TcpConversation(client, broker, isn=isn)
         self._ts = start
         self.wires: list[Wire] = []
@@ -109,8 +119,6 @@ class Talk:
 
 def read(data: bytes, level: str = "messages", **options: object) -> list[Row]:
     """The rows of a capture."""
-    from kwire.capture.options import Options
-
     make: Callable[..., Options] = Options
     return list(rows(data, level, make(**options)))
 
@@ -118,7 +126,14 @@ def read(data: bytes, level: str = "messages", **options: object) -> list[Row]:
 def matched(found: Sequence[Row]) -> list[tuple[object, ...]]:
     """What a damaged or differently wrapped capture must still say of its exchanges."""
     return [
-        (row["api_name"], row["api_version"], row["correlation_id"], row["status"], row["latency_us"], row["body_response"])
+        (
+            row["api_name"],
+            row["api_version"],
+            row["correlation_id"],
+            row["status"],
+            row["latency_us"],
+            row["body_response"],
+        )
         for row in found
         if row["api_key"] is not None
     ]
