@@ -162,9 +162,9 @@ def test_random_bytes_never_raise_in_description_or_picture() -> None:
 
 
 def test_an_unknown_message_version_or_edition_is_named() -> None:
-    with pytest.raises(UnsupportedVersion, match="ShareFetchRequest.*1-2.*4.3.*not 9"):
+    with pytest.raises(UnsupportedVersion, match=r"ShareFetchRequest.*1-2.*4\.3.*not 9"):
         describe_bytes("ShareFetchRequest", 9, b"")
     with pytest.raises(UnsupportedVersion, match="NoSuchRequest"):
         describe_bytes("NoSuchRequest", 0, b"")
-    with pytest.raises(UnsupportedVersion, match="3.9"):
+    with pytest.raises(UnsupportedVersion, match=r"3\.9"):
         describe_bytes("ShareFetchRequest", 1, b"", edition="3.9")

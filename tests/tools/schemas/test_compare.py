@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from kwire.schema import schema_root
+from kwire.schema import FieldSpec, MessageSpec, StructSpec, load, parse_message, schema_root
 from tests import needs
 from tools.schemas.__main__ import main
 from tools.schemas.compare import compare, compare_all
-from tools.schemas.jars import SOURCES
+from tools.schemas.jars import SOURCES, cache_folder, fetch, schemas_in
 
 THEIRS = """
 // A comment of the file.
@@ -125,3 +126,29 @@ def test_schemas_are_those_of_the_official_jars(capsys: pytest.CaptureFixture[st
         "edition 4.0-early-access: 18 files compared with Kafka 4.0.0, 0 differences",
     ]
     assert code == 0
+
+
+def test_kafkas_own_files_with_their_comments_are_read_as_they_are() -> None:
+    needs.tool("mvn")
+    source = SOURCES["4.3"]
+    fetch(source, cache_folder())
+
+    texts = schemas_in(source, cache_folder())
+
+    assert len(texts) == 248
+    for file, text in texts.items():
+        theirs = parse_message(text, file)
+        assert without_prose(theirs) == without_prose(load(theirs.name))
+
+
+def without_prose(spec: MessageSpec) -> MessageSpec:
+    common = tuple(replace(struct, fields=muted(struct.fields), about="") for struct in spec.common_structs)
+    return replace(spec, fields=muted(spec.fields), common_structs=common, about="", comment="")
+
+
+def muted(fields: tuple[FieldSpec, ...]) -> tuple[FieldSpec, ...]:
+    return tuple(replace(field, about="", struct=muted_struct(field.struct)) for field in fields)
+
+
+def muted_struct(struct: StructSpec | None) -> StructSpec | None:
+    return struct and replace(struct, fields=muted(struct.fields), about="")
