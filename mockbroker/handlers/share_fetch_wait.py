@@ -171,10 +171,14 @@ class ShareFetchWait:
             if self.session.epoch != next_epoch(epoch):
                 # Another connection has used the session meanwhile.
                 return ShareFetchResponse(error_code=ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+            # Kafka walks a hash map here, which for partitions of one topic is nearly always the last one first; the
+            # order in which they go to the end of the session's queue shows in later fetches.
             rows = {
-                key: row
-                for key, row in rows.items()
-                if self.session.must_answer(key, has_records=len(row.records) > 0, has_error=row.error_code != 0)
+                key: rows[key]
+                for key in sorted(rows, key=lambda key: -key.partition_index)
+                if self.session.must_answer(
+                    key, has_records=len(rows[key].records) > 0, has_error=rows[key].error_code != 0
+                )
             }
         if any(ctx.cluster.metadata.topic_by_id(key.topic_id) is None for key in rows):
             # 4.3.0 fails to build a row for a topic that it cannot name (share-semantics 4.4).
