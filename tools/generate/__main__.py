@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from kwire.errors import SchemaError
 from tools.generate import error_codes, index
 from tools.generate.model import plan
 from tools.generate.modules import render_module
@@ -32,12 +33,16 @@ def render_all() -> dict[str, str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write or compare; exit code 1 when a comparison finds a difference."""
+    """Write or compare; exit code 1 when a comparison finds a difference, 2 when a schema cannot be used."""
     parser = argparse.ArgumentParser(prog="python -m tools.generate", description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 when something would change")
     parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    files = render_all()
+    try:
+        files = render_all()
+    except SchemaError as error:
+        print(f"tools.generate: {error}", file=sys.stderr)
+        return 2
     stale = [
         path.relative_to(options.root).as_posix()
         for directory in GENERATED
