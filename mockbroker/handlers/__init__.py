@@ -41,9 +41,9 @@ _TABLE = (
     route(85, "WriteShareGroupState", "share_state.write_share_group_state", versions=(0, 1)),
     route(86, "DeleteShareGroupState", "share_state.delete_share_group_state", versions=(0, 0)),
     route(87, "ReadShareGroupStateSummary", "share_state.read_share_group_state_summary", versions=(0, 1)),
-    route(90, "DescribeShareGroupOffsets", "share_offsets.describe_share_group_offsets", versions=(0, 1)),
-    route(91, "AlterShareGroupOffsets", "share_offsets.alter_share_group_offsets", versions=(0, 0)),
-    route(92, "DeleteShareGroupOffsets", "share_offsets.delete_share_group_offsets", versions=(0, 0)),
+    route(90, "DescribeShareGroupOffsets", "share_offsets_describe.describe_share_group_offsets", versions=(0, 1)),
+    route(91, "AlterShareGroupOffsets", "share_offsets_change.alter_share_group_offsets", versions=(0, 0)),
+    route(92, "DeleteShareGroupOffsets", "share_offsets_change.delete_share_group_offsets", versions=(0, 0)),
 )
 
 ROUTES: dict[int, Route] = {line.api_key: line for line in _TABLE}

@@ -15,10 +15,11 @@ from kwire.messages.describe_groups import (
 from kwire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from mockbroker.context import Context
 from mockbroker.handlers.coordinators import must_coordinate
+from mockbroker.handlers.gathering import Gathering
 from mockbroker.handlers.share_groups import GROUP_OPERATIONS
 from mockbroker.handlers.share_state_deletion import delete_share_states
 from mockbroker.kafka_error import KafkaError
-from mockbroker.outcome import Outcome, Park, Reply
+from mockbroker.outcome import Outcome, Reply
 from mockbroker.state.classic_group import ClassicGroup
 from mockbroker.state.classic_members import ClassicMember
 from mockbroker.state.classic_rebalance import ClassicState
@@ -28,8 +29,6 @@ from mockbroker.state.share_group import ShareGroup
 #: From this version a group that is not there is an error, not just dead.
 _NOT_FOUND_SINCE = 6
 _DEAD = "Dead"
-#: A deletion ends when the share coordinators have answered; this only looks again.
-_LOOK_AGAIN_MS = 3_600_000
 
 
 def describe_groups(request: DescribeGroupsRequest, ctx: Context) -> Outcome:
@@ -120,27 +119,25 @@ def delete_groups(request: DeleteGroupsRequest, ctx: Context) -> Outcome:
 
     Source: share-semantics 6.6; pinned by the conversation share-delete-groups.
     """
-    names = list(dict.fromkeys(request.groups_names))
-    codes: dict[str, ErrorCode] = {}
-    key = ctx.new_key()
+    names = dict.fromkeys(request.groups_names)
+    gathering: Gathering[str, ErrorCode] = Gathering(names, ctx)
     for name in names:
+        note = gathering.note(name)
         error = _undeletable(name, ctx)
         group = ctx.node.groups.find(name)
         if error is not None:
-            codes[name] = error
+            note(error, ctx.now_ms)
         elif isinstance(group, ShareGroup):
-            _delete_share_group(group, codes, ctx, wake=lambda: ctx.wake(key))
+            _delete_share_group(group, ctx, note)
         else:
             _forget(name, ctx)
-            codes[name] = ErrorCode.NONE
+            note(ErrorCode.NONE, ctx.now_ms)
 
-    def look(now: Context) -> Outcome:
-        if len(codes) < len(names):
-            return Park(now.now_ms + _LOOK_AGAIN_MS, (key,), look)
-        rows = [DeletableGroupResult(group_id=name, error_code=codes[name]) for name in names]
-        return Reply(DeleteGroupsResponse(results=rows))
+    def respond() -> DeleteGroupsResponse:
+        rows = [DeletableGroupResult(group_id=name, error_code=int(code)) for name, code in gathering.values()]
+        return DeleteGroupsResponse(results=rows)
 
-    return look(ctx)
+    return gathering.then(respond, ctx)
 
 
 def refuse_delete_groups(request: DeleteGroupsRequest, error: KafkaError) -> DeleteGroupsResponse:
@@ -166,16 +163,13 @@ def _forget(name: str, ctx: Context) -> None:
     ctx.node.offsets.delete_group(name)
 
 
-def _delete_share_group(
-    group: ShareGroup, codes: dict[str, ErrorCode], ctx: Context, *, wake: Callable[[], None]
-) -> None:
+def _delete_share_group(group: ShareGroup, ctx: Context, note: Callable[[ErrorCode, int], None]) -> None:
     """Delete the group once its state is; a failure keeps it, and the next attempt goes on from there."""
 
     def done(errors: dict[bytes, ErrorCode]) -> None:
-        failed = [error for error in errors.values() if error is not ErrorCode.NONE]
-        if not failed:
+        failed = next((error for error in errors.values() if error is not ErrorCode.NONE), ErrorCode.NONE)
+        if failed is ErrorCode.NONE:
             _forget(group.group_id, ctx)
-        codes[group.group_id] = failed[0] if failed else ErrorCode.NONE
-        wake()
+        note(failed, ctx.now_ms)
 
     delete_share_states(group, group.states.topic_ids(), ctx, done)

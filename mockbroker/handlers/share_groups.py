@@ -33,13 +33,13 @@ _MEMBER_ID_LENGTH_MAX = 36
 GROUP_OPERATIONS = 3400
 
 
-def must_have_share_groups(ctx: Context) -> None:
+def must_have_share_groups(ctx: Context, message: str | None = None) -> None:
     """Pass only when the feature share.version is on.
 
-    Raises: UNSUPPORTED_VERSION, without a message.
+    Raises: UNSUPPORTED_VERSION, with the message if there is one; Kafka has one in some APIs only.
     """
     if ctx.cluster.features.get("share.version", 0) < 1:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, message)
 
 
 def share_group_heartbeat(request: ShareGroupHeartbeatRequest, ctx: Context) -> Outcome:

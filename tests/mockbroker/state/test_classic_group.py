@@ -90,8 +90,12 @@ class Driver:
         self.send_join("m1")
         self.send_sync("m1", 2, {"m1": b"1", "m2": b"2"})
         self.send_sync("m2", 2)
-        assert self.group.state is ClassicState.STABLE
+        assert self.group.state_name == "Stable"
         assert self.group.generation_id == 2
+
+
+def is_kept(promise: Promise[JoinAnswer] | Promise[SyncAnswer]) -> bool:
+    return promise.answer is not None
 
 
 def refused(code: ErrorCode) -> pytest.RaisesExc[KafkaError]:
@@ -141,7 +145,7 @@ def test_the_first_join_phase_lasts_the_initial_delay_and_longer_while_members_c
     second = driver.send_join(new="m2", at=2_000)
 
     driver.timers.expire(now_ms=3_000)
-    assert first.answer is None
+    assert not is_kept(first)
     assert driver.timers.next_deadline_ms() == 6_000
     driver.timers.expire(now_ms=6_000)
 
@@ -170,7 +174,7 @@ def test_a_second_member_waits_until_the_first_joins_anew() -> None:
     driver.send_sync("m1", 1)
 
     waiting = driver.send_join(new="m2", at=5)
-    assert waiting.answer is None
+    assert not is_kept(waiting)
     with refused(ErrorCode.REBALANCE_IN_PROGRESS):
         driver.group.heartbeat("m1", None, 1, now_ms=6)
     leader = driver.join("m1", at=7)
@@ -188,7 +192,7 @@ def test_followers_get_their_part_when_the_leader_syncs() -> None:
     driver.join("m1")
 
     follower = driver.send_sync("m2", 2)
-    assert follower.answer is None
+    assert not is_kept(follower)
     driver.send_sync("m1", 2, {"m1": b"1", "m2": b"2"})
 
     assert follower.answer is not None
@@ -235,9 +239,9 @@ def test_a_follower_that_joins_a_stable_group_anew_moves_nothing_and_a_leader_do
     driver.stable_pair()
 
     assert driver.join("m2").generation_id == 2
-    assert driver.group.state is ClassicState.STABLE
+    assert driver.group.state_name == "Stable"
     assert driver.send_join("m1").answer is None
-    assert driver.group.state is ClassicState.PREPARING_REBALANCE
+    assert driver.group.state_name == "PreparingRebalance"
 
 
 def test_members_that_do_not_join_within_the_rebalance_timeout_are_out() -> None:
@@ -268,7 +272,7 @@ def test_a_member_that_joins_and_does_not_sync_is_out_after_the_rebalance_timeou
 
     driver.timers.expire(now_ms=20_000)
 
-    assert driver.group.state is ClassicState.EMPTY
+    assert driver.group.state_name == "Empty"
     assert driver.group.generation_id == 2
 
 
@@ -278,10 +282,10 @@ def test_a_silent_member_is_removed_at_its_session_timeout_and_the_others_join_a
     driver.group.heartbeat("m1", None, 2, now_ms=9_000)
 
     driver.timers.expire(now_ms=9_999)
-    assert driver.group.state is ClassicState.STABLE
+    assert driver.group.state_name == "Stable"
     driver.timers.expire(now_ms=10_000)
 
-    assert driver.group.state is ClassicState.PREPARING_REBALANCE
+    assert driver.group.state_name == "PreparingRebalance"
     assert set(driver.group.members.by_id) == {"m1"}
 
 
@@ -290,7 +294,7 @@ def test_waiting_in_a_join_phase_keeps_a_member_alive_but_not_a_new_one_for_ever
     waiting = driver.send_join(new="m1")
 
     driver.timers.expire(now_ms=NEW_MEMBER_JOIN_TIMEOUT_MS - 1)
-    assert waiting.answer is None
+    assert not is_kept(waiting)
     driver.timers.expire(now_ms=NEW_MEMBER_JOIN_TIMEOUT_MS)
 
     assert waiting.answer is not None
@@ -341,7 +345,7 @@ def test_a_static_member_comes_back_without_a_rebalance_and_fences_its_former_se
 
     assert (back.generation_id, back.leader, back.skip_assignment) == (1, "i1-b", True)
     assert back.members == (("i1-b", "i1", b"r"),)
-    assert driver.group.state is ClassicState.STABLE
+    assert driver.group.state_name == "Stable"
     with refused(ErrorCode.FENCED_INSTANCE_ID):
         driver.group.heartbeat("i1-a", "i1", 1, now_ms=1)
     driver.group.heartbeat("i1-b", "i1", 1, now_ms=1)

@@ -1,0 +1,167 @@
+"""AlterShareGroupOffsets (91) and DeleteShareGroupOffsets (92): only for groups that nobody is in."""
+
+from __future__ import annotations
+
+from kwire.error_codes import ErrorCode
+from kwire.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+from kwire.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
+)
+from mockbroker.context import Context
+from mockbroker.handlers.coordinators import must_coordinate
+from mockbroker.handlers.gathering import Gathering
+from mockbroker.handlers.share_groups import must_have_share_groups
+from mockbroker.handlers.share_state_deletion import delete_share_states
+from mockbroker.kafka_error import KafkaError
+from mockbroker.outcome import Outcome, Reply
+from mockbroker.state.share_coordinator import ShareKey
+from mockbroker.state.share_group import ShareGroup
+from mockbroker.state.topics import Topic
+
+_UNKNOWN = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+
+
+def alter_share_group_offsets(request: AlterShareGroupOffsetsRequest, ctx: Context) -> Outcome:
+    """Have share-partitions begin at other offsets. The group is made if it is not there; its epoch stays.
+
+    Source: share-semantics 6.4; pinned by the conversations share-offsets-alter*.
+    """
+    _must_be_served(request.group_id, ctx)
+    starts = {
+        ShareKey(request.group_id, topic.topic_id, entry.partition_index): entry.start_offset
+        for row in request.topics
+        if (topic := ctx.cluster.metadata.topic(row.topic_name)) is not None
+        for entry in row.partitions
+        if entry.partition_index < len(topic.partitions)
+    }
+    group = _empty_group(request.group_id, ctx, create=bool(starts))
+    if group is None:
+        return Reply(AlterShareGroupOffsetsResponse(responses=[_altered(row, None, {}) for row in request.topics]))
+    _note_started(group, starts, ctx)
+    if any(key.partition < 0 for key in starts):
+        # Kafka's persister refuses to ask at all; what has been noted as on its way stays so.
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a share-partition has an index of 0 or more")
+    gathering: Gathering[ShareKey, None] = Gathering(starts, ctx)
+    for key, start_offset in starts.items():
+        ctx.node.persister.initialize(
+            key,
+            state_epoch=group.group_epoch,
+            start_offset=start_offset,
+            done=gathering.note(key),
+            now_ms=ctx.now_ms,
+        )
+
+    def respond() -> AlterShareGroupOffsetsResponse:
+        errors = {key: gathering.error(key) for key in starts}
+        if not any(errors.values()):
+            group.states.succeed(_by_topic(starts))
+        metadata = ctx.cluster.metadata
+        rows = [_altered(row, metadata.topic(row.topic_name), errors) for row in request.topics]
+        return AlterShareGroupOffsetsResponse(responses=rows)
+
+    return gathering.then(respond, ctx)
+
+
+def _must_be_served(group_id: str, ctx: Context) -> None:
+    """Pass only for a group id that can be, on its coordinator, with share groups switched on.
+
+    Raises: UNSUPPORTED_VERSION, INVALID_GROUP_ID, NOT_COORDINATOR, each with a message.
+    """
+    must_have_share_groups(ctx, "Share groups are switched off: share.version is 0.")
+    if not group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "The group id is empty.")
+    must_coordinate(group_id, ctx)
+
+
+def _empty_group(group_id: str, ctx: Context, *, create: bool) -> ShareGroup | None:
+    """The group if nobody is in it; None if it is not there and not to be made.
+
+    Raises: GROUP_ID_NOT_FOUND when the name is another type's, NON_EMPTY_GROUP.
+    """
+    if ctx.node.groups.find(group_id) is None and not create:
+        return None
+    group = ctx.node.groups.share(group_id, create=create)
+    if group.members:
+        raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"Group {group_id} is not empty.")
+    return group
+
+
+def _by_topic(keys: dict[ShareKey, int]) -> dict[bytes, frozenset[int]]:
+    grouped: dict[bytes, set[int]] = {}
+    for key in keys:
+        grouped.setdefault(key.topic_id, set()).add(key.partition)
+    return {topic_id: frozenset(indexes) for topic_id, indexes in grouped.items()}
+
+
+def _note_started(group: ShareGroup, starts: dict[ShareKey, int], ctx: Context) -> None:
+    group.states.start(_by_topic(starts), now_ms=ctx.now_ms)
+
+
+def _altered(
+    row: AlterShareGroupOffsetsRequestTopic, topic: Topic | None, errors: dict[ShareKey, KafkaError | None]
+) -> AlterShareGroupOffsetsResponseTopic:
+    by_partition = {key.partition: error for key, error in errors.items() if topic and key.topic_id == topic.topic_id}
+    answered = AlterShareGroupOffsetsResponseTopic(topic_name=row.topic_name, partitions=[])
+    if topic is not None:
+        answered.topic_id = topic.topic_id
+    for entry in row.partitions:
+        error = by_partition.get(entry.partition_index, _UNKNOWN)
+        answered.partitions.append(
+            AlterShareGroupOffsetsResponsePartition(
+                partition_index=entry.partition_index,
+                error_code=error.code if error else ErrorCode.NONE,
+                error_message=error.message if error else None,
+            )
+        )
+    return answered
+
+
+def delete_share_group_offsets(request: DeleteShareGroupOffsetsRequest, ctx: Context) -> Outcome:
+    """Forget the state of whole topics; a later subscription begins them anew.
+
+    Source: share-semantics 6.5; pinned by the conversation share-offsets-delete-errors.
+    """
+    _must_be_served(request.group_id, ctx)
+    group = _empty_group(request.group_id, ctx, create=False)
+    if group is None:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
+    names = {row.topic_name: ctx.cluster.metadata.topic(row.topic_name) for row in request.topics}
+    topics = {topic.topic_id for topic in names.values() if topic is not None}
+    states = group.states
+    deletable = topics & (states.initialized.keys() | states.deleting)
+    nothing_known = not states.topic_ids()
+    gathering: Gathering[str, dict[bytes, ErrorCode]] = Gathering(("all",), ctx)
+    note = gathering.note("all")
+    delete_share_states(group, deletable, ctx, lambda errors: note(errors, ctx.now_ms))
+
+    def respond() -> DeleteShareGroupOffsetsResponse:
+        errors = gathering.answers["all"]
+        assert isinstance(errors, dict)
+        if nothing_known:
+            # A group without any state has no rows at all, not even for unknown topics.
+            return DeleteShareGroupOffsetsResponse()
+        return DeleteShareGroupOffsetsResponse(
+            responses=[_deleted(name, topic, errors) for name, topic in names.items()]
+        )
+
+    return gathering.then(respond, ctx)
+
+
+def _deleted(name: str, topic: Topic | None, errors: dict[bytes, ErrorCode]) -> DeleteShareGroupOffsetsResponseTopic:
+    if topic is None or topic.topic_id not in errors:
+        message = _UNKNOWN.message if topic is None else "There are no offsets of this topic to delete."
+        return DeleteShareGroupOffsetsResponseTopic(
+            topic_name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=message
+        )
+    error = errors[topic.topic_id]
+    if error is not ErrorCode.NONE:
+        return DeleteShareGroupOffsetsResponseTopic(topic_name=name, error_code=error, error_message=error.name)
+    return DeleteShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic.topic_id)
