@@ -89,20 +89,21 @@ def ordered(found: Iterable[Outcome], make: Callable[[Outcome], list[T]]) -> Ite
 
     It is made at once, so that no frame is held longer than it must.
     """
-    held: list[tuple[int, int, list[T]]] = []
+    held: list[tuple[tuple[int, int], int, list[T]]] = []
     for number, outcome in enumerate(found):
         made = make(outcome)
         if made:
-            heappush(held, (_time_of(outcome), number, made))
+            heappush(held, (_place_of(outcome), number, made))
         if len(held) > ORDER_WINDOW:
             yield from heappop(held)[2]
     while held:
         yield from heappop(held)[2]
 
 
-def _time_of(outcome: Outcome) -> int:
+def _place_of(outcome: Outcome) -> tuple[int, int]:
+    """When it began; requests that came in one packet have one time, but follow each other in their stream."""
     if not isinstance(outcome, Exchange):
-        return outcome.ts
+        return outcome.ts, 0
     side = outcome.request or outcome.response
     assert side is not None
-    return side.frame.ts
+    return side.frame.ts, side.frame.offset

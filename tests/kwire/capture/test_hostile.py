@@ -1,0 +1,112 @@
+"""Arbitrary bytes never raise anything but a named error, and never take more than their share of time."""
+
+from __future__ import annotations
+
+import random
+import struct
+import time
+from contextlib import suppress
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kwire.capture.rows import STATUSES
+from kwire.capture.schemas import LEVELS
+from kwire.capture.values import CaptureError
+from tests.kwire.capture.wire import CAPTURES, SHARE, Talk, block, interface, ip_packets, pcap, read, section
+
+WIRES = ip_packets()
+HEADS = [
+    b"",
+    struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, 1),
+    struct.pack(">IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65_535, 113),
+    section() + interface(link=1),
+    section(">") + interface(">"),
+    b"\x1f\x8b\x08\x00",
+]
+relaxed = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def check(data: bytes) -> None:
+    """Every level gives rows with all their columns, or there is a CaptureError."""
+    for level, columns in LEVELS.items():
+        with suppress(CaptureError):
+            for row in read(data, level):
+                assert set(row) == {column.name for column in columns}
+                assert row.get("status", "ok") in STATUSES
+
+
+@relaxed
+@given(st.sampled_from(HEADS), st.binary(max_size=400))
+def test_any_file(head: bytes, rest: bytes) -> None:
+    check(head + rest)
+
+
+@relaxed
+@given(st.sampled_from([1, 0, 101, 113, 276]), st.lists(st.binary(max_size=120), max_size=5))
+def test_any_packet(link: int, packets: list[bytes]) -> None:
+    records = b"".join(struct.pack("<IIII", 1, 1, len(each), len(each)) + each for each in packets)
+    check(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, link) + records)
+
+
+@relaxed
+@given(st.lists(st.tuples(st.integers(1, 7), st.binary(max_size=120)), max_size=6))
+def test_any_block(blocks: list[tuple[int, bytes]]) -> None:
+    check(section() + interface() + b"".join(block(kind, body) for kind, body in blocks))
+
+
+@relaxed
+@given(st.binary(max_size=300), st.binary(max_size=300), st.booleans())
+def test_any_conversation(asked: bytes, answered: bytes, is_open: bool) -> None:
+    talk = Talk()
+    if is_open:
+        talk.open()
+    check(pcap(talk.client_bytes(asked).server_bytes(answered).client_bytes(asked).wires))
+
+
+FRAMES = st.builds(
+    lambda key, version, correlation, rest: struct.pack(">hhi", key, version, correlation) + rest,
+    st.integers(-2, 95),
+    st.integers(-1, 20),
+    st.integers(0, 3),
+    st.binary(max_size=60).map(lambda rest: b"\0\x02me" + rest),
+)
+
+
+@relaxed
+@given(st.lists(FRAMES, max_size=4), st.lists(st.binary(min_size=4, max_size=60), max_size=4))
+def test_any_frames(asked: list[bytes], answered: list[bytes]) -> None:
+    talk = Talk().open().asks(*asked)
+    for number, each in enumerate(answered):
+        talk.answers(struct.pack(">i", number) + each)
+    check(pcap(talk.wires))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_real_captures_with_any_bytes_changed(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(["aio", "ckz", "jshare", "txn"]))
+    capture = bytearray((CAPTURES / f"small_{name}.pcap").read_bytes())
+    rng = random.Random(data.draw(st.integers(0, 2**32)))
+    for _ in range(data.draw(st.integers(1, 60))):
+        capture[rng.randrange(24, len(capture))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+    check(bytes(capture))
+
+
+def test_a_search_through_zeros_lies_and_noise_takes_linear_time() -> None:
+    rng = random.Random(3)
+    lies = struct.pack(">ihhih", 14, 3, 9, 1, 2) + b"me\0\0"
+    streams = [bytes(500_000), lies * 25_000, b"\x7f\xff\xff\xff" * 125_000, rng.randbytes(500_000)]
+    for stream in streams:
+        talk = Talk()
+        for at in range(0, len(stream), 1000):
+            talk.client_bytes(stream[at : at + 1000])
+        begin = time.process_time()
+        read(pcap(talk.wires), ports=frozenset({9092}))
+        assert time.process_time() - begin < 20
+
+
+def test_control_characters_of_a_capture_stay_text() -> None:
+    data = SHARE.read_bytes().replace(b"t-share", b"\x1b[2Jab\x07"[:7])
+
+    assert "\\u001b" in str([row["body_request"] for row in read(data)])
