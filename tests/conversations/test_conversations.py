@@ -20,7 +20,7 @@ from tests.conversations.venues import SocketVenue
 
 SCRIPTS = Path(__file__).parent / "scripts"
 SERVED = {route.name for route in ROUTES.values()}
-#: Some of each family once more through sockets, the shell and the raw client; what they take is what their scripts say.
+#: Some of each family once more through sockets, the shell and the raw client; they take as long as their scripts say.
 OVER_SOCKETS = (
     "other-classic-join-sync",
     "other-produce-codecs",
@@ -30,6 +30,8 @@ OVER_SOCKETS = (
     "share-state-lifecycle",
     "share-state-loaded-by-fetch",
 )
+#: Answers that show what another script left behind on the recording broker: a group whose name is empty.
+RAN_BEFORE = {"share-delete-groups": ("other-offset-commit-fetch",)}
 NAMES = sorted(path.stem for path in SCRIPTS.glob("*.json") if not path.name.endswith(".expected.json"))
 
 
@@ -58,8 +60,11 @@ def _compare(expected: list[Any], answers: list[Any]) -> None:
 def test_conversation(name: str) -> None:
     script, expected = _read(name), _read(f"{name}.expected")
     _skip_what_is_not_served(script, expected)
+    place = venue(script.get("broker", "common"))
+    for earlier in RAN_BEFORE.get(name, ()):
+        Player(place, _read(earlier)).play()
 
-    _compare(expected, Player(venue(script.get("broker", "common")), script).play())
+    _compare(expected, Player(place, script).play())
 
 
 @pytest.mark.parametrize("name", OVER_SOCKETS)
