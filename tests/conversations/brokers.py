@@ -12,8 +12,10 @@ _BASE = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.num.partitions": "5",
     "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "3",
     "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
 
