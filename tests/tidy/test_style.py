@@ -15,7 +15,13 @@ GENERATED = ("kwire/messages/", "kwire/records/coordinator/", "kwire/error_codes
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
 #: Where waiting is allowed: the network shell and the entry points around it.
-ASYNC_ALLOWED = ("mockbroker/net/", "mockbroker/web/", "mockbroker/server.py", "mockbroker/cluster.py", "mockbroker/cli.py")
+ASYNC_ALLOWED = (
+    "mockbroker/net/",
+    "mockbroker/web/",
+    "mockbroker/server.py",
+    "mockbroker/cluster.py",
+    "mockbroker/cli.py",
+)
 
 
 @cache
@@ -84,7 +90,11 @@ def test_no_test_sleeps() -> None:
 
 
 def test_generated_files_say_so_on_their_first_line() -> None:
-    files = [path for place in GENERATED for path in ([ROOT / place] if place.endswith(".py") else (ROOT / place).rglob("*.py"))]
+    files = [
+        path
+        for place in GENERATED
+        for path in ([ROOT / place] if place.endswith(".py") else (ROOT / place).rglob("*.py"))
+    ]
 
     assert files
     assert [path.name for path in files if "generated" not in path.read_text("utf-8").split("\n", 1)[0].lower()] == []
@@ -114,7 +124,9 @@ def test_the_project_speaks_of_itself_alone(pattern: str) -> None:
     places = []
     for path in sorted(ROOT.rglob("*")):
         name = path.relative_to(ROOT).as_posix()
-        if path.suffix not in (".py", ".md", ".cfg", ".toml", ".sh", ".json", ".html") or name.startswith((".", "build/")):
+        if path.suffix not in (".py", ".md", ".cfg", ".toml", ".sh", ".json", ".html") or name.startswith(
+            (".", "build/")
+        ):
             continue
         if path != Path(__file__) and re.search(pattern, path.read_text(encoding="utf-8")):
             places.append(name)

@@ -1,0 +1,132 @@
+"""`--capture`: what the broker served must decode to its journal, over plain sockets and over TLS."""
+
+from __future__ import annotations
+
+import datetime
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from kwire import Client, read_capture
+from kwire.messages.metadata import MetadataRequest
+from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.records import Record, write_batch
+from mockbroker import Cluster
+from tests import needs
+
+
+def _work(cluster: Cluster, tls: ssl.SSLContext | None = None) -> None:
+    """Requests of several sizes on two connections, one of them open to the end."""
+    with Client(cluster.bootstrap_servers, tls=tls) as client, Client(cluster.bootstrap_servers, tls=tls) as other:
+        topic_id = client.send(MetadataRequest(topics=None)).topics[0].topic_id
+        for size in (1, 1_000, 300_000):
+            records = write_batch([Record(0, 0, b"k", b"v" * size, ())])
+            partition = PartitionProduceData(index=0, records=records)
+            client.send(
+                ProduceRequest(
+                    acks=-1,
+                    timeout_ms=1_000,
+                    topic_data=[TopicProduceData(topic_id=topic_id, partition_data=[partition])],
+                ),
+                13,
+            )
+        other.send(MetadataRequest(topics=None))
+
+
+def _journal(cluster: Cluster) -> list[tuple[object, ...]]:
+    return sorted(
+        (exchange.client, exchange.api_name, exchange.api_version, exchange.correlation_id)
+        for exchange in cluster.exchanges()
+    )
+
+
+def _captured(path: Path) -> list[tuple[object, ...]]:
+    rows = read_capture(path).to_pylist()
+    assert {row["status"] for row in rows} == {"ok"}
+    return sorted(
+        (f"{row['client_ip']}:{row['client_port']}", row["api_name"], row["api_version"], row["correlation_id"])
+        for row in rows
+    )
+
+
+def test_the_capture_decodes_to_the_journal(tmp_path: Path) -> None:
+    path = tmp_path / "plain.pcapng"
+    with Cluster(nodes=1, topics={"orders": 1}, capture=path) as cluster:
+        _work(cluster)
+        journal = _journal(cluster)
+
+    assert _captured(path) == journal
+    assert len(journal) == 7
+
+
+def test_a_capture_over_tls_holds_the_plaintext_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "tls.pcapng"
+    certificate, store = _self_signed(tmp_path)
+    properties = {
+        "listeners": "SSL://127.0.0.1:0",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": store,
+    }
+    with Cluster(topics={"orders": 1}, properties=properties, capture=path) as cluster:
+        _work(cluster, ssl.create_default_context(cafile=str(certificate)))
+        journal = _journal(cluster)
+
+    assert _captured(path) == journal
+    assert b"plaintext as the broker saw it" in path.read_bytes()
+
+
+def test_wireshark_opens_the_capture_and_finds_nothing_odd_in_its_tcp(tmp_path: Path) -> None:
+    tshark = needs.tool("tshark")
+    path = tmp_path / "plain.pcapng"
+    with Cluster(topics={"orders": 1}, capture=path) as cluster:
+        _work(cluster)
+
+    def fields(*arguments: str) -> list[str]:
+        command = [tshark, "-r", str(path), "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
+
+    assert fields("-Y", "tcp.analysis.flags || tcp.checksum.status == 0 || ip.checksum.status == 0") == []
+    assert len(set(fields("-T", "fields", "-e", "tcp.stream"))) == 2
+    assert len(fields("-Y", "tcp.flags.fin == 1")) >= 2
+
+
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
+def test_a_key_store_that_cannot_be_read_is_refused_by_name(kind: str) -> None:
+    properties = {"listeners": "SSL://127.0.0.1:0", "ssl.keystore.type": kind, "ssl.keystore.location": "none"}
+
+    with pytest.raises(ValueError, match=f"ssl.keystore.type: '{kind}' is not supported yet"):
+        Cluster(properties=properties).start()
+
+
+def _self_signed(folder: Path) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1, and a PEM key store with it and its key."""
+    import ipaddress
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = certificate.public_bytes(serialization.Encoding.PEM)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (folder / "certificate.pem").write_bytes(pem)
+    (folder / "keystore.pem").write_bytes(private + pem)
+    return folder / "certificate.pem", folder / "keystore.pem"

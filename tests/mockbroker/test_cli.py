@@ -1,0 +1,88 @@
+"""The command `mockbroker`, as a process."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kwire import Client
+from kwire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kwire.messages.metadata import MetadataRequest
+from mockbroker import cli
+
+
+@contextmanager
+def _running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    command = [sys.executable, "-m", "mockbroker.cli", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process, process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_the_first_line_is_the_bootstrap_list_and_a_signal_ends_it_well() -> None:
+    with _running("--port", "0", "--nodes", "3", "--topic", "orders:6") as (process, bootstrap):
+        assert len(bootstrap.split(",")) == 3
+        with Client(bootstrap) as client:
+            topics = client.send(MetadataRequest(topics=None)).topics
+        process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate(timeout=15)
+
+    assert [(topic.name, len(topic.partitions)) for topic in topics] == [("orders", 6)]
+    assert rest == ""
+    assert process.returncode == 0
+
+
+def test_a_properties_file_and_settings_reach_the_broker(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("node.id=7\nmessage.max.bytes=2000\nnum.partitions=5\nlog.dirs=/nowhere\n")
+    with _running("--port", "0", "--properties", str(file), "--set", "num.partitions=4") as (process, bootstrap):
+        with Client(bootstrap) as client:
+            nodes = [broker.node_id for broker in client.send(MetadataRequest(topics=None)).brokers]
+            resource = DescribeConfigsResource(
+                resource_type=4, resource_name="7", configuration_keys=["num.partitions", "message.max.bytes"]
+            )
+            result = client.send(DescribeConfigsRequest(resources=[resource])).results[0]
+        process.send_signal(signal.SIGINT)
+        _, log = process.communicate(timeout=15)
+
+    assert nodes == [7]
+    assert {config.name: config.value for config in result.configs} == {
+        "num.partitions": "4",
+        "message.max.bytes": "2000",
+    }
+    assert "accepted, without a meaning here: log.dirs" in log
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--set", "num.partitions=none"], "num.partitions"),
+        (["--set", "group.share.delivery.count.limit=99"], "group.share.delivery.count.limit"),
+        (["--set", "nonsense"], "'nonsense'"),
+        (["--topic", "orders:x"], "orders:x"),
+        (["--topic", "a b"], "a b"),
+        (["--feature", "share.version=9"], "share.version"),
+        (["--share-edition", "kip932-r3"], "share-edition: 'kip932-r3' is not supported yet"),
+        (["--share-persister", "no-op"], "share-persister: 'no-op' is not supported yet"),
+        (["--control", "1"], "control: 1 is not supported yet"),
+        (["--data-dir", "d"], "data-dir: 'd' is not supported yet"),
+        (["--properties", "does-not-exist"], "does-not-exist"),
+    ],
+)
+def test_wrong_use_is_one_line_and_exit_2(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--port", "0", *arguments]) == 2
+
+    written = capsys.readouterr()
+    assert told in written.err
+    assert written.err.count("\n") == 1
+    assert written.out == ""
