@@ -17,12 +17,12 @@ def read_carefully(data: bytes, base: Base, *, strict: bool) -> list[Record]:
     cursor = _Cursor(data, base.starts_at, strict)
     records = [_record(cursor, base, f"records[{index}]") for index in range(base.count)]
     if cursor.at != len(data):
-        raise corrupt(f"{len(data) - cursor.at} bytes follow the last of {base.count} records", cursor.offset)
+        raise corrupt(f"{len(data) - cursor.at} bytes follow the last of {base.count} records", cursor.at)
     return records
 
 
 def _record(cursor: _Cursor, base: Base, path: str) -> Record:
-    start = cursor.offset
+    start = cursor.at
     size = cursor.number(f"{path}.size", 32)
     if size < 0:
         raise InvalidLength(f"{path}.size", start, f"is {size}")
@@ -39,7 +39,7 @@ def _record(cursor: _Cursor, base: Base, path: str) -> Record:
 
 
 def _headers(cursor: _Cursor, path: str) -> tuple[Header, ...]:
-    start = cursor.offset
+    start = cursor.at
     count = cursor.number(path, 32)
     if count < 0:
         raise InvalidLength(path, start, f"{count} headers")
@@ -48,7 +48,7 @@ def _headers(cursor: _Cursor, path: str) -> tuple[Header, ...]:
 
 
 def _header(cursor: _Cursor, path: str) -> Header:
-    start = cursor.offset
+    start = cursor.at
     key = cursor.blob(f"{path}.key")
     if key is None:
         raise UnexpectedNull(f"{path}.key", start, "a header's key cannot be null")
@@ -62,22 +62,16 @@ def _header(cursor: _Cursor, path: str) -> Header:
 class _Cursor:
     """A position in the records' bytes that knows how to complain."""
 
-    def __init__(self, data: bytes, starts_at: int, strict: bool) -> None:
+    def __init__(self, data: bytes, at: int, strict: bool) -> None:
         self.data = data
-        self.at = 0
+        self.at = at
         self.strict = strict
-        self._starts_at = starts_at
-
-    @property
-    def offset(self) -> int:
-        """The position as an error names it."""
-        return self._starts_at + self.at
 
     def need(self, path: str, size: int) -> None:
         """Raise Truncated unless so many bytes are left."""
         left = len(self.data) - self.at
         if size > left:
-            raise Truncated(path, self.offset, size, left)
+            raise Truncated(path, self.at, size, left)
 
     def take(self, path: str, size: int) -> bytes:
         """The next bytes."""
@@ -91,14 +85,14 @@ class _Cursor:
             raw, self.at = read_raw(self.data, self.at, bits)
         except IndexError:
             left = len(self.data) - self.at
-            raise Truncated(path, self.offset, left + 1, left) from None
+            raise Truncated(path, self.at, left + 1, left) from None
         except OddVarintError as error:
-            raise InvalidVarint(path, self.offset, str(error)) from None
+            raise InvalidVarint(path, self.at, str(error)) from None
         return zigzag(raw)
 
     def blob(self, path: str) -> bytes | None:
         """The next bytes with their length before them."""
-        start = self.offset
+        start = self.at
         size = self.number(path, 32)
         if size >= 0:
             return self.take(path, size)

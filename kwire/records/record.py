@@ -53,8 +53,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 class Base(msgspec.Struct, frozen=True, gc=False):
     """What the records of a v2 batch take from its header.
 
-    `append_time` is None unless the broker set the timestamps; `starts_at` is where the records' bytes begin for
-    the offsets in error messages.
+    `append_time` is None unless the broker set the timestamps; `starts_at` is where in the given bytes they begin.
     """
 
     count: int

@@ -23,14 +23,13 @@ class _OddError(Exception):
 
 
 def decode(data: bytes, base: Base, *, strict: bool = True) -> list[Record]:
-    """Decode all records of a batch from their uncompressed bytes.
+    """Decode all records of a batch: of the batch itself, or when it was compressed of the uncompressed bytes.
 
-    Raises: WireErrors only, with a path such as `records[3].value` and the offset in the batch, or when it was
-        compressed in the uncompressed bytes.
+    Raises: WireErrors only, with a path such as `records[3].value` and the offset in the data.
     """
-    if base.count > len(data):
+    if base.count > len(data) - base.starts_at:
         # A record has 7 bytes at least; this count would only make the loop find the end of the data.
-        raise corrupt(f"{base.count} records in {len(data)} bytes", base.starts_at, "batch.count")
+        raise corrupt(f"{base.count} records in {len(data) - base.starts_at} bytes", base.starts_at, "batch.count")
     try:
         records, wide = _read(data, base)
     except (IndexError, OddVarintError, _OddError, UnicodeDecodeError):
@@ -49,7 +48,7 @@ def _read(data: bytes, base: Base) -> tuple[list[Record], bool]:
     base_offset, base_timestamp, append_time = base.offset, base.timestamp, base.append_time
     records: list[Record] = []
     add = records.append
-    at, wide = 0, False
+    at, wide = base.starts_at, False
     for _ in range(base.count):
         raw, at = data[at], at + 1
         if raw > 127:
@@ -93,7 +92,9 @@ def _read(data: bytes, base: Base) -> tuple[list[Record], bool]:
 
 
 def _read_headers(data: bytes, at: int) -> tuple[tuple[Header, ...], int]:
-    raw, at = read_raw(data, at, 32)
+    raw, at = data[at], at + 1
+    if raw > 127:
+        raw, at = read_raw(data, at - 1, 32)
     if raw & 1:
         raise _OddError
     headers: list[Header] = []
@@ -101,20 +102,20 @@ def _read_headers(data: bytes, at: int) -> tuple[tuple[Header, ...], int]:
         raw, at = data[at], at + 1
         if raw > 127:
             raw, at = read_raw(data, at - 1, 32)
-        start, at = at, at + (raw >> 1)
-        negative = raw
-        key = str(data[start:at], "utf-8")
-        raw, at = data[at], at + 1
-        value = None
-        if raw != 1:
-            if raw > 127:
-                raw, at = read_raw(data, at - 1, 32)
-            negative |= raw
-            start, at = at, at + (raw >> 1)
-            value = data[start:at]
-        if negative & 1:
+        if raw & 1:
             raise _OddError
-        headers.append((key, value))
+        start, at = at, at + (raw >> 1)
+        key = data[start:at].decode()
+        raw, at = data[at], at + 1
+        if raw == 1:
+            headers.append((key, None))
+            continue
+        if raw > 127:
+            raw, at = read_raw(data, at - 1, 32)
+        if raw & 1:
+            raise _OddError
+        start, at = at, at + (raw >> 1)
+        headers.append((key, data[start:at]))
     return tuple(headers), at
 
 

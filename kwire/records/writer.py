@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from io import BytesIO
 
 from crc32c import crc32c
 
@@ -21,10 +22,11 @@ from kwire.records.batch import (
 )
 from kwire.records.compression import compress
 from kwire.records.record import Codec, Header, Record, TimestampType
-from kwire.records.varint import encode, encode_unsigned, wrapped
+from kwire.records.varint import SMALL, all_short, encode_unsigned, wrapped
 
 _INT32_MAX = (1 << 31) - 1
 _SAFE = 1 << 62
+_MANY = 64
 _NULL = b"\x01"  # The varint of -1.
 
 
@@ -77,9 +79,9 @@ def write_batch(
         | CONTROL_BIT * control
         | DELETE_HORIZON_BIT * (delete_horizon_ms is not None)
     )
-    body = b"".join(_body(records, base_offset, base_timestamp))
+    body = _body(records, base_offset, base_timestamp)
     if codec is not Codec.NONE:
-        body = compress(codec, body, level=level)
+        body = [compress(codec, b"".join(body), level=level)]
     fields = (attributes, last_offset - base_offset, base_timestamp, max_timestamp,
               producer_id, producer_epoch, base_sequence, len(records))  # fmt: skip
     return _sealed(base_offset, partition_leader_epoch, fields, body)
@@ -113,23 +115,37 @@ def _span(records: Sequence[Record], base_offset: int | None, last_offset: int |
 
 
 def _body(records: Sequence[Record], base_offset: int, base_timestamp: int) -> list[bytes]:
-    """The records as parts to join: big values are copied once."""
+    """The records as parts to join, so that every key and value is copied once.
+
+    Short varints come from a table, for a big batch from a big one: a function call for each takes twice as long.
+    """
     parts: list[bytes] = []
+    short, long = (all_short() if len(records) >= _MANY else SMALL), encode_unsigned
+    limit = len(short)
     for record in records:
         key, value = record.key, record.value
         delta = record.timestamp - base_timestamp
-        head = b"".join((
-            b"\0",
-            encode(delta if -_SAFE < delta < _SAFE else _far(record, base_timestamp)),
-            encode_unsigned((record.offset - base_offset) << 1),
-            _NULL if key is None else encode_unsigned(len(key) << 1) + key,
-            _NULL if value is None else encode_unsigned(len(value) << 1),
-        ))  # fmt: skip
-        tail = _headers(record.headers) if record.headers else b"\0"
-        if value:
-            parts += (encode_unsigned((len(head) + len(value) + len(tail)) << 1), head, value, tail)
+        if not -_SAFE < delta < _SAFE:
+            delta = _far(record, base_timestamp)
+        raw = delta << 1 if delta >= 0 else ~(delta << 1)
+        time = short[raw] if raw < limit else long(raw)
+        raw = (record.offset - base_offset) << 1
+        offset = short[raw] if raw < limit else long(raw)
+        head = b"\0" + time + offset
+        if key is None:
+            head += _NULL
         else:
-            parts += (encode_unsigned((len(head) + len(tail)) << 1), head, tail)
+            raw = len(key) << 1
+            head += (short[raw] if raw < limit else long(raw)) + key
+        tail = _headers(record.headers) if record.headers else b"\0"
+        if value is None:
+            head += _NULL
+            value = b""
+        else:
+            raw = len(value) << 1
+            head += short[raw] if raw < limit else long(raw)
+        raw = (len(head) + len(value) + len(tail)) << 1
+        parts += (short[raw] if raw < limit else long(raw), head, value, tail)
     return parts
 
 
@@ -149,11 +165,18 @@ def _headers(headers: Sequence[Header]) -> bytes:
     return b"".join(parts)
 
 
-def _sealed(base_offset: int, epoch: int, fields: tuple[int, ...], body: bytes) -> bytes:
-    """Header and body with length and checksum."""
-    try:
-        header = bytearray(HEADER.pack(base_offset, HEADER_SIZE - PREFIX_SIZE + len(body), epoch, 2, 0, *fields))
-    except struct.error as error:
-        raise InvalidValue("batch", None, f"a header field is out of its range: {error}") from None
-    struct.pack_into(">I", header, CRC_START - 4, crc32c(body, crc32c(header[CRC_START:])))
-    return b"".join((header, body))
+def _sealed(base_offset: int, epoch: int, fields: tuple[int, ...], body: list[bytes]) -> bytes:
+    """Header and body with length and checksum.
+
+    The header is written into the joined bytes before anybody else has seen them: a BytesIO that owns its bytes alone
+    lets them be changed in place and gives them back, where any other way copies the whole batch again.
+    """
+    stream = BytesIO(b"".join((bytes(HEADER_SIZE), *body)))
+    with stream.getbuffer() as batch:
+        try:
+            HEADER.pack_into(batch, 0, base_offset, len(batch) - PREFIX_SIZE, epoch, 2, 0, *fields)
+        except struct.error as error:
+            raise InvalidValue("batch", None, f"a header field is out of its range: {error}") from None
+        with batch[CRC_START:] as covered:
+            struct.pack_into(">I", batch, CRC_START - 4, crc32c(covered))
+    return stream.getvalue()

@@ -66,6 +66,19 @@ def test_both_read_our_messages(peer: type[KafkaPythonRecords], magic: int, code
         assert [record.timestamp for record in read] == [record.timestamp for record in PLAIN]
 
 
+@pytest.mark.parametrize("count", [1, 63, 64, 20_000])
+def test_a_batch_of_any_size_is_byte_for_byte_what_aiokafka_writes(count: int) -> None:
+    records = [
+        Record(number, 1_700_000_000_000 + number * 7, b"%d" % number, b"v" * (number % 300)) for number in range(count)
+    ]
+    made = AioBuilder(magic=2, compression_type=0, is_transactional=0, producer_id=-1, producer_epoch=-1,
+                      base_sequence=-1, batch_size=1 << 24)  # fmt: skip
+    for record in records:
+        made.append(record.offset, record.timestamp, record.key, record.value, [])
+
+    assert write_batch(records) == bytes(made.build())
+
+
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD])
 @pytest.mark.parametrize("builder", [AioBuilder, KafkaPythonBuilder])
 def test_we_read_theirs(builder: type[KafkaPythonBuilder], codec: Codec) -> None:
