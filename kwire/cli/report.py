@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,9 @@ from pathlib import Path
 from kwire.cli.wrong_use import WrongUseError
 
 GOOD, FOUND_WRONG = 0, 1
+
+# Bytes of captures from which Spark works long enough to be worth a slower start.
+LARGE = 256 * 1024 * 1024
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     progress = _clocked()
     progress("starting Spark")
     found_running = engine.is_running()
-    session = spark.session(args.master)
+    session = spark.session(args.master, is_short=sum(map(os.path.getsize, files)) < LARGE)
     try:
         report = gather.gather(session, files, options=options, progress=progress)
     finally:

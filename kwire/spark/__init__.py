@@ -14,17 +14,22 @@ __all__ = ["end", "register", "require", "session"]
 
 
 def session(
-    master: str = "local[*]", *, app_name: str = "kwire", settings: Mapping[str, str] | None = None
+    master: str = "local[*]",
+    *,
+    app_name: str = "kwire",
+    settings: Mapping[str, str] | None = None,
+    is_short: bool = False,
 ) -> SparkSession:
     """A Spark session that reads `kafka_capture`: finds or brings a Java, and sets what is needed.
 
     Args: settings: Spark properties that win over ours. A session that runs already is taken as it is.
+        is_short: the session is for seconds of work, so that starting soon counts more than running fast.
     Raises: MissingExtra when PySpark, or a Java 17 or newer, is not there.
     """
     require()
     from kwire.spark import engine  # noqa: PLC0415  Needs PySpark, which is optional.
 
-    return engine.session(master, app_name=app_name, settings=settings)
+    return engine.session(master, app_name=app_name, settings=settings, is_short=is_short)
 
 
 def register(spark: SparkSession) -> SparkSession:

@@ -25,6 +25,8 @@ FATE_CLASSES = {
     "gap": "ack-gap",
 }
 
+ERROR_HEAD = ("Error", "API", "Responses", "First", "Last")
+
 # Plots beyond these would only repeat what the tables say.
 MEMBERS_MAX = 24
 GROUPS_MAX = 12
@@ -127,7 +129,7 @@ def _time(report: Report) -> Section:
         Figure(
             "Requests", f"By API, in steps of {step}.", plots[0], Table(("API", "Requests", f"Most in {step}"), traffic)
         ),
-        Figure("Errors", note, plots[1], Table(("Error", "API", "Responses", "First", "Last"), errors, labels=2)),
+        Figure("Errors", note, plots[1], Table(ERROR_HEAD, errors, labels=2), is_wide=True),
     ]
     return Section("time", "Traffic and errors over time", "When things happened, and when they went wrong.", figures)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A local Spark, as `kwire.spark.session()` starts it; its JVM ends with the tests, however they went."""
-    session = kwire.spark.session("local[2]", app_name="kwire-tests")
+    session = kwire.spark.session("local[2]", app_name="kwire-tests", is_short=True)
     try:
         yield session
     finally:

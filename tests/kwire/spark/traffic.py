@@ -8,7 +8,7 @@ from typing import Any
 
 from kwire.capture.pcapng_write import PcapngWriter, TcpConversation
 from kwire.codec import encode, from_json
-from kwire.registry import request_class
+from kwire.registry import api_name
 
 START_NS = 1_795_257_723_000_000_000
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -69,11 +69,11 @@ def _request(api_key: int, version: int, correlation_id: int, client_id: str, tr
     # Request header version 2, as flexible versions have it: the client id is still a classic string, then no tags.
     client = client_id.encode()
     header = struct.pack(">hhih", api_key, version, correlation_id, len(client)) + client + b"\0"
-    return _frame(header + _body(request_class(api_key).NAME, version, tree))
+    return _frame(header + _body(f"{api_name(api_key)}Request", version, tree))
 
 
 def _response(api_key: int, version: int, correlation_id: int, tree: Tree) -> bytes:
-    name = request_class(api_key).NAME.replace("Request", "Response")
+    name = f"{api_name(api_key)}Response"
     return _frame(struct.pack(">ix", correlation_id) + _body(name, version, tree))
 
 
