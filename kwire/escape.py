@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 
-# Cc: terminal control characters. Cf: bidirectional overrides and zero-width characters, which reorder or hide what
-# is shown (the "Trojan Source" trick). Cs: lone surrogates, which no output encoding takes. Zl, Zp: line breaks that
-# some tools obey. Co and Cn have no agreed look. The plain space (Zs) stays.
-_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+# Python calls a character printable when it is neither a control character, nor one that reorders or hides text
+# (bidirectional overrides, zero-width characters: the "Trojan Source" trick), nor a lone surrogate, a line separator, an
+# unassigned or private one, nor a space other than the plain one. That is exactly what can be shown as it is.
 
 
 def escape(text: str, *, limit: int | None = None) -> str:
@@ -18,27 +16,28 @@ def escape(text: str, *, limit: int | None = None) -> str:
     """
     cut = "" if limit is None or len(text) <= limit else f"... ({len(text) - limit} more characters)"
     shown = text if limit is None else text[:limit]
-    if not shown.isascii() or not shown.isprintable() or "\\" in shown:
+    if not shown.isprintable() or "\\" in shown:
         shown = "".join(map(_safe, shown))
     return shown + cut
 
 
 def one_line(text: str) -> str:
     """A message for the terminal, on one line. Backslashes stay single, as it may hold text that is escaped already."""
-    return text if text.isascii() and text.isprintable() else "".join(map(_printable, text))
+    return text if text.isprintable() else "".join(map(_printable, text))
 
 
 def safe_json(tree: object, *, indent: int | None = None) -> str:
     """JSON that is readable in every language and cannot act on a terminal: unsafe characters are JSON escapes."""
     text = json.dumps(tree, indent=indent, ensure_ascii=False)
     # Outside of strings JSON is printable ASCII and line breaks of its own making, so only strings can change here.
-    return text if text.isascii() and "\x7f" not in text else "".join(map(_json_safe, text))
+    return "".join(map(_json_safe, text)) if not text.replace("\n", "").isprintable() else text
 
 
 def _json_safe(character: str) -> str:
-    if character == "\n" or unicodedata.category(character) not in _UNSAFE:
+    if character == "\n" or character.isprintable():
         return character
-    return json.dumps(character)[1:-1] if character != "\x7f" else "\\u007f"
+    # The one unprintable character that JSON leaves alone even when it writes ASCII.
+    return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
 
 
 def _safe(character: str) -> str:
@@ -47,6 +46,4 @@ def _safe(character: str) -> str:
 
 
 def _printable(character: str) -> str:
-    if unicodedata.category(character) in _UNSAFE:
-        return character.encode("unicode_escape", "backslashreplace").decode("ascii")
-    return character
+    return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")

@@ -9,6 +9,7 @@ from kwire.error_codes import name_of
 from kwire.escape import escape
 from kwire.layout.hidden import secret_nodes
 from kwire.layout.tree import UNKNOWN_TAG, Kind, Node, Tree, Value
+from kwire.registry import API_KEYS, api_name
 
 MASK = "***"
 _TEXT_SHOWN, _BYTES_SHOWN, _NUMBERS_SHOWN = 200, 32, 24
@@ -42,7 +43,7 @@ def _hider(tree: Tree, *, show_secrets: bool, payload: bool) -> Replace:
         if id(node) in secrets:
             return MASK
         if id(node) in payloads:
-            return f"{node.end - node.start} bytes"
+            return f"{len(node.value)} bytes" if isinstance(node.value, bytes) else MASK
         return None
 
     return replace
@@ -116,6 +117,8 @@ def _value(node: Node) -> str:
         return f"[{', '.join(shown)}{more}]"
     if node.name.endswith("error_code") and isinstance(value, int):
         return f"{value} ({name_of(value)})"
+    if node.name in {"api_key", "request_api_key"} and isinstance(value, int) and value in API_KEYS:
+        return f"{value} ({api_name(value)})"
     return str(value)
 
 
