@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 # Python calls a character printable when it is neither a control character, nor one that reorders or hides text
-# (bidirectional overrides, zero-width characters: the "Trojan Source" trick), nor a lone surrogate, a line separator, an
-# unassigned or private one, nor a space other than the plain one. That is exactly what can be shown as it is.
+# (bidirectional overrides, zero-width characters: the "Trojan Source" trick), nor a lone surrogate, a line separator,
+# an unassigned or private one, nor a space other than the plain one. Just those can be shown as they are.
 
 
 def escape(text: str, *, limit: int | None = None) -> str:
