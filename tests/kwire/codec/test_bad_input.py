@@ -1,0 +1,175 @@
+"""Bytes that are cut, changed or made up: a WireError that says where, and never anything else.
+
+Messages above 1,000 bytes are cut at 400 to 800 evenly spaced places, and every shorter one at each of its bytes.
+"""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+
+import msgspec
+import pytest
+
+from kwire import WireError, careful, decode, decode_lenient, encode, to_json
+from kwire.errors import Truncated, UnexpectedNull
+from kwire.primitives import FAILURES
+from kwire.registry import codec_of_name
+from tests.kwire.codec.golden import FILES, Vector, all_vectors, vectors
+
+#: Mutations of each vector; all of them take some 15 seconds.
+MUTATIONS = 25
+
+
+def _cuts(size: int) -> range:
+    return range(size) if size <= 1000 else range(0, size, size // 400)
+
+
+@pytest.mark.parametrize("edition", FILES)
+def test_every_prefix_of_a_message_is_truncated_and_says_where(edition: str) -> None:
+    for vector in vectors(edition):
+        for size in _cuts(len(vector.raw)):
+            with pytest.raises(Truncated) as caught:
+                decode(vector.message, vector.version, vector.raw[:size], edition=edition)
+            error = caught.value
+
+            assert error.path.startswith(vector.message), vector.label
+            assert error.at is not None, vector.label
+            assert 0 <= error.at <= size, vector.label
+            assert error.need > error.have >= 0, vector.label
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_the_two_passes_judge_changed_bytes_alike(part: int) -> None:
+    chance = random.Random(part)
+    for vector in all_vectors()[part::4]:
+        for _ in range(MUTATIONS):
+            raw = _changed(vector.raw, chance)
+            strict = _strict(vector, raw)
+            fast = _fast(vector, raw)
+            if fast is not None:
+                careful_one = careful.read(codec_of_name(vector.message, vector.edition), vector.version, raw, 0)
+
+                assert strict is not None, (vector.label, raw.hex())
+                assert _same(fast, careful_one, vector.version), (vector.label, raw.hex())
+            _lenient_agrees(vector, raw, strict)
+
+
+def _same(one: msgspec.Struct, other: msgspec.Struct, version: int) -> bool:
+    """Equal, or equal as JSON: a NaN is not equal to itself."""
+    return one == other or to_json(one, version) == to_json(other, version)
+
+
+def _changed(raw: bytes, chance: random.Random) -> bytes:
+    changed = bytearray(raw or b"\0")
+    for _ in range(chance.choice((1, 1, 2, 3))):
+        at = chance.randrange(len(changed) + 1)
+        match chance.randrange(5):
+            case 0:
+                changed[at : at + 1] = chance.randbytes(1)
+            case 1:
+                changed[at : at + 1] = bytes([chance.choice((0, 1, 2, 127, 128, 255))])
+            case 2:
+                changed[at : at + 1] = bytes(byte ^ 1 << chance.randrange(8) for byte in changed[at : at + 1])
+            case 3:
+                del changed[at : at + chance.choice((1, 2, 4))]
+            case _:
+                changed[at:at] = chance.choice((chance.randbytes(1), chance.randbytes(4), b"\xff\xff\xff\xff\x0f"))
+    return bytes(changed)
+
+
+def _strict(vector: Vector, raw: bytes) -> msgspec.Struct | None:
+    codec = codec_of_name(vector.message, vector.edition)
+    try:
+        decoded = decode(vector.message, vector.version, raw, edition=vector.edition)
+    except WireError:
+        with pytest.raises(WireError):
+            careful.read(codec, vector.version, raw, 0)
+        return None
+    again = encode(decoded, vector.version)
+    assert _same(decode(vector.message, vector.version, again, edition=vector.edition), decoded, vector.version)
+    assert careful.write(codec, vector.version, decoded) == again
+    return decoded
+
+
+def _fast(vector: Vector, raw: bytes) -> msgspec.Struct | None:
+    try:
+        found: msgspec.Struct
+        found, end = codec_of_name(vector.message, vector.edition).readers[vector.version](raw, 0)
+    except FAILURES:
+        return None
+    return found if end == len(raw) else None
+
+
+def _lenient_agrees(vector: Vector, raw: bytes, strict: msgspec.Struct | None) -> None:
+    try:
+        lenient = decode_lenient(vector.message, vector.version, raw, edition=vector.edition)
+    except WireError:
+        assert strict is None, (vector.label, raw.hex())
+        return
+    # What a strict decode takes is not odd, and what it refuses is.
+    assert bool(lenient.oddities) == (strict is None), (vector.label, raw.hex())
+    assert all(0 <= oddity.at <= len(raw) for oddity in lenient.oddities)
+
+
+def test_random_bytes_are_refused_politely() -> None:
+    chance = random.Random(11)
+    for vector in all_vectors()[::3]:
+        for size in (1, 3, 9, 40, 200):
+            try:
+                decode(vector.message, vector.version, chance.randbytes(size), edition=vector.edition)
+            except WireError as error:
+                assert error.path.startswith(vector.message)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "raw"),
+    [
+        ("MetadataRequest", 1, "7fffffff"),
+        ("MetadataRequest", 12, "ffffffff0f"),
+        ("OffsetDeleteRequest", 0, "00017f7fffffff"),
+        ("ListGroupsRequest", 5, "ffffffff0f"),
+        ("FetchResponse", 4, "000000007fffffff"),
+        ("JoinGroupResponse", 6, "00000000000000000001010101ffffffff0f"),
+        ("ShareFetchResponse", 1, "0000000000000100000000ffffffff0f"),
+        ("ApiVersionsResponse", 3, "0000ffffffff0f"),
+        ("ApiVersionsResponse", 3, "0000010000000001ffffffff0fffffffff0f"),
+    ],
+)
+def test_a_hostile_length_allocates_nothing(name: str, version: int, raw: str) -> None:
+    with pytest.raises(WireError):
+        decode(name, version, bytes.fromhex(raw))
+    tracemalloc.start()
+    try:
+        with pytest.raises(WireError):
+            decode(name, version, bytes.fromhex(raw))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 100_000
+
+
+def test_many_unknown_tags_are_read_in_linear_time() -> None:
+    count = 30_000
+    tags = b"".join(tag.to_bytes(1, "big") + b"\0" for tag in range(128))
+    raw = b"\x80\x01" + tags
+    assert len(decode("ListTransactionsRequest", 0, b"\1\1" + raw).unknown_tagged_fields) == 128  # type: ignore[attr-defined]
+
+    # The same tag over and over is refused at the second one, however many are claimed.
+    with pytest.raises(WireError, match="tag 0 comes after tag 0"):
+        decode("ListTransactionsRequest", 0, b"\1\1\xff\xff\x01" + b"\0\0" * count)
+
+
+def test_more_elements_than_bytes_are_refused_before_the_first() -> None:
+    with pytest.raises(Truncated) as caught:
+        decode("MetadataRequest", 1, bytes.fromhex("0000000a0001"))
+
+    assert (caught.value.path, caught.value.at, caught.value.need, caught.value.have) == ("MetadataRequest.topics", 0, 10, 2)
+
+
+def test_a_null_that_a_version_does_not_allow_is_named() -> None:
+    with pytest.raises(UnexpectedNull) as caught:
+        decode("MetadataRequest", 0, bytes.fromhex("ffffffff"))
+
+    assert (caught.value.path, caught.value.at) == ("MetadataRequest.topics", 0)
