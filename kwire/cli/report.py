@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     from kwire import spark  # noqa: PLC0415  Loaded when it is needed: other commands must start at once.
 
     spark.require()
-    from kwire.spark import engine, gather, page, paths  # noqa: PLC0415
+    from kwire.spark import engine, paths, report  # noqa: PLC0415
 
     files = paths.expand(args.captures)
     if not args.output.parent.is_dir():
@@ -54,15 +54,13 @@ def run(args: argparse.Namespace) -> int:
     found_running = engine.is_running()
     session = spark.session(args.master, is_short=sum(map(os.path.getsize, files)) < LARGE)
     try:
-        report = gather.gather(session, files, options=options, progress=progress)
+        found = report.write(session, files, args.output, options=options, progress=progress)
     finally:
         if not found_running:
             spark.end(session)
-    progress("writing the page")
-    args.output.write_text(page.render(report), encoding="utf-8")
-    progress(f"done: {report.requests:,} requests")
+    progress(f"done: {found.requests:,} requests")
     print(args.output)
-    return GOOD if report.requests else FOUND_WRONG
+    return GOOD if found.requests else FOUND_WRONG
 
 
 def _check(files: Sequence[str], options: Mapping[str, str]) -> None:

@@ -35,8 +35,8 @@ LOCAL_SETTINGS = {
     "spark.sql.shuffle.partitions": "4",  # The 200 of a cluster cost seconds on one machine.
 }
 
-# Half of a short job's time goes into the JVM's own compiler and collector threads; measured on 2 cores, the report about
-# 400 kB of captures took 13-16 s with these, 21-37 s without.
+# Half of a short job's time goes into the JVM's own compiler and collector threads. Measured on 2 busy cores: the
+# report about 400 kB of captures took 13-16 s with these, 21-37 s without.
 SHORT_JOB_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from kwire.spark import formats
 from kwire.spark.model import Report
 
+# Findings have to stay few to be read.
+GROUPS_MAX = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -48,39 +51,35 @@ def _latency(report: Report) -> Iterator[Finding]:
 
 
 def _errors(report: Report) -> Iterator[Finding]:
-    total = sum(row.responses for row in report.error_rows)
     if not report.requests:
         return
-    if not total:
+    if not report.error_responses:
         yield Finding("good", "No response carries an error.")
         return
     first = report.error_rows[0]
     yield Finding(
         "bad",
-        f"{formats.plural(total, 'response')} of {formats.count(report.requests)} carry an error; "
+        f"{formats.plural(report.error_responses, 'response')} of {formats.count(report.requests)} carry an error; "
         f"most often {first.error} to {first.api} ({formats.count(first.responses)}).",
     )
 
 
 def _deliveries(report: Report) -> Iterator[Finding]:
-    groups = sorted({row.group for row in report.deliveries})
-    for group in groups[:5]:
-        rows = [row for row in report.deliveries if row.group == group]
-        records, handed_out = sum(row.records for row in rows), sum(row.acquisitions for row in rows)
-        again, most = sum(row.redelivered for row in rows), max(row.delivery_count_max for row in rows)
-        named = f"Share group {formats.name(group)}"
-        told = f"{named}: {formats.plural(records, 'record')} handed out {formats.plural(handed_out, 'time')}"
-        if again:
-            yield Finding("note", f"{told}; {formats.count(again)} more than once, up to delivery {most}.")
+    for row in report.groups[:GROUPS_MAX]:
+        named = f"Share group {formats.name(row.group)}"
+        records, times = formats.plural(row.records, "record"), formats.plural(row.acquisitions, "time")
+        told = f"{named}: {records} handed out {times}"
+        if row.redelivered:
+            again = formats.count(row.redelivered)
+            yield Finding("note", f"{told}; {again} more than once, up to delivery {row.delivery_count_max}.")
         else:
             yield Finding("good", f"{told}, none more than once.")
-        fates = report.outcomes.get(group, {})
+        fates = report.outcomes.get(row.group, {})
         lost = [f"{formats.count(fates[fate])} {fate}" for fate in ("rejected", "exhausted") if fates.get(fate)]
         if lost:
             yield Finding("bad", f"{named}: given up without being accepted: {', '.join(lost)}.")
 
 
 def _refusals(report: Report) -> Iterator[Finding]:
-    refused = sum(row.refused for row in report.acks)
-    if refused:
-        yield Finding("bad", f"The broker refused acknowledgements of {formats.plural(refused, 'record')}.")
+    if report.refused_acks:
+        yield Finding("bad", f"The broker refused acknowledgements of {formats.plural(report.refused_acks, 'record')}.")

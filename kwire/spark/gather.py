@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 
 from kwire.spark import analyses
-from kwire.spark.model import AckRow, DeliveryRow, ErrorRow, FileRow, LatencyRow, Report, Timeline
+from kwire.spark.model import AckRow, DeliveryRow, ErrorRow, FileRow, GroupRow, LatencyRow, Report, Timeline
 
 Progress = Callable[[str], None]
 
@@ -29,7 +30,7 @@ ROWS_MAX = 200
 
 
 def gather(
-    spark: SparkSession, files: Sequence[str], *, options: Mapping[str, str] | None = None, progress: Progress = print
+    spark: SparkSession, files: Sequence[str], *, options: Mapping[str, str] | None, progress: Progress
 ) -> Report:
     """Read the captures and compute what the report says.
 
@@ -50,42 +51,64 @@ def gather(
     progress("share-group deliveries and acknowledgements")
     shares = _shares(level("share_acquired"), level("share_acks"))
     spark.catalog.clearCache()
-    return Report(files=rows, **facts, **shares)  # type: ignore[arg-type]
+    return Report(files=rows, **facts, **shares)
 
 
-def _messages(messages: DataFrame, files: list[FileRow]) -> dict[str, object]:
+def _messages(messages: DataFrame, files: list[FileRow]) -> dict[str, Any]:
     start_us, step_us, bins = time_bins(files)
     ends = messages.agg(F.count_distinct("client_id"), F.count_distinct("file", "conn_id", "stream_epoch")).collect()[0]
+    traffic = analyses.traffic(messages, start_us=start_us, step_us=step_us)
+    over_time = analyses.errors_over_time(messages, start_us=start_us, step_us=step_us)
+    errors = [_error(row) for row in _in_micros(analyses.errors(messages)).collect()]
+    errors.sort(key=lambda row: (-row.responses, row.api, row.error))
     return {
         "statuses": {row["status"]: row["messages"] for row in analyses.statuses(messages).collect()},
         "clients": ends[0],
         "connections": ends[1],
-        "latency": sorted(map(_latency, analyses.latency(messages).collect()), key=lambda row: -row.p99_us),
-        "traffic": _timeline(analyses.traffic(messages, start_us=start_us, step_us=step_us), start_us, step_us, bins),
-        "errors": _timeline(
-            analyses.errors_over_time(messages, start_us=start_us, step_us=step_us), start_us, step_us, bins
-        ),
-        "error_rows": sorted(
-            map(_error, _in_micros(analyses.errors(messages)).collect()), key=lambda row: -row.responses
-        )[:ROWS_MAX],
+        "latency": sorted(map(_latency, analyses.latency(messages).collect()), key=lambda row: (-row.p99_us, row.api)),
+        "traffic": _timeline(traffic, start_us, step_us, bins),
+        "errors": _timeline(over_time, start_us, step_us, bins),
+        "error_rows": errors[:ROWS_MAX],
+        "error_responses": sum(row.responses for row in errors),
     }
 
 
-def _shares(acquired: DataFrame, acks: DataFrame) -> dict[str, object]:
-    counts = analyses.delivery_counts(acquired).persist()
-    deliveries = analyses.redeliveries(counts).orderBy(F.desc("acquisitions")).limit(ROWS_MAX).collect()
+def _shares(acquired: DataFrame, acks: DataFrame) -> dict[str, Any]:
+    partitions = [_delivery(row) for row in analyses.redeliveries(analyses.delivery_counts(acquired)).collect()]
+    partitions.sort(key=lambda row: (-row.redelivered, -row.acquisitions, row.group, row.topic, row.partition))
     by_count: dict[str, dict[int, int]] = defaultdict(dict)
     for row in analyses.deliveries_by_count(acquired).orderBy("group_id", "delivery_count").collect():
         by_count[row["group_id"] or ""][row["delivery_count"]] = row["records"]
     fates: dict[str, dict[str, int]] = defaultdict(dict)
     for row in analyses.outcomes(acquired, acks).groupBy("group_id", "outcome").count().collect():
         fates[row["group_id"] or ""][row["outcome"]] = row["count"]
+    members = _acks(analyses.acknowledgements(acks).collect())
     return {
-        "deliveries": [_delivery(row) for row in deliveries],
+        "groups": _groups(partitions),
+        "deliveries": partitions[:ROWS_MAX],
         "delivery_counts": dict(by_count),
         "outcomes": dict(fates),
-        "acks": _acks(analyses.acknowledgements(acks).collect()),
+        "acks": members[:ROWS_MAX],
+        "refused_acks": sum(row.refused for row in members),
+        "omitted": {"deliveries": len(partitions[ROWS_MAX:]), "acks": len(members[ROWS_MAX:])},
     }
+
+
+def _groups(partitions: Sequence[DeliveryRow]) -> list[GroupRow]:
+    found: dict[str, list[DeliveryRow]] = defaultdict(list)
+    for row in partitions:
+        found[row.group].append(row)
+    groups = [
+        GroupRow(
+            group,
+            sum(row.acquisitions for row in rows),
+            sum(row.records for row in rows),
+            sum(row.redelivered for row in rows),
+            max(row.delivery_count_max for row in rows),
+        )
+        for group, rows in found.items()
+    ]
+    return sorted(groups, key=lambda row: (-row.redelivered, -row.acquisitions, row.group))
 
 
 def time_bins(files: Sequence[FileRow]) -> tuple[int, int, int]:
@@ -156,4 +179,4 @@ def _acks(rows: Sequence[Row]) -> list[AckRow]:
         else:
             kinds[row["ack_name"]] = row["records"]
     found = [AckRow(*member, records, refused[member]) for member, records in taken.items()]
-    return sorted(found, key=lambda row: (row.group, -row.total, row.member))[:ROWS_MAX]
+    return sorted(found, key=lambda row: (row.group, -row.total, row.member))

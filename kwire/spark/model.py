@@ -78,6 +78,17 @@ class DeliveryRow:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupRow:
+    """One share group, all its partitions together, in records."""
+
+    group: str
+    acquisitions: int
+    records: int
+    redelivered: int
+    delivery_count_max: int
+
+
+@dataclass(frozen=True, slots=True)
 class AckRow:
     """What one member said of the records it held: records by kind of acknowledgement, and those that were refused."""
 
@@ -95,7 +106,7 @@ class AckRow:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything on the page."""
+    """Everything on the page. The lists of rows may be cut: `omitted` says by how many, and the sums count them all."""
 
     files: list[FileRow]
     statuses: dict[str, int]
@@ -105,10 +116,14 @@ class Report:
     traffic: Timeline
     errors: Timeline
     error_rows: list[ErrorRow]
+    error_responses: int = 0
+    groups: list[GroupRow] = field(default_factory=list)
     deliveries: list[DeliveryRow] = field(default_factory=list)
     delivery_counts: dict[str, dict[int, int]] = field(default_factory=dict)
     outcomes: dict[str, dict[str, int]] = field(default_factory=dict)
     acks: list[AckRow] = field(default_factory=list)
+    refused_acks: int = 0
+    omitted: dict[str, int] = field(default_factory=dict)
 
     @property
     def requests(self) -> int:

@@ -58,17 +58,16 @@ def _header(report: Report, chapters: list[sections.Section]) -> Markup:
 
 
 def _tiles(report: Report) -> list[tuple[str, str]]:
-    errors = sum(row.responses for row in report.error_rows)
     tiles = [
         ("Requests", formats.count(report.requests)),
         ("Connections", formats.count(report.connections)),
         ("Clients", formats.count(report.clients)),
-        ("Error responses", formats.count(errors)),
+        ("Error responses", formats.count(report.error_responses)),
     ]
-    if report.deliveries:
+    if report.groups:
         tiles += [
-            ("Share records", formats.count(sum(row.records for row in report.deliveries))),
-            ("Redelivered", formats.count(sum(row.redelivered for row in report.deliveries))),
+            ("Share records", formats.count(sum(row.records for row in report.groups))),
+            ("Redelivered", formats.count(sum(row.redelivered for row in report.groups))),
         ]
     return tiles
 
@@ -89,7 +88,8 @@ def _figure(each: sections.Figure) -> Markup:
     table = tag(
         "div", sections.table(each.table), class_="table", tabindex=0, role="region", aria_label=f"{each.title}: table"
     )
-    shown = [tag("div", each.plot, class_="plots") if each.plot else None, table if rows else None]
+    omitted = tag("p", f"and {formats.plural(each.omitted, 'row')} more", class_="empty") if each.omitted else None
+    shown = [tag("div", each.plot, class_="plots") if each.plot else None, table if rows else None, omitted]
     if not rows and not each.plot:
         shown = [tag("p", "Nothing in this capture.", class_="empty")]
     return tag("figure", caption, *shown, class_="wide" if each.is_wide or not each.plot else None)

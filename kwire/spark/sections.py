@@ -59,6 +59,7 @@ class Figure:
     plot: Markup | None
     table: Table
     is_wide: bool = False
+    omitted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class Section:
 def build(report: Report) -> list[Section]:
     """All sections that this report has something to say in."""
     found = [_latency(report), _time(report)]
-    if report.deliveries or report.acks:
+    if report.groups or report.acks:
         found.append(_shares(report))
     return [*found, _capture(report)]
 
@@ -136,12 +137,19 @@ def _time(report: Report) -> Section:
 
 def _shares(report: Report) -> Section:
     lead = "What the share groups were handed, how often, and what their members answered."
+    if len(report.groups) > GROUPS_MAX:
+        lead += f" Drawn are the {GROUPS_MAX} with the most redeliveries of {formats.count(len(report.groups))}."
+    if report.omitted.get("deliveries"):
+        lead += (
+            f" {formats.plural(report.omitted['deliveries'], 'partition')} with the fewest redeliveries are not listed."
+        )
     return Section("share-groups", "Share groups", lead, [*_deliveries(report), _fates(report), _acks(report)])
 
 
 def _deliveries(report: Report) -> list[Figure]:
     figures = []
-    for group, by_count in list(report.delivery_counts.items())[:GROUPS_MAX]:
+    for group in [row.group for row in report.groups][:GROUPS_MAX]:
+        by_count = report.delivery_counts.get(group, {})
         bars = [(f"{formats.ordinal(count)} delivery", records) for count, records in sorted(by_count.items())]
         cells = [
             (
@@ -166,7 +174,8 @@ def _deliveries(report: Report) -> list[Figure]:
 
 
 def _fates(report: Report) -> Figure:
-    rows = [(formats.name(group), fates) for group, fates in list(report.outcomes.items())[:GROUPS_MAX]]
+    shown = [row.group for row in report.groups if row.group in report.outcomes][:GROUPS_MAX]
+    rows = [(formats.name(group), report.outcomes[group]) for group in shown]
     cells = [(group, *(formats.count(fates.get(fate, 0)) for fate in FATE_CLASSES)) for group, fates in rows]
     note = (
         "The last word on each record that was handed out. Exhausted: at the delivery limit (5 by default) and not "
@@ -199,6 +208,7 @@ def _acks(report: Report) -> Figure:
         rowplots.mix(rows[:MEMBERS_MAX], ACK_CLASSES) if rows else None,
         Table(head, cells, labels=3),
         is_wide=True,
+        omitted=report.omitted.get("acks", 0),
     )
 
 

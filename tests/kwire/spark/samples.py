@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from kwire.spark.model import AckRow, DeliveryRow, ErrorRow, FileRow, LatencyRow, Report, Timeline
+from kwire.spark.model import AckRow, DeliveryRow, ErrorRow, FileRow, GroupRow, LatencyRow, Report, Timeline
 
 START_US = 1_795_257_723_000_000
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -50,6 +50,8 @@ def report(name: str = "orders") -> Report:
             ErrorRow("ShareAcknowledge", "INVALID_RECORD_STATE", 14, START_US + 21_000_000, START_US + 28_000_000),
             ErrorRow("ShareFetch", "SHARE_SESSION_NOT_FOUND", 2, START_US + 31_000_000, START_US + 31_200_000),
         ],
+        error_responses=16,
+        groups=[GroupRow(name, 1_950, 1_840, 74, 4)],
         deliveries=[
             DeliveryRow(name, name, 0, 1_310, 1_200, 74, 4),
             DeliveryRow(name, f"{name}-eu", 1, 640, 640, 0, 1),
@@ -61,4 +63,5 @@ def report(name: str = "orders") -> Report:
             AckRow(name, "7vYbqUQpQkGJmF2rLr3kHA", f"{name}-2", {"accept": 700, "reject": 26, "renew": 12}, 0),
             AckRow(name, "b4WcJk0hTz2sT7rKc1k9dw", f"{name}-3", {"accept": 190, "gap": 3}, 14),
         ],
+        refused_acks=14,
     )

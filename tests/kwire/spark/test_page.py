@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -108,6 +109,15 @@ def test_every_number_of_a_plot_stands_in_a_table_too() -> None:
 
     for number in ("v12-v13", "1.75 ms", "INVALID_RECORD_STATE", "1,310", "700", "no response"):
         assert number in texts
+
+
+def test_rows_that_are_left_out_are_counted() -> None:
+    whole = report()
+    groups = [replace(whole.groups[0], group=f"g{index}") for index in range(40)]
+    texts = Reader(page.render(replace(whole, groups=groups, omitted={"acks": 7, "deliveries": 1}))).texts
+
+    assert "and 7 rows more" in texts
+    assert any("Drawn are the 12 with the most redeliveries of 40. 1 partition with" in text for text in texts)
 
 
 def test_a_report_about_nothing_says_so() -> None:
