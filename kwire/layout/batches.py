@@ -11,8 +11,9 @@ from typing import cast
 
 import construct
 
-from kwire.layout.forms import Blob, Construct, Fields, Fixed, Form, Length, Named
+from kwire.layout.forms import Blob, Construct, Fixed, Form, Length, Named
 from kwire.layout.recorder import Damage, Recorder
+from kwire.layout.structs import Fields
 from kwire.layout.tree import Kind
 
 #: Offset and size, which every format has at the front; the magic byte lies at the same place in all of them.

@@ -8,21 +8,8 @@ import construct
 
 from kwire.errors import UnsupportedVersion
 from kwire.layout.batches import Batches
-from kwire.layout.forms import (
-    NUMBERS,
-    Blob,
-    Boolean,
-    Construct,
-    Fields,
-    Fixed,
-    Items,
-    Length,
-    Named,
-    NullableFields,
-    Numbers,
-    TaggedFields,
-    Text,
-)
+from kwire.layout.forms import NUMBERS, Blob, Boolean, Construct, Fixed, Length, Named, Numbers, Text
+from kwire.layout.structs import Fields, Items, NullableFields, TaggedFields
 from kwire.layout.tree import Kind
 from kwire.schema import DEFAULT_EDITION, FieldSpec, MessageSpec, load
 

@@ -10,8 +10,8 @@ from construct import ConstructError
 
 from kwire.errors import UnsupportedVersion
 from kwire.layout.build import build, layout
-from kwire.layout.forms import Fields
 from kwire.layout.recorder import NODES_MAX, Damage, Recorder
+from kwire.layout.structs import Fields
 from kwire.layout.tree import Kind, Node, Tree
 from kwire.schema import DEFAULT_EDITION, MessageSpec, load, names
 
