@@ -46,7 +46,6 @@ class Broker:
         self._asked: dict[str, list[tuple[type[msgspec.Struct], int]]] = {}
         self._answers: dict[str, list[msgspec.Struct]] = {}
         self.closed: dict[str, str] = {}
-        self._client_ids: dict[str, str] = {}
         self._correlation_id = 0
 
     def connect(self, name: str, *, node: int = 0) -> int:
@@ -56,23 +55,12 @@ class Broker:
             self._asked[name], self._answers[name] = [], []
         return self._connections[name]
 
-    def reconnect(self, name: str, *, client_id: str) -> None:
-        """Make a connection anew, under a client id of its own."""
-        if name in self._connections:
-            self.disconnect(name)
-        self._client_ids[name] = client_id
-        self.connect(name)
-
-    def send(
-        self, request: msgspec.Struct, version: int, *, connection: str = "a", node: int = 0, answered: bool = True
-    ) -> None:
-        """Submit a request without waiting; its answer, if it wants one, is taken by `answer`."""
+    def send(self, request: msgspec.Struct, version: int, *, connection: str = "a", node: int = 0) -> None:
+        """Submit a request without waiting; its answer is taken by `answer`."""
         number = self.connect(connection, node=node)
         self._correlation_id += 1
-        client_id = self._client_ids.get(connection, f"client-{connection}")
-        frame = headers.encode_request(request, version, self._correlation_id, client_id)
-        if answered:
-            self._asked[connection].append((response_class(request.API_KEY), version))  # type: ignore[attr-defined]
+        frame = headers.encode_request(request, version, self._correlation_id, f"client-{connection}")
+        self._asked[connection].append((response_class(request.API_KEY), version))  # type: ignore[attr-defined]
         self.core.submit(number, frame, self.now_ms)
         self._collect()
 
