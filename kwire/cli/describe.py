@@ -80,7 +80,8 @@ def _versions(versions: Versions) -> str:
 def _table(spec: MessageSpec, version: int | None, edition: str) -> Iterator[str]:
     head = [spec.kind]
     if spec.api_key is not None:
-        head.append(f"API key {spec.api_key}")
+        # In the records of coordinators the same number tells which kind of record a key begins.
+        head.append(f"{'record type' if spec.kind.startswith('coordinator') else 'API key'} {spec.api_key}")
     head += [_versions(spec.versions), f"flexible {spec.flexible_versions}", f"edition {edition}"]
     if spec.latest_unstable:
         head.append("latest version unstable")

@@ -49,6 +49,10 @@ def test_an_edition_has_its_own_table(capsys: pytest.CaptureFixture[str]) -> Non
     assert "MaxRecords" not in table
 
 
+def test_a_record_of_a_coordinator_has_a_type_and_no_api_key(capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(capsys, "ShareGroupMetadataKey").startswith("ShareGroupMetadataKey: coordinator-key, record type 11, ")
+
+
 def test_the_name_may_be_in_any_case(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, "sharefetchREQUEST").startswith("ShareFetchRequest: ")
 
