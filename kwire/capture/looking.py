@@ -60,8 +60,8 @@ def plausible_versions(api_key: int) -> range:
     return range(0 if api_key >= _FIRST_SHARE_API else low, high + 1 + _VERSIONS_AHEAD)
 
 
-def is_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
-    """Whether a request frame may begin at `at`; False when fewer than `REQUEST_HEAD` bytes are there."""
+def is_request_head(data: bytes | bytearray, at: int, size_max: int) -> bool:
+    """Whether a request's length and header may begin at `at`; False when fewer than `REQUEST_HEAD` bytes are there."""
     if at + REQUEST_HEAD > len(data):
         return False
     size, api_key, version, _, client_size = _REQUEST.unpack_from(data, at)
@@ -69,8 +69,14 @@ def is_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
         return False
     if version not in plausible_versions(api_key):
         return False
-    if not -1 <= client_size <= min(_CLIENT_ID_MAX, size - _REQUEST_SIZE_MIN):
+    return bool(-1 <= client_size <= min(_CLIENT_ID_MAX, size - _REQUEST_SIZE_MIN))
+
+
+def is_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
+    """Whether a request may begin at a position that nothing else speaks for: its client id must be text, too."""
+    if not is_request_head(data, at, size_max):
         return False
+    client_size = _REQUEST.unpack_from(data, at)[4]
     client_id = bytes(data[at + REQUEST_HEAD : at + REQUEST_HEAD + max(client_size, 0)])
     # Control characters do not occur in a client id; text that is cut inside a character is no argument against it.
     return client_id.decode("utf-8", "ignore").isprintable()

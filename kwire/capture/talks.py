@@ -6,7 +6,7 @@ import ipaddress
 from typing import TYPE_CHECKING
 
 from kwire.capture.framing import Assembler
-from kwire.capture.looking import REQUEST_HEAD, is_certain_request, is_request, is_tls
+from kwire.capture.looking import REQUEST_HEAD, is_certain_request, is_request_head, is_tls
 from kwire.capture.values import Closed, Data, Flow, Foreign, Frame, FrameEvent, Gap, Lost, StreamEvent, Trouble
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class _Talk:
             # Where the first frame begins is not known, but who is who.
             flow.client = client
         elif side == client and len(first) >= REQUEST_HEAD:
-            if not is_request(first, 0, self._options.frame_size_max):
+            if not is_request_head(first, 0, self._options.frame_size_max):
                 return Foreign(flow, "not_kafka", event.ts, f"it begins with {first[:REQUEST_HEAD].hex(' ')}")
             flow.client = client
         if flow.client is None and self._held_size > UNDECIDED_SIZE_MAX:

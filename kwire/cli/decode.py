@@ -74,9 +74,12 @@ def _decode(capture: str, view: View, options: Options, args: argparse.Namespace
     chosen = Filter(options, client_ids=args.client_id, only_errors=args.error, statuses=args.status)
     make: Callable[[Outcome], list[str]] = view.maker(capture, options, chosen)
     lines: Iterator[str] = ordered(tally.counted(outcomes(source, options)), make)
-    if len(args.captures) > 1 and args.format != "jsonl":
-        print(f"== {one_line(capture)}")
+    # Several files are told apart by a head line; JSON lines have a column for that.
+    head = len(args.captures) > 1 and args.format != "jsonl"
     for line in view.laid_out(lines):
+        if head:
+            print(f"== {one_line(capture)}")
+            head = False
         print(line)
     for note in tally.notes():
         print(f"kwire: {one_line(capture)}: {note}", file=sys.stderr)

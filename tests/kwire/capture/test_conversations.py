@@ -125,7 +125,10 @@ def test_responses_out_of_order_are_marked() -> None:
     (ask2, answer2), (ask3, answer3) = metadata(2), metadata(3)
     found = Talk().open().asks(ask2, ask3).answers(answer3, answer2).rows()
 
-    assert [(row["correlation_id"], row["order_ok"], row["in_flight"]) for row in found] == [(2, False, 0), (3, True, 1)]
+    assert [(row["correlation_id"], row["order_ok"], row["in_flight"]) for row in found] == [
+        (2, False, 0),
+        (3, True, 1),
+    ]
 
 
 def test_a_correlation_id_used_twice_at_once_is_marked_and_answered_in_turn() -> None:
