@@ -28,6 +28,7 @@ _TABLE = (
     route(32, "DescribeConfigs", "configs.describe_configs", versions=(1, 4)),
     route(42, "DeleteGroups", "group_admin.delete_groups", versions=(0, 2)),
     route(44, "IncrementalAlterConfigs", "configs.incremental_alter_configs", versions=(0, 1)),
+    route(47, "OffsetDelete", "offset_delete.offset_delete", versions=(0, 0)),
     route(60, "DescribeCluster", "metadata.describe_cluster", versions=(0, 2)),
     route(68, "ConsumerGroupHeartbeat", "consumer_groups.consumer_group_heartbeat", versions=(0, 1)),
     route(69, "ConsumerGroupDescribe", "consumer_groups.consumer_group_describe", versions=(0, 1)),

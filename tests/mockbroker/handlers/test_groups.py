@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from kwire.codec import encode
 from kwire.error_codes import ErrorCode
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kwire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kwire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.messages.delete_groups import DeleteGroupsRequest
 from kwire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -21,6 +23,7 @@ from kwire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from kwire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from kwire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -246,3 +249,21 @@ def test_the_same_seed_gives_the_same_member_ids() -> None:
 
     assert first == second
     assert first.startswith("client-a-")
+
+
+def test_offsets_of_topics_that_a_classic_consumer_reads_cannot_be_deleted() -> None:
+    broker = Broker(topics={"T": 1, "U": 1}, config={"group.initial.rebalance.delay.ms": "0"})
+    subscription = b"\x00\x03" + encode(ConsumerProtocolSubscription(topics=("T",)), 3)
+    request = join()
+    request.protocols = [JoinGroupRequestProtocol("range", subscription)]
+    request.member_id = broker.ask(request, 9).member_id
+    broker.ask(request, 9)
+    rows = [OffsetDeleteRequestTopic(name, [OffsetDeleteRequestPartition(0)]) for name in ("T", "U", "none")]
+
+    answer = broker.ask(OffsetDeleteRequest("g", rows), 0)
+
+    assert [row.partitions[0].error_code for row in answer.topics] == [
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]

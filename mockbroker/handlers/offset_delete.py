@@ -1,0 +1,88 @@
+"""OffsetDelete (47): forget offsets of topics that nobody in the group reads."""
+
+from __future__ import annotations
+
+from kwire.codec import decode_lenient
+from kwire.error_codes import ErrorCode
+from kwire.errors import WireError
+from kwire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from kwire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from mockbroker.context import Context
+from mockbroker.handlers.coordinators import must_coordinate
+from mockbroker.kafka_error import KafkaError
+from mockbroker.outcome import Outcome, Reply
+from mockbroker.state.classic_group import ClassicGroup
+from mockbroker.state.consumer_group import ConsumerGroup
+from mockbroker.state.group_kinds import Group
+
+_CONSUMER_PROTOCOL = "consumer"
+#: A subscription begins with its version, and every version begins with the fields of version 0.
+_VERSION_SIZE = 2
+
+
+def offset_delete(request: OffsetDeleteRequest, ctx: Context) -> Outcome:
+    """Forget offsets. Unknown partitions are refused first, and then the group does not matter any more.
+
+    Pinned by the conversations other-offset-delete and share-heartbeat-other-types.
+    """
+    if not any(_exists(row.name, entry.partition_index, ctx) for row in request.topics for entry in row.partitions):
+        return _answered(request, None, ctx)
+    must_coordinate(request.group_id, ctx)
+    group = ctx.node.groups.find(request.group_id)
+    if not isinstance(group, ClassicGroup | ConsumerGroup):
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+    if isinstance(group, ClassicGroup) and not group.is_deletable() and group.protocol_type != _CONSUMER_PROTOCOL:
+        raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+    return _answered(request, group, ctx)
+
+
+def _answered(request: OffsetDeleteRequest, group: Group | None, ctx: Context) -> Outcome:
+    return Reply(OffsetDeleteResponse(topics=[_deleted(request.group_id, row, group, ctx) for row in request.topics]))
+
+
+def _exists(topic_name: str, partition_index: int, ctx: Context) -> bool:
+    topic = ctx.cluster.metadata.topic(topic_name)
+    return topic is not None and topic.partition(partition_index) is not None
+
+
+def _deleted(
+    group_id: str, row: OffsetDeleteRequestTopic, group: Group | None, ctx: Context
+) -> OffsetDeleteResponseTopic:
+    topic = ctx.cluster.metadata.topic(row.name)
+    subscribed = group is not None and _is_subscribed(group, row.name)
+    answered = OffsetDeleteResponseTopic(name=row.name, partitions=[])
+    for entry in row.partitions:
+        if topic is None or not _exists(row.name, entry.partition_index, ctx):
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif subscribed:
+            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        else:
+            code = ErrorCode.NONE
+            ctx.node.offsets.delete(group_id, (topic.topic_id, entry.partition_index))
+        answered.partitions.append(OffsetDeleteResponsePartition(entry.partition_index, code))
+    return answered
+
+
+def _is_subscribed(group: Group, topic_name: str) -> bool:
+    """Say whether a member reads the topic; of a classic group whose subscriptions do not decode all topics are."""
+    if isinstance(group, ConsumerGroup):
+        return topic_name in group.subscribed_topic_names()
+    assert isinstance(group, ClassicGroup)
+    if group.protocol_type != _CONSUMER_PROTOCOL or group.protocol_name is None:
+        return False
+    try:
+        return any(
+            topic_name in _subscription(member.metadata(group.protocol_name)) for member in group.members.all()
+        )
+    except WireError:
+        return True
+
+
+def _subscription(metadata: bytes) -> tuple[str, ...]:
+    return decode_lenient(ConsumerProtocolSubscription, 0, metadata[_VERSION_SIZE:]).message.topics
