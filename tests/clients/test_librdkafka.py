@@ -1,0 +1,201 @@
+"""confluent-kafka (librdkafka): producer, consumers of both protocols, share consumers, against the broker."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing
+
+import pytest
+from confluent_kafka import AcknowledgeType, Consumer, Message, Producer, ShareConsumer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from mockbroker import Cluster
+
+pytestmark = pytest.mark.client
+
+PATIENCE_S = 40.0
+#: librdkafka tells of every broken connection; in these tests the broker is the one who leaves first.
+QUIET = {"log_level": 0}
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(
+        nodes=3, topics={"orders": 3}, properties={"group.share.min.record.lock.duration.ms": 1_000}
+    ) as running:
+        yield running
+
+
+def _produce(cluster: Cluster, count: int, *, codec: str = "none", idempotent: bool = False) -> list[bytes]:
+    """Values v0, v1, … over all partitions; returned when the broker has them."""
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "compression.type": codec,
+            "enable.idempotence": idempotent,
+            "linger.ms": 5,
+            **QUIET,
+        }
+    )
+    values = [b"v%d" % number for number in range(count)]
+    failures: list[object] = []
+    for number, value in enumerate(values):
+        producer.produce(
+            "orders",
+            key=b"k%d" % number,
+            value=value,
+            headers=[("number", b"%d" % number)],
+            on_delivery=lambda error, _: failures.append(error) if error else None,
+        )
+    assert producer.flush(PATIENCE_S) == 0
+    assert failures == []
+    return values
+
+
+def _consume(cluster: Cluster, count: int, protocol: str) -> list[Message]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": f"group-{protocol}",
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            **QUIET,
+        }
+    )
+    with closing(consumer):
+        consumer.subscribe(["orders"])
+        messages: list[Message] = []
+        deadline = time.monotonic() + PATIENCE_S
+        while len(messages) < count and time.monotonic() < deadline:
+            messages += [message for message in consumer.consume(1_000, 0.2) if message.error() is None]
+    return messages
+
+
+def _share_consumer(cluster: Cluster, group: str, *, explicit: bool) -> ShareConsumer:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **QUIET})
+    entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(PATIENCE_S)
+    mode = "explicit" if explicit else "implicit"
+    consumer = ShareConsumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": group,
+            "share.acknowledgement.mode": mode,
+            **QUIET,
+        }
+    )
+    consumer.subscribe(["orders"])
+    return consumer
+
+
+def _polled(consumer: ShareConsumer) -> Iterable[Message]:
+    messages = list(consumer.poll(0.2))
+    assert [message.error() for message in messages if message.error() is not None] == []
+    return messages
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_consumer_gets_keys_values_and_headers_in_every_codec(cluster: Cluster, codec: str) -> None:
+    values = _produce(cluster, 200, codec=codec, idempotent=codec == "zstd")
+
+    messages = _consume(cluster, len(values), "classic")
+
+    assert sorted(message.value() for message in messages) == sorted(values)
+    for message in messages:
+        number = message.value()[1:]
+        assert message.key() == b"k" + number
+        assert message.headers() == [("number", number)]
+
+
+def test_a_consumer_of_the_kip_848_protocol_gets_every_record(cluster: Cluster) -> None:
+    values = _produce(cluster, 500)
+
+    messages = _consume(cluster, len(values), "consumer")
+
+    assert sorted(message.value() for message in messages) == sorted(values)
+    assert cluster.exchanges("ConsumerGroupHeartbeat")
+    assert not cluster.exchanges("JoinGroup")
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_second_consumer_goes_on_where_the_first_has_committed(cluster: Cluster, protocol: str) -> None:
+    values = _produce(cluster, 30)
+    assert len(_consume(cluster, len(values), protocol)) == len(values)
+
+    more = [message.value() for message in (_produce(cluster, 5), _consume(cluster, 5, protocol))[1]]
+
+    assert sorted(more) == sorted(values[:5])
+
+
+def test_a_share_consumer_acknowledges_implicitly(cluster: Cluster) -> None:
+    values = _produce(cluster, 1_000)
+    got: list[bytes] = []
+    with closing(_share_consumer(cluster, "implicit", explicit=False)) as consumer:
+        deadline = time.monotonic() + PATIENCE_S
+        while len(got) < len(values) and time.monotonic() < deadline:
+            got += [message.value() for message in _polled(consumer)]
+
+    assert sorted(got) == sorted(values)
+
+
+def test_share_consumers_share_partitions_and_released_records_come_again(cluster: Cluster) -> None:
+    """Three members: every record that is released is delivered once more, nothing else is, nothing is lost."""
+    values = _produce(cluster, 600)
+    deliveries: Counter[bytes] = Counter()
+    released: set[bytes] = set()
+    accepted: set[bytes] = set()
+    with ExitStack() as stack:
+        consumers = [stack.enter_context(closing(_share_consumer(cluster, "several", explicit=True))) for _ in range(3)]
+        deadline = time.monotonic() + PATIENCE_S
+        while len(accepted) < len(values) and time.monotonic() < deadline:
+            for consumer in consumers:
+                for message in _polled(consumer):
+                    value = message.value()
+                    deliveries[value] += 1
+                    assert message.delivery_count() == deliveries[value]
+                    again = value.endswith(b"7") and value not in released
+                    (released if again else accepted).add(value)
+                    consumer.acknowledge(message, AcknowledgeType.RELEASE if again else AcknowledgeType.ACCEPT)
+                consumer.commit_sync(PATIENCE_S)
+
+    assert accepted == set(values)
+    assert {value for value, count in deliveries.items() if count == 2} == released
+    assert set(deliveries.values()) == {1, 2}
+
+
+def test_a_rejected_record_is_never_seen_again(cluster: Cluster) -> None:
+    values = _produce(cluster, 50)
+    deliveries: Counter[bytes] = Counter()
+    with closing(_share_consumer(cluster, "rejecting", explicit=True)) as consumer:
+        deadline = time.monotonic() + PATIENCE_S
+        while len(deliveries) < len(values) and time.monotonic() < deadline:
+            for message in _polled(consumer):
+                deliveries[message.value()] += 1
+                consumer.acknowledge(message, AcknowledgeType.REJECT)
+            consumer.commit_sync(PATIENCE_S)
+        for _ in range(5):
+            deliveries.update(message.value() for message in _polled(consumer))
+
+    assert deliveries == Counter(values)
+
+
+def test_topics_are_made_listed_and_deleted(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **QUIET})
+
+    admin.create_topics([NewTopic("made", 4, 2)])["made"].result(PATIENCE_S)
+    made = admin.list_topics(timeout=PATIENCE_S).topics["made"]
+    assert [len(partition.replicas) for partition in made.partitions.values()] == [2, 2, 2, 2]
+
+    admin.delete_topics(["made"])["made"].result(PATIENCE_S)
+    assert "made" not in admin.list_topics(timeout=PATIENCE_S).topics
