@@ -14,7 +14,7 @@ from crc32c import crc32c
 
 from kwire.errors import CorruptRecords
 from kwire.records import v2
-from kwire.records.compression import DEFAULT_MAX_BYTES, codec_of, decompress
+from kwire.records.compression import DEFAULT_MAX_BYTES, check_count, codec_of, decompress
 from kwire.records.faults import Data, corrupt
 from kwire.records.record import Base, Codec, Record, TimestampType
 
@@ -107,7 +107,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     def records(self, max_bytes: int = DEFAULT_MAX_BYTES, *, strict: bool = True) -> list[Record]:
         """Decompress and decode the records.
 
-        Args: max_bytes: what they may decompress to, 128 MiB by default.
+        Args: max_bytes: what they may decompress to, 128 MiB by default; each counts as at least 64 bytes.
             strict: False reads as Kafka does: header keys that are not UTF-8 get U+FFFD, lengths below -1 are null.
         Raises: LimitExceeded, UnsupportedCodec, CorruptRecords and other WireErrors; nothing else.
         """
@@ -115,6 +115,8 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
             return []  # Compaction may leave the header alone; Kafka does not look behind it then.
         codec = self.codec
         compressed = codec is not Codec.NONE
+        if compressed:
+            check_count(codec, self.count, self.size, max_bytes)
         return v2.decode(
             decompress(codec, self.raw[HEADER_SIZE:], max_bytes) if compressed else self._bytes(),
             Base(

@@ -20,6 +20,9 @@ from kwire.records.record import Codec
 DEFAULT_MAX_BYTES = 128 * 1024 * 1024
 """What the records of one batch may decompress to unless the caller says otherwise: 128 MiB."""
 
+RECORD_COST = 64
+"""What each decompressed record counts at least: the smallest has 7 bytes, but as an object far more."""
+
 _STEP_MAX = 1 << 20
 _ZSTD_WINDOW_MIN = 8 << 20  # RFC 8878 section 3.1.1.1.2: every decoder should support windows of 8 MiB.
 _GZIP_WBITS = 31  # zlib's number for the largest window in a gzip wrapper.
@@ -63,6 +66,15 @@ def compress(codec: Codec, data: bytes, *, magic: int = 2, level: int | None = N
         _zstd_needs_v2(magic)
         return zstandard.ZstdCompressor(level=3 if level is None else level).compress(data)
     return data
+
+
+def check_count(codec: Codec, count: int, size: int, max_bytes: int) -> None:
+    """Raise LimitExceeded when so many records of one compressed batch are more than the limit, however small they are.
+
+    Twelve kilobytes of zstd can hold eighteen million empty records, which as objects would take gigabytes.
+    """
+    if count * RECORD_COST > max_bytes:
+        raise bomb(f"{codec.label}, {count} records of at least {RECORD_COST} bytes", size, max_bytes)
 
 
 def codec_of(attributes: int, at: int) -> Codec:

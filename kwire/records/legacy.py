@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator
 
 from kwire.errors import CorruptRecords, InvalidLength, Truncated
 from kwire.records.batch import APPEND_TIME_BIT, Batch
-from kwire.records.compression import DEFAULT_MAX_BYTES, decompress
+from kwire.records.compression import DEFAULT_MAX_BYTES, check_count, decompress
 from kwire.records.faults import Data, corrupt
 from kwire.records.record import Codec, Record, TimestampType
+from kwire.records.varint import wrapped
 
 _HEADER = struct.Struct(">qiIbb")
 _TIMESTAMP = struct.Struct(">q")
@@ -76,7 +78,7 @@ class LegacyBatch(Batch, frozen=True, gc=False):
     def records(self, max_bytes: int = DEFAULT_MAX_BYTES, *, strict: bool = True) -> list[Record]:
         """The one record, or those in the wrapper, decompressed.
 
-        Args: max_bytes: what they may decompress to, 128 MiB by default.
+        Args: max_bytes: what they may decompress to, 128 MiB by default; each counts as at least 64 bytes.
             strict: False reads as Kafka's log does: inner checksums are not looked at, a cut last message is left out.
         Raises: LimitExceeded, UnsupportedCodec, CorruptRecords and other WireErrors; nothing else.
         """
@@ -86,7 +88,13 @@ class LegacyBatch(Batch, frozen=True, gc=False):
             return [Record(self.last_offset, self.max_timestamp, key, value)]
         if value is None:
             raise corrupt("a compressed message with a null value", path="message.value")
-        inner = _inner(decompress(codec, value, max_bytes, magic=self.magic), self.magic, strict)
+        data = decompress(codec, value, max_bytes, magic=self.magic)
+        inner: list[Record] = []
+        for record in _inner(data, self.magic, strict):
+            inner.append(record)
+            check_count(codec, len(inner), self.size, max_bytes)
+        if not inner:
+            raise corrupt("a compressed message with nothing inside")
         return _placed(inner, self)
 
 
@@ -121,9 +129,8 @@ def _blob(raw: memoryview, at: int, path: str) -> tuple[bytes | None, int]:
     return bytes(raw[at + 4 : at + 4 + size]), at + 4 + size
 
 
-def _inner(data: bytes, magic: int, strict: bool) -> list[LegacyBatch]:
-    """The messages in a wrapper, with the offsets that are written there."""
-    messages: list[LegacyBatch] = []
+def _inner(data: bytes, magic: int, strict: bool) -> Iterator[Record]:
+    """The records in a wrapper, with the offsets and times that are written there."""
     at = 0
     while at < len(data):
         have = len(data) - at
@@ -135,20 +142,17 @@ def _inner(data: bytes, magic: int, strict: bool) -> list[LegacyBatch]:
         if size + 12 > have:
             if strict:
                 raise Truncated("records", at, size + 12, have)
-            break
+            return
         message = parse(data, at)
         if message.codec is not Codec.NONE:
             raise corrupt("a compressed message inside a compressed message", at)
         if strict:
             message.check_crc()
-        messages.append(message)
+        yield Record(message.last_offset, message.max_timestamp, *_payload(message.raw, magic))
         at += message.size
-    if not messages:
-        raise corrupt("a compressed message with nothing inside")
-    return messages
 
 
-def _placed(inner: list[LegacyBatch], wrapper: LegacyBatch) -> list[Record]:
+def _placed(inner: list[Record], wrapper: LegacyBatch) -> list[Record]:
     """The records with absolute offsets: magic 0 has them already, magic 1 counts from the first.
 
     The wrapper has the offset of the last one, but 0 from some versions of librdkafka when it was just produced.
@@ -156,13 +160,14 @@ def _placed(inner: list[LegacyBatch], wrapper: LegacyBatch) -> list[Record]:
     """
     shift = 0
     if wrapper.magic == 1 and wrapper.last_offset != 0:
-        shift = wrapper.last_offset - inner[-1].last_offset
+        shift = wrapper.last_offset - inner[-1].offset
         if shift < 0:
-            raise corrupt(f"wrapper offset {wrapper.last_offset} below the last inner one {inner[-1].last_offset}")
+            raise corrupt(f"wrapper offset {wrapper.last_offset} below the last inner one {inner[-1].offset}")
     append_time = wrapper.timestamp_type is TimestampType.LOG_APPEND_TIME
-    records = []
-    for message in inner:
-        key, value = _payload(message.raw, message.magic)
-        timestamp = wrapper.max_timestamp if append_time else message.max_timestamp
-        records.append(Record(message.last_offset + shift, timestamp, key, value))
-    return records
+    if not shift and not append_time:
+        return inner
+    time = wrapper.max_timestamp
+    return [
+        Record(wrapped(record.offset + shift), time if append_time else record.timestamp, record.key, record.value)
+        for record in inner
+    ]

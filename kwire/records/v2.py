@@ -50,19 +50,23 @@ def _read(data: bytes, base: Base) -> tuple[list[Record], bool]:
     add = records.append
     at, wide = base.starts_at, False
     for _ in range(base.count):
+        # The size of the record: where it must end.
         raw, at = data[at], at + 1
         if raw > 127:
             raw, at = (raw + (data[at] << 7) - 128, at + 1) if data[at] < 128 else read_raw(data, at - 1, 32)
         end, negative = at + (raw >> 1), raw
+        # The timestamp delta, behind the attributes: no version has used them (KIP-98).
         raw, at = data[at + 1], at + 2
         if raw > 127:
             raw, at = (raw + (data[at] << 7) - 128, at + 1) if data[at] < 128 else read_raw(data, at - 1, 64)
             wide = wide or raw >= _SAFE
         timestamp = base_timestamp + ((raw >> 1) ^ -(raw & 1)) if append_time is None else append_time
+        # The offset delta; compaction leaves gaps.
         raw, at = data[at], at + 1
         if raw > 127:
             raw, at = (raw + (data[at] << 7) - 128, at + 1) if data[at] < 128 else read_raw(data, at - 1, 32)
         offset = base_offset + ((raw >> 1) ^ -(raw & 1))
+        # Key and value; 1 is the varint of -1, which is null.
         raw, at = data[at], at + 1
         key = value = None
         if raw != 1:

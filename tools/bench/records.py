@@ -90,9 +90,9 @@ def measure(rounds: int) -> str:
     return "\n\n".join(
         [
             "## Record batches (magic 2)",
-            "Time of the peer divided by ours: above 1 kwire is faster. All take turns in one process, CPU time of the\n"
-            "thread, median of the rounds' ratios; all check the checksum and give keys and values as bytes. aiokafka is\n"
-            "compiled (Cython), the other two are Python.",
+            "Time of the peer divided by ours: above 1 kwire is faster. All take turns in one process, CPU time of\n"
+            "the thread, median of the rounds' ratios; all check the checksum and give keys and values as bytes.\n"
+            "aiokafka is compiled (Cython), the other two are Python.",
             "Decode:\n\n" + _rows(decoded),
             "Encode, without compression:\n\n" + _rows(encoded),
             "What a broker does with a batch it was sent:\n\n" + _hot_path(rounds),

@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from kwire.errors import CorruptRecords, LimitExceeded, UnsupportedCodec, WireError
-from kwire.records import Codec, Record, parse_header, write_batch
+from kwire.records import Codec, Record, parse_header, read_batches, write_batch
 from kwire.records.compression import compress, decompress
 
 TEXT = b"the quick brown fox " * 5000
@@ -106,6 +106,23 @@ def test_a_bomb_inside_a_batch_is_refused_by_the_batch() -> None:
     with pytest.raises(LimitExceeded):
         batch.records(max_bytes=MIB)
     assert len(batch.records()) == 1
+
+
+@pytest.mark.parametrize("magic", [1, 2])
+def test_a_bomb_of_very_many_tiny_records_is_refused(magic: int) -> None:
+    tiny = [Record(number, 0) for number in range(40_000)]
+    (batch,) = read_batches(write_batch(tiny, magic=magic, codec="gzip"))
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(LimitExceeded, match="records of at least 64 bytes"):
+            batch.records(max_bytes=2 * MIB)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 16 * MIB
+    assert len(batch.records()) == 40_000
 
 
 def test_a_snappy_block_that_lies_about_its_size_is_refused_before_anything_is_allocated() -> None:

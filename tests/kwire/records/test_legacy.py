@@ -121,6 +121,14 @@ def test_the_three_formats_may_follow_each_other() -> None:
     assert [batch.magic for batch in read_batches(data)] == [0, 0, 1, 2]
 
 
+def test_offsets_beyond_64_bits_wrap_around_as_they_do_in_kafka() -> None:
+    inner = plain(Record(2**63 - 1, 1), magic=1) + plain(Record(0, 1), magic=1)
+
+    (batch,) = read_batches(wrapper(inner, magic=1, offset=5))
+
+    assert [record.offset for record in batch.records()] == [-(2**63) + 4, 5]
+
+
 @pytest.mark.parametrize("magic", [0, 1])
 def test_lengths_inside_a_message_are_checked_one_by_one(magic: int) -> None:
     data = write_batch([Record(0, 0, b"key", b"value")], magic=magic)
