@@ -21,7 +21,9 @@ def expand(names: Iterable[str]) -> list[str]:
     for name in names:
         found = _files(_local(name))
         if not found:
-            raise FileNotFoundError(f"no capture file matches {name!r}")
+            # Spark's workers stand where Spark was started, whatever the program does later.
+            where = "" if Path(name).is_absolute() else f" in {Path.cwd()}"
+            raise FileNotFoundError(f"no capture file matches {name!r}{where}")
         files.update(dict.fromkeys(found))
     if not files:
         raise FileNotFoundError("no capture file was named: load() takes files, directories or patterns")

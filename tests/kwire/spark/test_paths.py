@@ -49,6 +49,11 @@ def test_a_name_without_a_file_is_an_error_that_says_it(captures: Path, name: st
         paths.expand([name])
 
 
+def test_a_relative_name_without_a_file_tells_where_it_was_looked_for() -> None:
+    with pytest.raises(FileNotFoundError, match=f"'nothing.pcap' in {Path.cwd()}"):
+        paths.expand(["nothing.pcap"])
+
+
 def test_no_name_at_all_is_an_error() -> None:
     with pytest.raises(FileNotFoundError, match="no capture file was named"):
         paths.expand([])

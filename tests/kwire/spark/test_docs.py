@@ -1,0 +1,43 @@
+"""The page docs/spark.md: its code runs, and it names every option and every analysis there is."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.capture.schemas import LEVELS
+from kwire.spark import analyses, options
+from tests.kwire.spark.traffic import write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DOCS = (Path(__file__).parents[3] / "docs" / "spark.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.spark
+def test_the_code_on_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "captures").mkdir()
+    write(tmp_path / "captures" / "a.pcapng", "orders")
+    names: dict[str, object] = {}
+
+    for code in re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL):
+        # Spark runs already, and relative paths count from where it was started.
+        placed = code.replace('"captures', f'"{tmp_path}/captures')
+        exec(compile(placed, "docs/spark.md", "exec"), names)
+
+    assert names["acquired"].count() == 2  # type: ignore[attr-defined]
+
+
+def test_the_page_names_every_option_and_level() -> None:
+    assert [name for name in [*options.PARSERS, *LEVELS] if f"`{name}`" not in DOCS] == []
+
+
+def test_the_page_names_every_analysis() -> None:
+    functions = [name for name, each in inspect.getmembers(analyses, inspect.isfunction) if not name.startswith("_")]
+
+    assert [name for name in functions if not re.search(rf"`{name}[(`]", DOCS)] == []
