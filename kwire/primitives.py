@@ -189,6 +189,12 @@ unpack_float64s, unpack_compact_float64s, pack_float64s = float64s.unpack, float
 unpack_uuids, unpack_compact_uuids, pack_uuids = uuids.unpack, uuids.unpack_compact, uuids.pack
 
 
+def check_texts(values: object) -> None:
+    """A string is a sequence of strings too, and never what was meant."""
+    if isinstance(values, str):
+        raise Refused
+
+
 def check_uuids(values: Sequence[bytes]) -> None:
     """A struct would cut or fill what does not have 16 bytes."""
     for value in values:

@@ -15,6 +15,7 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
+    check_texts,
     int32s,
     long_text_length,
     pack_int32s,
@@ -360,6 +361,7 @@ def write_consumer_group_heartbeat_request_v0(message: ConsumerGroupHeartbeatReq
         parts.append(pack_i(message.rebalance_timeout_ms))
         parts.append(uvarint(subscribed_topic_names_count))
     if subscribed_topic_names:
+        check_texts(subscribed_topic_names)
         for subscribed_topic_name in subscribed_topic_names:
             subscribed_topic_name_text = subscribed_topic_name.encode()
             subscribed_topic_name_text_length = len(subscribed_topic_name_text) + 1
@@ -447,6 +449,7 @@ def write_consumer_group_heartbeat_request_v1(message: ConsumerGroupHeartbeatReq
         parts.append(pack_i(message.rebalance_timeout_ms))
         parts.append(uvarint(subscribed_topic_names_count))
     if subscribed_topic_names:
+        check_texts(subscribed_topic_names)
         for subscribed_topic_name in subscribed_topic_names:
             subscribed_topic_name_text = subscribed_topic_name.encode()
             subscribed_topic_name_text_length = len(subscribed_topic_name_text) + 1

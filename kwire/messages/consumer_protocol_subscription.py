@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import Part, Refused, int32s, pack_int32s, unpack_int32s
+from kwire.primitives import Part, Refused, check_texts, int32s, pack_int32s, unpack_int32s
 
 pack_h = Struct(">h").pack
 pack_i = Struct(">i").pack
@@ -265,6 +265,7 @@ def write_consumer_protocol_subscription_v0(message: ConsumerProtocolSubscriptio
     topics = message.topics
     topics_count = len(topics)
     parts.append(pack_i(topics_count))
+    check_texts(topics)
     for topic in topics:
         topic_text = topic.encode()
         parts.append(pack_h(len(topic_text)))
@@ -285,6 +286,7 @@ def write_consumer_protocol_subscription_v1(message: ConsumerProtocolSubscriptio
     topics = message.topics
     topics_count = len(topics)
     parts.append(pack_i(topics_count))
+    check_texts(topics)
     for topic in topics:
         topic_text = topic.encode()
         parts.append(pack_h(len(topic_text)))
@@ -319,6 +321,7 @@ def write_consumer_protocol_subscription_v2(message: ConsumerProtocolSubscriptio
     topics = message.topics
     topics_count = len(topics)
     parts.append(pack_i(topics_count))
+    check_texts(topics)
     for topic in topics:
         topic_text = topic.encode()
         parts.append(pack_h(len(topic_text)))
@@ -354,6 +357,7 @@ def write_consumer_protocol_subscription_v3(message: ConsumerProtocolSubscriptio
     topics = message.topics
     topics_count = len(topics)
     parts.append(pack_i(topics_count))
+    check_texts(topics)
     for topic in topics:
         topic_text = topic.encode()
         parts.append(pack_h(len(topic_text)))

@@ -15,6 +15,7 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
+    check_texts,
     long_text_length,
     read_long_count,
     read_long_text,
@@ -102,6 +103,7 @@ def write_delete_groups_request_v0(message: DeleteGroupsRequest) -> list[Part]:
     groups_names = message.groups_names
     groups_names_count = len(groups_names)
     parts.append(pack_i(groups_names_count))
+    check_texts(groups_names)
     for groups_name in groups_names:
         groups_name_text = groups_name.encode()
         parts.append(pack_h(len(groups_name_text)))
@@ -118,6 +120,7 @@ def write_delete_groups_request_v2(message: DeleteGroupsRequest) -> list[Part]:
         parts.append(UVARINTS[groups_names_count])
     else:
         parts.append(uvarint(groups_names_count))
+    check_texts(groups_names)
     for groups_name in groups_names:
         groups_name_text = groups_name.encode()
         groups_name_text_length = len(groups_name_text) + 1

@@ -16,6 +16,7 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
+    check_texts,
     long_text_length,
     read_long_count,
     read_long_text,
@@ -170,6 +171,7 @@ def write_delete_topics_request_v1(message: DeleteTopicsRequest) -> list[Part]:
     topic_names = message.topic_names
     topic_names_count = len(topic_names)
     parts.append(pack_i(topic_names_count))
+    check_texts(topic_names)
     for topic_name in topic_names:
         topic_name_text = topic_name.encode()
         parts.append(pack_h(len(topic_name_text)))
@@ -189,6 +191,7 @@ def write_delete_topics_request_v4(message: DeleteTopicsRequest) -> list[Part]:
         parts.append(UVARINTS[topic_names_count])
     else:
         parts.append(uvarint(topic_names_count))
+    check_texts(topic_names)
     for topic_name in topic_names:
         topic_name_text = topic_name.encode()
         topic_name_text_length = len(topic_name_text) + 1

@@ -17,6 +17,7 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
+    check_texts,
     long_text_length,
     read_long_count,
     read_long_text,
@@ -243,6 +244,7 @@ def write_describe_configs_request_v1(message: DescribeConfigsRequest) -> list[P
         configuration_keys_count = -1 if configuration_keys is None else len(configuration_keys)
         parts.append(pack_i(configuration_keys_count))
         if configuration_keys:
+            check_texts(configuration_keys)
             for configuration_key in configuration_keys:
                 configuration_key_text = configuration_key.encode()
                 parts.append(pack_h(len(configuration_key_text)))
@@ -265,6 +267,7 @@ def write_describe_configs_request_v3(message: DescribeConfigsRequest) -> list[P
         configuration_keys_count = -1 if configuration_keys is None else len(configuration_keys)
         parts.append(pack_i(configuration_keys_count))
         if configuration_keys:
+            check_texts(configuration_keys)
             for configuration_key in configuration_keys:
                 configuration_key_text = configuration_key.encode()
                 parts.append(pack_h(len(configuration_key_text)))
@@ -298,6 +301,7 @@ def write_describe_configs_request_v4(message: DescribeConfigsRequest) -> list[P
         else:
             parts.append(uvarint(configuration_keys_count))
         if configuration_keys:
+            check_texts(configuration_keys)
             for configuration_key in configuration_keys:
                 configuration_key_text = configuration_key.encode()
                 configuration_key_text_length = len(configuration_key_text) + 1

@@ -17,6 +17,7 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
+    check_texts,
     long_text_length,
     read_long_count,
     read_long_text,
@@ -140,6 +141,7 @@ def write_describe_groups_request_v0(message: DescribeGroupsRequest) -> list[Par
     groups = message.groups
     groups_count = len(groups)
     parts.append(pack_i(groups_count))
+    check_texts(groups)
     for group in groups:
         group_text = group.encode()
         parts.append(pack_h(len(group_text)))
@@ -153,6 +155,7 @@ def write_describe_groups_request_v3(message: DescribeGroupsRequest) -> list[Par
     groups = message.groups
     groups_count = len(groups)
     parts.append(pack_i(groups_count))
+    check_texts(groups)
     for group in groups:
         group_text = group.encode()
         parts.append(pack_h(len(group_text)))
@@ -170,6 +173,7 @@ def write_describe_groups_request_v5(message: DescribeGroupsRequest) -> list[Par
         parts.append(UVARINTS[groups_count])
     else:
         parts.append(uvarint(groups_count))
+    check_texts(groups)
     for group in groups:
         group_text = group.encode()
         group_text_length = len(group_text) + 1

@@ -14,6 +14,7 @@ from kwire.primitives import (
     UVARINTS,
     Part,
     Tags,
+    check_texts,
     int32s,
     long_text_length,
     pack_int32s,
@@ -85,6 +86,7 @@ def write_describe_transactions_request_v0(message: DescribeTransactionsRequest)
         parts.append(UVARINTS[transactional_ids_count])
     else:
         parts.append(uvarint(transactional_ids_count))
+    check_texts(transactional_ids)
     for transactional_id in transactional_ids:
         transactional_id_text = transactional_id.encode()
         transactional_id_text_length = len(transactional_id_text) + 1

@@ -15,6 +15,7 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
+    check_texts,
     long_text_length,
     read_long_count,
     read_long_text,
@@ -196,6 +197,7 @@ def write_find_coordinator_request_v4(message: FindCoordinatorRequest) -> list[P
     else:
         parts.append(pack_b(message.key_type))
         parts.append(uvarint(coordinator_keys_count))
+    check_texts(coordinator_keys)
     for coordinator_key in coordinator_keys:
         coordinator_key_text = coordinator_key.encode()
         coordinator_key_text_length = len(coordinator_key_text) + 1

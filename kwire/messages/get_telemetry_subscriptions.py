@@ -17,6 +17,7 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
+    check_texts,
     int8s,
     long_text_length,
     pack_int8s,
@@ -182,6 +183,7 @@ def write_get_telemetry_subscriptions_response_v0(message: GetTelemetrySubscript
             message.push_interval_ms, message.telemetry_max_bytes, BOOLEAN_BYTES[message.delta_temporality],
         ))
         parts.append(uvarint(requested_metrics_count))
+    check_texts(requested_metrics)
     for requested_metric in requested_metrics:
         requested_metric_text = requested_metric.encode()
         requested_metric_text_length = len(requested_metric_text) + 1

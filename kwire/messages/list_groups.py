@@ -15,6 +15,7 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
+    check_texts,
     long_text_length,
     read_long_count,
     read_long_text,
@@ -165,6 +166,7 @@ def write_list_groups_request_v4(message: ListGroupsRequest) -> list[Part]:
         parts.append(UVARINTS[states_filter_count])
     else:
         parts.append(uvarint(states_filter_count))
+    check_texts(states_filter)
     for one_states_filter in states_filter:
         one_states_filter_text = one_states_filter.encode()
         one_states_filter_text_length = len(one_states_filter_text) + 1
@@ -186,6 +188,7 @@ def write_list_groups_request_v5(message: ListGroupsRequest) -> list[Part]:
         parts.append(UVARINTS[states_filter_count])
     else:
         parts.append(uvarint(states_filter_count))
+    check_texts(states_filter)
     for one_states_filter in states_filter:
         one_states_filter_text = one_states_filter.encode()
         one_states_filter_text_length = len(one_states_filter_text) + 1
@@ -200,6 +203,7 @@ def write_list_groups_request_v5(message: ListGroupsRequest) -> list[Part]:
         parts.append(UVARINTS[types_filter_count])
     else:
         parts.append(uvarint(types_filter_count))
+    check_texts(types_filter)
     for one_types_filter in types_filter:
         one_types_filter_text = one_types_filter.encode()
         one_types_filter_text_length = len(one_types_filter_text) + 1

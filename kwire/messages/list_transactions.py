@@ -15,6 +15,7 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
+    check_texts,
     int64s,
     long_text_length,
     pack_int64s,
@@ -180,6 +181,7 @@ def write_list_transactions_request_v0(message: ListTransactionsRequest) -> list
         parts.append(UVARINTS[state_filters_count])
     else:
         parts.append(uvarint(state_filters_count))
+    check_texts(state_filters)
     for state_filter in state_filters:
         state_filter_text = state_filter.encode()
         state_filter_text_length = len(state_filter_text) + 1
@@ -213,6 +215,7 @@ def write_list_transactions_request_v1(message: ListTransactionsRequest) -> list
         parts.append(UVARINTS[state_filters_count])
     else:
         parts.append(uvarint(state_filters_count))
+    check_texts(state_filters)
     for state_filter in state_filters:
         state_filter_text = state_filter.encode()
         state_filter_text_length = len(state_filter_text) + 1
@@ -248,6 +251,7 @@ def write_list_transactions_request_v2(message: ListTransactionsRequest) -> list
         parts.append(UVARINTS[state_filters_count])
     else:
         parts.append(uvarint(state_filters_count))
+    check_texts(state_filters)
     for state_filter in state_filters:
         state_filter_text = state_filter.encode()
         state_filter_text_length = len(state_filter_text) + 1
@@ -379,6 +383,7 @@ def write_list_transactions_response_v0(message: ListTransactionsResponse) -> li
     else:
         parts.append(pack_ih(message.throttle_time_ms, message.error_code))
         parts.append(uvarint(unknown_state_filters_count))
+    check_texts(unknown_state_filters)
     for unknown_state_filter in unknown_state_filters:
         unknown_state_filter_text = unknown_state_filter.encode()
         unknown_state_filter_text_length = len(unknown_state_filter_text) + 1

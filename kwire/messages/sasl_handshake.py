@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import Part, Refused
+from kwire.primitives import Part, Refused, check_texts
 
 pack_h = Struct(">h").pack
 pack_hi = Struct(">hi").pack
@@ -92,6 +92,7 @@ def write_sasl_handshake_response_v0(message: SaslHandshakeResponse) -> list[Par
     mechanisms = message.mechanisms
     mechanisms_count = len(mechanisms)
     parts.append(pack_hi(message.error_code, mechanisms_count))
+    check_texts(mechanisms)
     for mechanism in mechanisms:
         mechanism_text = mechanism.encode()
         parts.append(pack_h(len(mechanism_text)))

@@ -17,6 +17,7 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
+    check_texts,
     int32s,
     long_text_length,
     pack_int32s,
@@ -99,6 +100,7 @@ def write_share_group_describe_request_v1(message: ShareGroupDescribeRequest) ->
         parts.append(UVARINTS[group_ids_count])
     else:
         parts.append(uvarint(group_ids_count))
+    check_texts(group_ids)
     for group_id in group_ids:
         group_id_text = group_id.encode()
         group_id_text_length = len(group_id_text) + 1
@@ -444,6 +446,7 @@ def write_share_group_describe_response_v1(message: ShareGroupDescribeResponse) 
                 parts.append(UVARINTS[subscribed_topic_names_count])
             else:
                 parts.append(uvarint(subscribed_topic_names_count))
+            check_texts(subscribed_topic_names)
             for subscribed_topic_name in subscribed_topic_names:
                 subscribed_topic_name_text = subscribed_topic_name.encode()
                 subscribed_topic_name_text_length = len(subscribed_topic_name_text) + 1

@@ -17,6 +17,7 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
+    check_texts,
     int32s,
     long_text_length,
     pack_int32s,
@@ -107,6 +108,7 @@ def write_streams_group_describe_request_v0(message: StreamsGroupDescribeRequest
         parts.append(UVARINTS[group_ids_count])
     else:
         parts.append(uvarint(group_ids_count))
+    check_texts(group_ids)
     for group_id in group_ids:
         group_id_text = group_id.encode()
         group_id_text_length = len(group_id_text) + 1
@@ -956,6 +958,7 @@ def write_streams_group_describe_response_v0(message: StreamsGroupDescribeRespon
                         parts.append(UVARINTS[source_topics_count])
                     else:
                         parts.append(uvarint(source_topics_count))
+                    check_texts(source_topics)
                     for source_topic in source_topics:
                         source_topic_text = source_topic.encode()
                         source_topic_text_length = len(source_topic_text) + 1
@@ -970,6 +973,7 @@ def write_streams_group_describe_response_v0(message: StreamsGroupDescribeRespon
                         parts.append(UVARINTS[repartition_sink_topics_count])
                     else:
                         parts.append(uvarint(repartition_sink_topics_count))
+                    check_texts(repartition_sink_topics)
                     for repartition_sink_topic in repartition_sink_topics:
                         repartition_sink_topic_text = repartition_sink_topic.encode()
                         repartition_sink_topic_text_length = len(repartition_sink_topic_text) + 1

@@ -17,6 +17,7 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
+    check_texts,
     int16s,
     int32s,
     long_text_length,
@@ -780,6 +781,7 @@ def write_streams_group_heartbeat_request_v0(message: StreamsGroupHeartbeatReque
                 parts.append(UVARINTS[source_topics_count])
             else:
                 parts.append(uvarint(source_topics_count))
+            check_texts(source_topics)
             for source_topic in source_topics:
                 source_topic_text = source_topic.encode()
                 source_topic_text_length = len(source_topic_text) + 1
@@ -794,6 +796,7 @@ def write_streams_group_heartbeat_request_v0(message: StreamsGroupHeartbeatReque
                 parts.append(UVARINTS[source_topic_regex_count])
             else:
                 parts.append(uvarint(source_topic_regex_count))
+            check_texts(source_topic_regex)
             for one_source_topic_regex in source_topic_regex:
                 one_source_topic_regex_text = one_source_topic_regex.encode()
                 one_source_topic_regex_text_length = len(one_source_topic_regex_text) + 1
@@ -852,6 +855,7 @@ def write_streams_group_heartbeat_request_v0(message: StreamsGroupHeartbeatReque
                 parts.append(UVARINTS[repartition_sink_topics_count])
             else:
                 parts.append(uvarint(repartition_sink_topics_count))
+            check_texts(repartition_sink_topics)
             for repartition_sink_topic in repartition_sink_topics:
                 repartition_sink_topic_text = repartition_sink_topic.encode()
                 repartition_sink_topic_text_length = len(repartition_sink_topic_text) + 1

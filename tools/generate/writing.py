@@ -310,6 +310,8 @@ class Writer:
             with self.out.block("else:"):
                 self.out(f"parts.append({self.use(f'{element}s')}.write_long({name}))")
             return
+        if element == "string":
+            self.out(f"{self.use('check_texts')}({name})")
         one = self.names.new(singular(field.snake), "one")
         with self.out.block(f"for {one} in {name}:"):
             if field.struct:

@@ -15,6 +15,7 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
+    check_texts,
     long_text_length,
     read_long_count,
     read_long_text,
@@ -382,6 +383,7 @@ def write_consumer_group_member_metadata_value_v0(message: ConsumerGroupMemberMe
         parts.append(UVARINTS[subscribed_topic_names_count])
     else:
         parts.append(uvarint(subscribed_topic_names_count))
+    check_texts(subscribed_topic_names)
     for subscribed_topic_name in subscribed_topic_names:
         subscribed_topic_name_text = subscribed_topic_name.encode()
         subscribed_topic_name_text_length = len(subscribed_topic_name_text) + 1

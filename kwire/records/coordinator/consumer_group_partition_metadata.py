@@ -15,6 +15,7 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
+    check_texts,
     long_text_length,
     read_long_count,
     read_long_text,
@@ -209,6 +210,7 @@ def write_consumer_group_partition_metadata_value_v0(message: ConsumerGroupParti
             else:
                 parts.append(pack_i(one_partition_metadata.partition))
                 parts.append(uvarint(racks_count))
+            check_texts(racks)
             for rack in racks:
                 rack_text = rack.encode()
                 rack_text_length = len(rack_text) + 1

@@ -15,6 +15,7 @@ from kwire.primitives import (
     Part,
     Refused,
     Tags,
+    check_texts,
     long_text_length,
     read_long_count,
     read_long_text,
@@ -136,6 +137,7 @@ def write_consumer_group_regular_expression_value_v0(message: ConsumerGroupRegul
         parts.append(UVARINTS[topics_count])
     else:
         parts.append(uvarint(topics_count))
+    check_texts(topics)
     for topic in topics:
         topic_text = topic.encode()
         topic_text_length = len(topic_text) + 1

@@ -1,6 +1,6 @@
 """Bytes that are cut, changed or made up: a WireError that says where, and never anything else.
 
-Messages above 1,000 bytes are cut at 400 to 800 evenly spaced places, and every shorter one at each of its bytes.
+Messages above 500 bytes are cut at 250 to 500 evenly spaced places, and every shorter one at each of its bytes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kwire.registry import codec_of_name
 from tests.kwire.codec.golden import FILES, Vector, all_vectors, vectors
 
 #: Mutations of each vector; all of them take some 15 seconds.
-MUTATIONS = 25
+MUTATIONS = 15
 
 
 def _cuts(size: int) -> range:
-    return range(size) if size <= 1000 else range(0, size, size // 400)
+    return range(size) if size <= 500 else range(0, size, size // 250)
 
 
 @pytest.mark.parametrize("edition", FILES)
@@ -116,10 +116,8 @@ def test_random_bytes_are_refused_politely() -> None:
     chance = random.Random(11)
     for vector in all_vectors()[::3]:
         for size in (1, 3, 9, 40, 200):
-            try:
-                decode(vector.message, vector.version, chance.randbytes(size), edition=vector.edition)
-            except WireError as error:
-                assert error.path.startswith(vector.message)
+            raw = chance.randbytes(size)
+            _lenient_agrees(vector, raw, _strict(vector, raw))
 
 
 @pytest.mark.parametrize(
@@ -165,7 +163,8 @@ def test_more_elements_than_bytes_are_refused_before_the_first() -> None:
     with pytest.raises(Truncated) as caught:
         decode("MetadataRequest", 1, bytes.fromhex("0000000a0001"))
 
-    assert (caught.value.path, caught.value.at, caught.value.need, caught.value.have) == ("MetadataRequest.topics", 0, 10, 2)
+    error = caught.value
+    assert (error.path, error.at, error.need, error.have) == ("MetadataRequest.topics", 0, 10, 2)
 
 
 def test_a_null_that_a_version_does_not_allow_is_named() -> None:

@@ -1,0 +1,49 @@
+"""An edition is a set of shapes; every one but 4.3 lies over 4.3."""
+
+from __future__ import annotations
+
+import pytest
+
+from kwire import UnsupportedVersion, decode, encode, from_json, to_json
+from kwire.messages import share_fetch
+from kwire.messages.early_access import share_fetch as early_share_fetch
+from kwire.registry import message_class
+
+EARLY = "4.0-early-access"
+
+
+def test_a_name_means_the_class_of_its_edition() -> None:
+    assert message_class("ShareFetchRequest") is share_fetch.ShareFetchRequest
+    assert message_class("ShareFetchRequest", EARLY) is early_share_fetch.ShareFetchRequest
+
+
+def test_a_class_knows_its_edition() -> None:
+    request = early_share_fetch.ShareFetchRequest("g", "m")
+    raw = encode(request, 0)
+
+    assert encode(request, 0, edition=EARLY) == raw
+    assert decode(early_share_fetch.ShareFetchRequest, 0, raw) == request
+    assert decode(early_share_fetch.ShareFetchRequest, 0, raw, edition=EARLY) == request
+    assert from_json("ShareFetchRequest", 0, to_json(request, 0), edition=EARLY) == request
+
+
+def test_a_class_of_one_edition_is_not_taken_for_another() -> None:
+    with pytest.raises(UnsupportedVersion, match=r"4\.3.*4\.0-early-access"):
+        encode(share_fetch.ShareFetchRequest("g"), 1, edition=EARLY)
+
+
+def test_what_an_edition_does_not_have_itself_is_as_in_the_default_edition() -> None:
+    assert message_class("MetadataRequest", EARLY) is message_class("MetadataRequest")
+    assert encode(message_class("MetadataRequest")(None), 1, edition=EARLY) == b"\xff\xff\xff\xff"
+
+
+def test_an_unknown_edition_is_named_whatever_is_asked_of_it() -> None:
+    for call in (
+        lambda: decode("MetadataRequest", 1, b"", edition="9.9"),
+        lambda: decode(share_fetch.ShareFetchRequest, 1, b"", edition="9.9"),
+        lambda: encode(share_fetch.ShareFetchRequest(), 1, edition="9.9"),
+        lambda: from_json("MetadataRequest", 1, {}, edition="9.9"),
+        lambda: to_json(share_fetch.ShareFetchRequest(), 1, edition="9.9"),
+    ):
+        with pytest.raises(UnsupportedVersion, match=r"9\.9"):
+            call()

@@ -1,0 +1,81 @@
+"""Request and response headers, and which version goes where."""
+
+from __future__ import annotations
+
+import pytest
+
+from kwire import UnsupportedVersion, WireError, headers
+from kwire.errors import Truncated
+from kwire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kwire.messages.header import RequestHeader, ResponseHeader
+from kwire.messages.metadata import MetadataRequest
+from kwire.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
+from kwire.registry import header_versions
+
+
+def test_a_flexible_request_has_a_header_with_tags_and_an_old_client_id() -> None:
+    frame = headers.encode_request(ShareFetchRequest("g"), 1, 7, "me")
+
+    header, body = headers.decode_request_header(frame)
+
+    assert frame.startswith(bytes.fromhex("004e 0001 00000007 0002 6d65 00"))
+    assert header == RequestHeader(78, 1, 7, "me")
+    assert body == 13
+
+
+def test_an_old_request_has_a_header_without_tags() -> None:
+    frame = headers.encode_request(MetadataRequest(None), 1, -1, None)
+
+    assert frame == bytes.fromhex("0003 0001 ffffffff ffff ffffffff")
+    assert headers.decode_request_header(memoryview(frame)) == (RequestHeader(3, 1, -1, None), 10)
+
+
+def test_the_response_header_of_api_versions_never_has_tags() -> None:
+    assert header_versions(18, 4) == (2, 0)
+    assert headers.encode_response(ApiVersionsResponse(), 4, 5) == bytes.fromhex("00000005 0000 01 00000000 00")
+    assert headers.decode_response_header(bytes.fromhex("0000000500"), 18, 4) == (ResponseHeader(5), 4)
+
+
+def test_other_flexible_responses_have_tags_in_their_header() -> None:
+    frame = headers.encode_response(ShareFetchResponse(), 1, 5)
+
+    assert headers.decode_response_header(frame, 78, 1) == (ResponseHeader(5), 5)
+
+
+def test_the_header_of_an_unsupported_version_can_be_read() -> None:
+    frame = bytes.fromhex("0012 7fff 00000001 ffff 00")
+
+    assert headers.decode_request_header(frame) == (RequestHeader(18, 32767, 1, None), 11)
+
+
+def test_an_unknown_api_key_is_named() -> None:
+    with pytest.raises(UnsupportedVersion, match="999"):
+        headers.decode_request_header(bytes.fromhex("03e7 0000 00000001 ffff"))
+
+
+@pytest.mark.parametrize("size", range(13))
+def test_a_cut_header_is_truncated(size: int) -> None:
+    frame = headers.encode_request(ShareFetchRequest("g"), 1, 7, "me")[:size]
+
+    with pytest.raises(Truncated) as caught:
+        headers.decode_request_header(frame)
+
+    assert caught.value.path.startswith("RequestHeader.")
+    assert (caught.value.at or 0) <= size
+
+
+def test_a_lenient_header_takes_what_kafka_takes() -> None:
+    frame = bytes.fromhex("0012 0000 00000001 0001 ff")
+    with pytest.raises(WireError):
+        headers.decode_request_header(frame)
+
+    header, body, oddities = headers.decode_request_header_lenient(frame)
+
+    assert (header.client_id, body) == ("\ufffd", 11)
+    assert [oddity.path for oddity in oddities] == ["RequestHeader.client_id"]
+
+
+def test_parts_are_the_bytes_that_are_not_joined_yet() -> None:
+    request = ApiVersionsRequest("kwire", "1")
+
+    assert b"".join(headers.request_parts(request, 3, 1, "c")) == headers.encode_request(request, 3, 1, "c")

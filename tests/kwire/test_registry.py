@@ -1,0 +1,71 @@
+"""Names, API keys and header versions."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from kwire import UnsupportedVersion, registry, schema
+from kwire.messages.metadata import MetadataRequest, MetadataResponse
+
+
+def test_every_message_that_has_versions_has_a_class() -> None:
+    for edition in registry.EDITIONS:
+        for name in schema.names(edition):
+            spec = schema.load(name, edition)
+            if not spec.versions:
+                with pytest.raises(UnsupportedVersion):
+                    registry.message_class(name, edition)
+                continue
+            made = registry.message_class(name, edition)
+            codec = registry.codec_of_class(made)
+
+            assert made.__name__ == name
+            assert (made.NAME, made.EDITION) == (codec.name, codec.edition) == (name, edition)  # type: ignore[attr-defined]
+            assert (spec.versions.low, spec.versions.high) == made.VERSIONS  # type: ignore[attr-defined]
+            assert made.API_KEY == codec.api_key == (-1 if spec.api_key is None else spec.api_key)  # type: ignore[attr-defined]
+            assert list(codec.readers) == list(codec.writers) == list(spec.versions.each())
+
+
+def test_an_api_key_gives_name_versions_request_and_response() -> None:
+    assert registry.api_name(3) == "Metadata"
+    assert registry.api_versions(3) == (0, 13)
+    assert registry.request_class(3) is MetadataRequest
+    assert registry.response_class(3) is MetadataResponse
+    assert list(registry.API_KEYS) == sorted(registry.API_KEYS)
+    assert {0, 18, 78, 92} <= set(registry.API_KEYS)
+
+
+def test_an_unknown_api_key_is_named() -> None:
+    for ask in (registry.api_name, registry.request_class, registry.response_class, registry.api_versions):
+        with pytest.raises(UnsupportedVersion, match="4711"):
+            ask(4711)
+    with pytest.raises(UnsupportedVersion, match="4711"):
+        registry.header_versions(4711, 0)
+
+
+@pytest.mark.parametrize(("api_key", "version", "wanted"), [
+    (3, 8, (1, 0)),
+    (3, 9, (2, 1)),
+    (18, 2, (1, 0)),
+    (18, 3, (2, 0)),
+    (17, 1, (1, 0)),
+    (47, 0, (1, 0)),
+    (78, 1, (2, 1)),
+])  # fmt: skip
+def test_header_versions_follow_the_first_flexible_version(api_key: int, version: int, wanted: tuple[int, int]) -> None:
+    assert registry.header_versions(api_key, version) == wanted
+
+
+def test_no_message_is_imported_before_it_is_asked_for() -> None:
+    code = (
+        "import sys, kwire, kwire.registry as r\n"
+        "before = [n for n in sys.modules if n.startswith('kwire.messages.') and n != 'kwire.messages.index']\n"
+        "r.message_class('FetchRequest')\n"
+        "print(before, 'kwire.messages.fetch' in sys.modules, 'kwire.messages.metadata' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[] True False"
