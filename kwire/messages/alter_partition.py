@@ -321,7 +321,7 @@ class AlterPartitionResponsePartitionData(msgspec.Struct, gc=False):
     partition_index: int = 0
     #: Error of this entry, or 0. (int16)
     error_code: int = 0
-    #: int32.
+    #: Id of the leading broker. (int32)
     leader_id: int = 0
     #: Epoch of the partition's leader; -1 = unknown. (int32)
     leader_epoch: int = 0

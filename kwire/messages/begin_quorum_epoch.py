@@ -60,9 +60,9 @@ class BeginQuorumEpochRequestPartitionData(msgspec.Struct, gc=False):
     #: Id of the directory in which that voter keeps the metadata log; all zeros = unknown. (uuid; versions 1+; left out
     #: silently elsewhere)
     voter_directory_id: bytes = bytes(16)
-    #: int32.
+    #: Who won the election, by node id. (int32)
     leader_id: int = 0
-    #: Epoch of the partition's leader; -1 = unknown. (int32)
+    #: The epoch in which the sender leads. (int32)
     leader_epoch: int = 0
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()

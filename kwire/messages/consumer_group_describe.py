@@ -181,13 +181,13 @@ class DescribedGroup(msgspec.Struct, gc=False):
     error_message: str | None = None
     #: string.
     group_id: str = ""
-    #: string.
+    #: Empty, Assigning, Reconciling, Stable or Dead. (string)
     group_state: str = ""
     #: Rises with each change of members, subscriptions or topics. (int32)
     group_epoch: int = 0
     #: The group epoch for which the assignment was made; behind the group's epoch while a new one is due. (int32)
     assignment_epoch: int = 0
-    #: string.
+    #: Name of the assignor that shares out the partitions. (string)
     assignor_name: str = ""
     #: []Member.
     members: list[Member] = []

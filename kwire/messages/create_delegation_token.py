@@ -46,7 +46,7 @@ unpack_qqqh = Struct(">qqqh").unpack_from
 
 
 class CreatableRenewers(msgspec.Struct, gc=False):
-    """A part of CreateDelegationTokenRequest."""
+    """One of `renewers`: who else than the owner may renew the token."""
 
     #: string.
     principal_type: str = ""
@@ -68,7 +68,7 @@ class CreateDelegationTokenRequest(msgspec.Struct, gc=False):
     owner_principal_type: str | None = ""
     #: Name of the owner; null = the one who asks. (string; versions 3+; may be null)
     owner_principal_name: str | None = ""
-    #: []CreatableRenewers.
+    #: Who else than the owner may renew the token. ([]CreatableRenewers)
     renewers: list[CreatableRenewers] = []
     #: Longest life of the token, in milliseconds; -1 = the broker's limit. (int64 of milliseconds)
     max_lifetime_ms: int = 0
@@ -339,7 +339,7 @@ class CreateDelegationTokenResponse(msgspec.Struct, gc=False):
     expiry_timestamp_ms: int = 0
     #: When the token ends in any case, in milliseconds since 1970. (int64 of milliseconds)
     max_timestamp_ms: int = 0
-    #: string.
+    #: Public name of the token. (string)
     token_id: str = ""
     #: The token's secret, an HMAC of its id. (bytes)
     hmac: bytes = b''

@@ -211,7 +211,7 @@ def write_describe_client_quotas_request_v1(message: DescribeClientQuotasRequest
 class EntityData(msgspec.Struct, gc=False):
     """A part of DescribeClientQuotasResponse."""
 
-    #: string.
+    #: user, client-id or ip. (string)
     entity_type: str = ""
     #: Name of the entity; null = the default for all of its type. (string; may be null)
     entity_name: str | None = ""

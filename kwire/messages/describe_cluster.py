@@ -158,7 +158,7 @@ class DescribeClusterBroker(msgspec.Struct, gc=False):
     port: int = 0
     #: string; may be null.
     rack: str | None = None
-    #: bool; versions 2+.
+    #: True = registered, but without leaders and clients for now. (bool; versions 2+)
     is_fenced: bool = False
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()

@@ -82,7 +82,7 @@ class DescribeConfigsRequest(msgspec.Struct, gc=False):
     resources: list[DescribeConfigsResource] = []
     #: True = also tell all places that could give the value. (bool)
     include_synonyms: bool = False
-    #: bool; versions 3+.
+    #: True = also tell what each setting does. (bool; versions 3+)
     include_documentation: bool = False
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()
@@ -351,7 +351,7 @@ class DescribeConfigsResourceResult(msgspec.Struct, gc=False):
     #: 0 = unknown, 1 = boolean, 2 = string, 3 = int, 4 = short, 5 = long, 6 = double, 7 = list, 8 = class, 9 =
     #: password. (int8; versions 3+; left out silently elsewhere)
     config_type: int = 0
-    #: string; versions 3+; may be null; left out silently elsewhere.
+    #: What the setting does; null = not asked for. (string; versions 3+; may be null; left out silently elsewhere)
     documentation: str | None = ""
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()

@@ -188,7 +188,7 @@ def write_describe_delegation_token_request_v2(message: DescribeDelegationTokenR
 
 
 class DescribedDelegationTokenRenewer(msgspec.Struct, gc=False):
-    """A part of DescribeDelegationTokenResponse."""
+    """One of `renewers`: who else may renew the token."""
 
     #: string.
     principal_type: str = ""
@@ -205,9 +205,9 @@ class DescribedDelegationToken(msgspec.Struct, gc=False):
     principal_type: str = ""
     #: string.
     principal_name: str = ""
-    #: string; versions 3+.
+    #: Type of the one who asked for the token, for its owner. (string; versions 3+)
     token_requester_principal_type: str = ""
-    #: string; versions 3+.
+    #: Name of the one who asked for the token, for its owner. (string; versions 3+)
     token_requester_principal_name: str = ""
     #: When the token was made, in milliseconds since 1970. (int64)
     issue_timestamp: int = 0
@@ -215,11 +215,11 @@ class DescribedDelegationToken(msgspec.Struct, gc=False):
     expiry_timestamp: int = 0
     #: When the token ends in any case, in milliseconds since 1970. (int64)
     max_timestamp: int = 0
-    #: string.
+    #: Public name of the token. (string)
     token_id: str = ""
     #: The token's secret, an HMAC of its id. (bytes)
     hmac: bytes = b''
-    #: []DescribedDelegationTokenRenewer.
+    #: Who else may renew the token. ([]DescribedDelegationTokenRenewer)
     renewers: list[DescribedDelegationTokenRenewer] = []
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()

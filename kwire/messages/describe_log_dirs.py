@@ -238,7 +238,7 @@ class DescribeLogDirsResult(msgspec.Struct, gc=False):
 
     #: Error of this entry, or 0. (int16)
     error_code: int = 0
-    #: string.
+    #: Full path of the log directory. (string)
     log_dir: str = ""
     #: []DescribeLogDirsTopic.
     topics: list[DescribeLogDirsTopic] = []

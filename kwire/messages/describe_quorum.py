@@ -182,7 +182,7 @@ def write_describe_quorum_request_v0(message: DescribeQuorumRequest) -> list[Par
 class ReplicaState(msgspec.Struct, gc=False):
     """One of `current_voters`: nodes with a vote."""
 
-    #: Node id of the replica. (int32)
+    #: Which node has this copy. (int32)
     replica_id: int = 0
     #: Id of the directory in which the replica keeps this log; all zeros = unknown. (uuid; versions 2+)
     replica_directory_id: bytes = bytes(16)
@@ -208,7 +208,7 @@ class DescribeQuorumResponsePartitionData(msgspec.Struct, gc=False):
     #: What went wrong with this entry; null when nothing did. (string; versions 2+; may be null; left out silently
     #: elsewhere)
     error_message: str | None = ""
-    #: int32.
+    #: Node id of the quorum's leader; -1 = none. (int32)
     leader_id: int = 0
     #: Epoch of the partition's leader; -1 = unknown. (int32)
     leader_epoch: int = 0

@@ -183,7 +183,7 @@ class DescribeTopicPartitionsResponsePartition(msgspec.Struct, gc=False):
     error_code: int = 0
     #: Number of the partition within its topic, from 0. (int32)
     partition_index: int = 0
-    #: int32.
+    #: Id of the leading broker; -1 = none. (int32)
     leader_id: int = 0
     #: Epoch of the partition's leader; -1 = unknown. (int32)
     leader_epoch: int = -1
@@ -212,7 +212,7 @@ class DescribeTopicPartitionsResponseTopic(msgspec.Struct, gc=False):
     name: str | None = ""
     #: uuid.
     topic_id: bytes = bytes(16)
-    #: bool.
+    #: True = one of Kafka's own topics, such as __consumer_offsets. (bool)
     is_internal: bool = False
     #: []DescribeTopicPartitionsResponsePartition.
     partitions: list[DescribeTopicPartitionsResponsePartition] = []

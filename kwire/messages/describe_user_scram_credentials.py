@@ -123,7 +123,7 @@ class CredentialInfo(msgspec.Struct, gc=False):
 
     #: SCRAM mechanism: 1 = SCRAM-SHA-256, 2 = SCRAM-SHA-512. (int8)
     mechanism: int = 0
-    #: int32.
+    #: Rounds of hashing. (int32)
     iterations: int = 0
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()

@@ -73,9 +73,9 @@ class EndQuorumEpochRequestPartitionData(msgspec.Struct, gc=False):
 
     #: Number of the partition within its topic, from 0. (int32)
     partition_index: int = 0
-    #: int32.
+    #: Node id of the leader that resigns. (int32)
     leader_id: int = 0
-    #: Epoch of the partition's leader; -1 = unknown. (int32)
+    #: Epoch of the leader that resigns. (int32)
     leader_epoch: int = 0
     #: Ids of the voters that should stand for election, the best first. ([]int32; versions 0; left out silently
     #: elsewhere)

@@ -2031,9 +2031,9 @@ class LeaderIdAndEpoch(msgspec.Struct, gc=False):
 class SnapshotId(msgspec.Struct, gc=False):
     """Field `snapshot_id`: the snapshot of the metadata log, named by the offset and epoch where it ends."""
 
-    #: First offset after what the snapshot covers. (int64)
+    #: First offset after what the snapshot covers; -1 = none. (int64)
     end_offset: int = -1
-    #: int32.
+    #: Epoch of the last record that the snapshot covers; -1 = none. (int32)
     epoch: int = -1
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()

@@ -59,7 +59,7 @@ class SnapshotId(msgspec.Struct, gc=False):
 
     #: First offset after what the snapshot covers. (int64)
     end_offset: int = 0
-    #: int32.
+    #: Epoch of the last record that the snapshot covers. (int32)
     epoch: int = 0
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()
@@ -107,7 +107,7 @@ class FetchSnapshotRequest(msgspec.Struct, gc=False):
     cluster_id: str | None = None
     #: Node id of the replica that asks; -1 = a consumer. (int32)
     replica_id: int = -1
-    #: int32 of bytes.
+    #: How much of the snapshot to send at most, in bytes. (int32 of bytes)
     max_bytes: int = 2147483647
     #: []TopicSnapshot.
     topics: list[FetchSnapshotRequestTopicSnapshot] = []

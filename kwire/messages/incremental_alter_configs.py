@@ -48,7 +48,7 @@ unpack_ii = Struct(">ii").unpack_from
 
 
 class AlterableConfig(msgspec.Struct, gc=False):
-    """A part of IncrementalAlterConfigsRequest."""
+    """One of `configs`: the settings to change; all others stay."""
 
     #: string.
     name: str = ""
@@ -67,7 +67,7 @@ class AlterConfigsResource(msgspec.Struct, gc=False):
     resource_type: int = 0
     #: string.
     resource_name: str = ""
-    #: []AlterableConfig.
+    #: The settings to change; all others stay. ([]AlterableConfig)
     configs: list[AlterableConfig] = []
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()

@@ -648,7 +648,7 @@ class JoinGroupResponseMember(msgspec.Struct, gc=False):
     #: Fixed name of a static member, which survives its restarts; null = a dynamic member. (string; versions 5+; may be
     #: null; left out silently elsewhere)
     group_instance_id: str | None = None
-    #: bytes.
+    #: What the member told of itself (for consumers a ConsumerProtocolSubscription). (bytes)
     metadata: bytes = b''
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()

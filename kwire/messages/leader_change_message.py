@@ -57,7 +57,7 @@ class LeaderChangeMessage(msgspec.Struct, gc=False):
 
     #: Version of this record's form. (int16)
     version: int = 0
-    #: int32.
+    #: Who won the election, by node id. (int32)
     leader_id: int = 0
     #: Voters at the time of the election. ([]Voter)
     voters: list[Voter] = []

@@ -34,11 +34,11 @@ unpack_ihB = Struct(">ihB").unpack_from
 
 
 class ListPartitionReassignmentsTopics(msgspec.Struct, gc=False):
-    """A part of ListPartitionReassignmentsRequest."""
+    """One of `topics`: the topics wanted; null = every reassignment under way."""
 
     #: string.
     name: str = ""
-    #: []int32.
+    #: Numbers of the partitions. ([]int32)
     partition_indexes: tuple[int, ...] = ()
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()
@@ -54,7 +54,7 @@ class ListPartitionReassignmentsRequest(msgspec.Struct, gc=False):
 
     #: How long the broker may take before it gives up, in milliseconds. (int32 of milliseconds)
     timeout_ms: int = 60000
-    #: []ListPartitionReassignmentsTopics; may be null.
+    #: The topics wanted; null = every reassignment under way. ([]ListPartitionReassignmentsTopics; may be null)
     topics: list[ListPartitionReassignmentsTopics] | None = None
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()
@@ -141,7 +141,7 @@ class OngoingPartitionReassignment(msgspec.Struct, gc=False):
 
     #: Number of the partition within its topic, from 0. (int32)
     partition_index: int = 0
-    #: []int32.
+    #: Ids of all brokers that have or are getting a copy. ([]int32)
     replicas: tuple[int, ...] = ()
     #: Ids of brokers that are getting a copy. ([]int32)
     adding_replicas: tuple[int, ...] = ()

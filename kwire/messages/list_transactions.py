@@ -290,7 +290,7 @@ class TransactionState(msgspec.Struct, gc=False):
     transactional_id: str = ""
     #: int64.
     producer_id: int = 0
-    #: string.
+    #: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort, Dead or PrepareEpochFence. (string)
     transaction_state: str = ""
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()
@@ -308,7 +308,7 @@ class ListTransactionsResponse(msgspec.Struct, gc=False):
     throttle_time_ms: int = 0
     #: Error that concerns the whole request, or 0. (int16)
     error_code: int = 0
-    #: []string.
+    #: Names among the state filters that mean no state. ([]string)
     unknown_state_filters: tuple[str, ...] = ()
     #: []TransactionState.
     transaction_states: list[TransactionState] = []

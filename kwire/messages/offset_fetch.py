@@ -60,7 +60,7 @@ class OffsetFetchRequestTopic(msgspec.Struct, gc=False):
 
     #: string; versions 0-7.
     name: str = ""
-    #: []int32; versions 0-7.
+    #: Numbers of the partitions. ([]int32; versions 0-7)
     partition_indexes: tuple[int, ...] = ()
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()
@@ -73,7 +73,7 @@ class OffsetFetchRequestTopics(msgspec.Struct, gc=False):
     name: str = ""
     #: uuid; versions 10+; left out silently elsewhere.
     topic_id: bytes = bytes(16)
-    #: []int32; versions 8+.
+    #: Numbers of the partitions. ([]int32; versions 8+)
     partition_indexes: tuple[int, ...] = ()
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()
@@ -834,7 +834,7 @@ class OffsetFetchResponsePartition(msgspec.Struct, gc=False):
     #: Epoch of the leader from which the last consumed record came; -1 = unknown. (int32; versions 5-7; left out
     #: silently elsewhere)
     committed_leader_epoch: int = -1
-    #: string; versions 0-7; may be null.
+    #: Free text that the client keeps with the offset; null = none. (string; versions 0-7; may be null)
     metadata: str | None = ""
     #: Error of this entry, or 0. (int16; versions 0-7)
     error_code: int = 0
@@ -863,7 +863,7 @@ class OffsetFetchResponsePartitions(msgspec.Struct, gc=False):
     #: Epoch of the leader from which the last consumed record came; -1 = unknown. (int32; versions 8+; left out
     #: silently elsewhere)
     committed_leader_epoch: int = -1
-    #: string; versions 8+; may be null.
+    #: Free text that the client keeps with the offset; null = none. (string; versions 8+; may be null)
     metadata: str | None = ""
     #: Error of this entry, or 0. (int16; versions 8+)
     error_code: int = 0

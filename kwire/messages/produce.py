@@ -421,7 +421,7 @@ class BatchIndexAndErrorMessage(msgspec.Struct, gc=False):
 
     #: Number of the record within its batch, from 0. (int32; versions 8+)
     batch_index: int = 0
-    #: string; versions 8+; may be null.
+    #: What is wrong with the record; null = not said. (string; versions 8+; may be null)
     batch_index_error_message: str | None = None
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()

@@ -169,9 +169,9 @@ class Subtopology(msgspec.Struct, gc=False):
 
 
 class Topology(msgspec.Struct, gc=False):
-    """A part of StreamsGroupDescribeResponse."""
+    """Field `topology`: the topology in force; null = none yet."""
 
-    #: int32.
+    #: Version of the topology. (int32)
     epoch: int = 0
     #: []Subtopology; may be null.
     subtopologies: list[Subtopology] | None = None
@@ -197,7 +197,7 @@ class TaskOffset(msgspec.Struct, gc=False):
     subtopology_id: str = ""
     #: int32.
     partition: int = 0
-    #: int64.
+    #: Offset that the task's state has reached. (int64)
     offset: int = 0
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()
@@ -232,7 +232,7 @@ class Member(msgspec.Struct, gc=False):
 
     #: string.
     member_id: str = ""
-    #: int32.
+    #: The group epoch that the member has reached. (int32)
     member_epoch: int = 0
     #: Fixed name of a static member, which survives its restarts; null = a dynamic member, or unchanged. (string; may
     #: be null)
@@ -274,13 +274,13 @@ class DescribedGroup(msgspec.Struct, gc=False):
     error_message: str | None = None
     #: string.
     group_id: str = ""
-    #: string.
+    #: State of the group, such as Stable or NotReady. (string)
     group_state: str = ""
     #: Rises with each change of members, subscriptions or topics. (int32)
     group_epoch: int = 0
     #: The group epoch for which the assignment was made; behind the group's epoch while a new one is due. (int32)
     assignment_epoch: int = 0
-    #: Topology; may be null.
+    #: The topology in force; null = none yet. (Topology; may be null)
     topology: Topology | None = None
     #: []Member.
     members: list[Member] = []

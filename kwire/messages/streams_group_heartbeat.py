@@ -124,7 +124,7 @@ class Subtopology(msgspec.Struct, gc=False):
 class Topology(msgspec.Struct, gc=False):
     """Field `topology`: the topology of the application; null = unchanged since the last heartbeat."""
 
-    #: int32.
+    #: Version of the topology that the member runs. (int32)
     epoch: int = 0
     #: []Subtopology.
     subtopologies: list[Subtopology] = []
@@ -161,7 +161,7 @@ class TaskOffset(msgspec.Struct, gc=False):
     subtopology_id: str = ""
     #: int32.
     partition: int = 0
-    #: int64.
+    #: Offset that the task's state has reached. (int64)
     offset: int = 0
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()
@@ -1144,16 +1144,17 @@ def write_streams_group_heartbeat_request_v0(message: StreamsGroupHeartbeatReque
 class Status(msgspec.Struct, gc=False):
     """One of `status`: what stands in the way of the group, if anything; null = unchanged since the last response."""
 
-    #: int8.
+    #: 0 = stale topology, 1 = source topics missing, 2 = source topics not partitioned alike, 3 = internal topics
+    #: missing, 4 = shutdown asked for, 5 = assignment delayed. (int8)
     status_code: int = 0
-    #: string.
+    #: The same in words for people. (string)
     status_detail: str = ""
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()
 
 
 class TopicPartition(msgspec.Struct, gc=False):
-    """A part of StreamsGroupHeartbeatResponse."""
+    """One of `active_partitions`: partitions whose state the endpoint serves as the active owner."""
 
     #: string.
     topic: str = ""
@@ -1170,9 +1171,9 @@ class EndpointToPartitions(msgspec.Struct, gc=False):
 
     #: Where the application answers queries of its state; null = nowhere. (Endpoint)
     user_endpoint: Endpoint = msgspec.field(default_factory=Endpoint)
-    #: []TopicPartition.
+    #: Partitions whose state the endpoint serves as the active owner. ([]TopicPartition)
     active_partitions: list[TopicPartition] = []
-    #: []TopicPartition.
+    #: Partitions of which the endpoint has a spare copy. ([]TopicPartition)
     standby_partitions: list[TopicPartition] = []
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()
@@ -1194,7 +1195,7 @@ class StreamsGroupHeartbeatResponse(msgspec.Struct, gc=False):
     error_message: str | None = None
     #: string.
     member_id: str = ""
-    #: int32.
+    #: The epoch to send with the next heartbeat. (int32)
     member_epoch: int = 0
     #: When to send the next heartbeat, in milliseconds from now. (int32 of milliseconds)
     heartbeat_interval_ms: int = 0
@@ -1211,7 +1212,7 @@ class StreamsGroupHeartbeatResponse(msgspec.Struct, gc=False):
     standby_tasks: list[TaskIds] | None = None
     #: Tasks whose state the member is catching up with, to take them over later. ([]TaskIds; may be null)
     warmup_tasks: list[TaskIds] | None = None
-    #: int32.
+    #: Epoch of the endpoints told here; the member sends it back. (int32)
     endpoint_information_epoch: int = 0
     #: Which partitions are to be queried where; null = unchanged since the last response. ([]EndpointToPartitions; may
     #: be null)

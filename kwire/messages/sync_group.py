@@ -71,7 +71,8 @@ class SyncGroupRequest(msgspec.Struct, gc=False):
     #: Kind of member, such as consumer or connect; null or empty = not said. (string; versions 5+; may be null; left
     #: out silently elsewhere)
     protocol_type: str | None = None
-    #: string; versions 5+; may be null; left out silently elsewhere.
+    #: The assignor chosen for the group, as a check; null = do not check. (string; versions 5+; may be null; left out
+    #: silently elsewhere)
     protocol_name: str | None = None
     #: What each member gets; only the leader sends it. ([]SyncGroupRequestAssignment)
     assignments: list[SyncGroupRequestAssignment] = []
@@ -539,7 +540,8 @@ class SyncGroupResponse(msgspec.Struct, gc=False):
     #: Kind of member, such as consumer or connect; null or empty = not said. (string; versions 5+; may be null; left
     #: out silently elsewhere)
     protocol_type: str | None = None
-    #: string; versions 5+; may be null; left out silently elsewhere.
+    #: The assignor chosen for the group; null = not told. (string; versions 5+; may be null; left out silently
+    #: elsewhere)
     protocol_name: str | None = None
     #: What the member gets (for consumers a ConsumerProtocolAssignment). (bytes)
     assignment: bytes = b''

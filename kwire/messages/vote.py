@@ -481,9 +481,9 @@ class VoteResponsePartitionData(msgspec.Struct, gc=False):
     partition_index: int = 0
     #: Error of this entry, or 0. (int16)
     error_code: int = 0
-    #: int32.
+    #: Node id of the leader as the voter knows it; -1 = none. (int32)
     leader_id: int = 0
-    #: Epoch of the partition's leader; -1 = unknown. (int32)
+    #: Epoch of the voter. (int32)
     leader_epoch: int = 0
     #: True = the vote goes to the candidate. (bool)
     vote_granted: bool = False

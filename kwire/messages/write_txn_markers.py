@@ -51,7 +51,7 @@ class WritableTxnMarkerTopic(msgspec.Struct, gc=False):
 
     #: string.
     name: str = ""
-    #: []int32.
+    #: Numbers of the partitions. ([]int32)
     partition_indexes: tuple[int, ...] = ()
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()

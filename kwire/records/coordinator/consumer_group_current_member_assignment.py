@@ -85,13 +85,14 @@ def write_consumer_group_current_member_assignment_key_v0(message: ConsumerGroup
 
 
 class TopicPartitions(msgspec.Struct, gc=False):
-    """One of `partitions_pending_revocation`: partitions the member is asked to give up, and still holds."""
+    """One of `assigned_partitions`: the partitions the member owns."""
 
     #: uuid.
     topic_id: bytes = bytes(16)
     #: []int32.
     partitions: tuple[int, ...] = ()
-    #: []int32; may be null; tag 0.
+    #: For each of the partitions the epoch in which the member got it, so that commits of an earlier owner are fenced;
+    #: null = not recorded. ([]int32; may be null; tag 0)
     assignment_epochs: tuple[int, ...] | None = ()
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()
@@ -105,13 +106,13 @@ class ConsumerGroupCurrentMemberAssignmentValue(msgspec.Struct, gc=False):
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.3"
 
-    #: int32.
+    #: Epoch the member has reached. (int32)
     member_epoch: int = 0
     #: Epoch before the present one; still accepted from the member, whose last response may have been lost. (int32)
     previous_member_epoch: int = 0
     #: 0 = stable, 1 = gives up partitions, 2 = waits for others to give up theirs, 127 = unknown. (int8)
     state: int = 0
-    #: []TopicPartitions.
+    #: The partitions the member owns. ([]TopicPartitions)
     assigned_partitions: list[TopicPartitions] = []
     #: Partitions the member is asked to give up, and still holds. ([]TopicPartitions)
     partitions_pending_revocation: list[TopicPartitions] = []

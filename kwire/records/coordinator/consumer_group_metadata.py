@@ -62,7 +62,7 @@ class ConsumerGroupMetadataValue(msgspec.Struct, gc=False):
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.3"
 
-    #: int32.
+    #: Epoch of the group; rises with each change of members, subscriptions or topics. (int32)
     epoch: int = 0
     #: Hash of the subscribed topics (ids, partition counts, racks); when it changes a new assignment is due. (int64;
     #: tag 0)

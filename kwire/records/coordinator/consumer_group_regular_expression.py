@@ -41,7 +41,7 @@ class ConsumerGroupRegularExpressionKey(msgspec.Struct, gc=False):
 
     #: string.
     group_id: str = ""
-    #: string.
+    #: The pattern as members subscribed to it. (string)
     regular_expression: str = ""
 
 
@@ -88,11 +88,11 @@ class ConsumerGroupRegularExpressionValue(msgspec.Struct, gc=False):
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.3"
 
-    #: []string.
+    #: Names of the topics that matched. ([]string)
     topics: tuple[str, ...] = ()
-    #: int64.
+    #: Version of the cluster's metadata that the pattern was matched against. (int64)
     version: int = 0
-    #: int64.
+    #: When the pattern was matched, in milliseconds since 1970. (int64)
     timestamp: int = 0
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()

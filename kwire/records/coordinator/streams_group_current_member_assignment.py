@@ -90,7 +90,8 @@ class TaskIds(msgspec.Struct, gc=False):
     subtopology_id: str = ""
     #: []int32.
     partitions: tuple[int, ...] = ()
-    #: []int32; may be null; tag 0.
+    #: For each active task the epoch in which the member got it, so that commits of an earlier owner are fenced; null =
+    #: not recorded. ([]int32; may be null; tag 0)
     assignment_epochs: tuple[int, ...] | None = ()
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()
@@ -104,7 +105,7 @@ class StreamsGroupCurrentMemberAssignmentValue(msgspec.Struct, gc=False):
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.3"
 
-    #: int32.
+    #: Epoch the member has reached. (int32)
     member_epoch: int = 0
     #: Epoch before the present one; still accepted from the member, whose last response may have been lost. (int32)
     previous_member_epoch: int = 0
@@ -116,11 +117,11 @@ class StreamsGroupCurrentMemberAssignmentValue(msgspec.Struct, gc=False):
     standby_tasks: list[TaskIds] = []
     #: Tasks whose state the member is catching up with, to take them over later. ([]TaskIds)
     warmup_tasks: list[TaskIds] = []
-    #: []TaskIds.
+    #: Active tasks the member is asked to give up, and still holds. ([]TaskIds)
     active_tasks_pending_revocation: list[TaskIds] = []
-    #: []TaskIds.
+    #: Standby tasks the member is asked to give up, and still holds. ([]TaskIds)
     standby_tasks_pending_revocation: list[TaskIds] = []
-    #: []TaskIds.
+    #: Warm-up tasks the member is asked to give up, and still holds. ([]TaskIds)
     warmup_tasks_pending_revocation: list[TaskIds] = []
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()

@@ -68,7 +68,7 @@ def write_streams_group_metadata_key_v0(message: StreamsGroupMetadataKey) -> lis
 
 
 class LastAssignmentConfig(msgspec.Struct, gc=False):
-    """A part of StreamsGroupMetadataValue."""
+    """One of `last_assignment_configs`: settings with which the last assignment was made; null = not recorded."""
 
     #: string.
     key: str = ""
@@ -86,13 +86,14 @@ class StreamsGroupMetadataValue(msgspec.Struct, gc=False):
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.3"
 
-    #: int32.
+    #: Epoch of the group; rises with each change of members, topology or topics. (int32)
     epoch: int = 0
     #: Hash of the subscribed topics (ids, partition counts, racks); when it changes a new assignment is due. (int64)
     metadata_hash: int = 0
-    #: int32; tag 0.
+    #: Version of the topology whose topics were found in order; -1 = none yet. (int32; tag 0)
     validated_topology_epoch: int = -1
-    #: []LastAssignmentConfig; may be null; tag 1.
+    #: Settings with which the last assignment was made; null = not recorded. ([]LastAssignmentConfig; may be null; tag
+    #: 1)
     last_assignment_configs: list[LastAssignmentConfig] | None = []
     #: Tagged fields that the schema does not know, ascending; they are kept and written back.
     unknown_tagged_fields: Tags = ()

@@ -139,7 +139,7 @@ class StreamsGroupTopologyValue(msgspec.Struct, gc=False):
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.3"
 
-    #: int32.
+    #: Version of the topology. (int32)
     epoch: int = 0
     #: []Subtopology.
     subtopologies: list[Subtopology] = []

@@ -106,7 +106,7 @@ class TransactionLogValue(msgspec.Struct, gc=False):
     next_producer_id: int = -1
     #: Epoch of the producer id; a producer with a lower epoch than the current one is fenced. (int16)
     producer_epoch: int = 0
-    #: int16; versions 1+; tag 3.
+    #: Epoch that goes with NextProducerId; -1 = none. (int16; versions 1+; tag 3)
     next_producer_epoch: int = -1
     #: A transaction open for longer is aborted, in milliseconds. (int32 of milliseconds)
     transaction_timeout_ms: int = 0
