@@ -173,25 +173,42 @@ class Metadata:
         del self._by_id[topic.topic_id]
         self._changed(Change.DELETED, topic)
 
-    def add_partitions(self, topic: Topic, total: int, assignments: Sequence[Sequence[int]] | None = None) -> None:
-        """Grow a topic to `total` partitions; assignments are the replicas of the new ones."""
+    def plan_partitions(
+        self, topic: Topic, total: int, assignments: Sequence[Sequence[int]] | None = None
+    ) -> list[Partition]:
+        """The partitions that would bring a topic to `total`; nothing is stored until `grow`.
+
+        assignments: the replicas of the new ones, as many as the topic's partitions have.
+        Raises: INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT.
+        """
         have = len(topic.partitions)
         if total <= have:
             raise KafkaError(
                 ErrorCode.INVALID_PARTITIONS, f"The topic {topic.name} has {have} partition(s); {total} is not more."
             )
-        if assignments is not None:
+        if assignments is None:
+            placed = self._place(total - have, topic.replication_factor)
+        else:
             if len(assignments) != total - have:
                 raise KafkaError(
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                     f"{total - have} partition(s) are new, but {len(assignments)} assignment(s) were given.",
                 )
             placed = [placement.checked(self.node_ids, replicas) for replicas in assignments]
-        else:
-            placed = self._place(total - have, topic.replication_factor)
-        for index, replicas in enumerate(placed, start=have):
-            topic.partitions.append(Partition(index, replicas[0], 0, replicas, replicas))
+            if any(len(replicas) != topic.replication_factor for replicas in placed):
+                raise KafkaError(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the replication factor is {topic.replication_factor}"
+                )
+        return [Partition(index, replicas[0], 0, replicas, replicas) for index, replicas in enumerate(placed, have)]
+
+    def grow(self, topic: Topic, partitions: Sequence[Partition]) -> None:
+        """Add planned partitions to a topic."""
+        topic.partitions.extend(partitions)
         self._changed(Change.GREW, topic)
+
+    def add_partitions(self, topic: Topic, total: int, assignments: Sequence[Sequence[int]] | None = None) -> None:
+        """Plan partitions and add them."""
+        self.grow(topic, self.plan_partitions(topic, total, assignments))
 
     def lead(self, topic: Topic, partition_index: int, leader: int) -> None:
         """Give a partition to another leader (-1: to none) in the next leader epoch."""
