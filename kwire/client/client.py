@@ -77,15 +77,18 @@ class Client:
         """Send a request and wait only for its sending; others may follow before its answer. Raises: as `send`."""
         return self._submit(request, version, self._deadline(timeout_s))
 
-    def send_raw(self, api_key: int, version: int, body: bytes, *, timeout_s: float | None = None) -> bytes:
+    def send_raw(
+        self, api_key: int, version: int, body: bytes, *, timeout_s: float | None = None, answered: bool = True
+    ) -> bytes:
         """Send any bytes as the body of any API and version, and return the body of what comes back.
 
         An API that kwire does not know has the old headers: version 1 there, version 0 back.
+        Args: answered: False waits for nothing and returns nothing.
         Raises: RequestTimedOut, ConnectionClosed, ProtocolViolation.
         """
         deadline = self._deadline(timeout_s)
         expected = Expected(api_key, version, "", DEFAULT_EDITION)
-        pending = self._write(expected, body, deadline, answered=True)
+        pending = self._write(expected, body, deadline, answered=answered)
         return pending.body(deadline.left_s())
 
     def version_for(self, request: type[msgspec.Struct]) -> int:

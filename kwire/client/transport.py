@@ -88,16 +88,19 @@ class Transport:
                 failure = ConnectionClosed(f"the connection broke: {error}")
                 self._fail(failure)
                 raise failure from error
-            if not progress and self._failure is None:
-                self._wait(deadline, doing)
+            if self._failure is not None or done():
+                continue
+            # Also a broker that keeps us busy has no more than the time there is.
+            left_s = deadline.left_s()
+            if not left_s:
+                raise RequestTimedOut(f"no end after {deadline.timeout_s:.3g} s of {doing}")
+            if not progress:
+                self._wait(left_s)
 
-    def _wait(self, deadline: Deadline, doing: str) -> None:
+    def _wait(self, left_s: float) -> None:
         wants_write = self._write_for_read or (bool(self._outgoing) and not self._read_for_write)
-        left = deadline.left_s()
-        if not left:
-            raise RequestTimedOut(f"no end after {deadline.timeout_s:.3g} s of {doing}")
         self._selector.modify(self._socket, selectors.EVENT_READ | (selectors.EVENT_WRITE if wants_write else 0))
-        self._selector.select(left)
+        self._selector.select(left_s)
 
     def _write_some(self) -> bool:
         if not self._outgoing:

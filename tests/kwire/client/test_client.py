@@ -134,6 +134,18 @@ def test_raw_bytes_go_out_and_come_back_as_they_are() -> None:
         assert client.send_raw(3, 1, b"\x01\x02rubbish") == b"more rubbish"
 
 
+def test_raw_bytes_that_want_no_answer_wait_for_none() -> None:
+    def script(peer: Peer) -> None:
+        peer.welcome()
+        assert peer.receive() == b"a"
+        assert peer.receive() == b"b"
+        peer.send(peer.last.correlation_id.to_bytes(4, "big") + b"c")
+
+    with ScriptedBroker(script) as broker, Client(broker.bootstrap) as client:
+        assert client.send_raw(0, 3, b"a", answered=False) == b""
+        assert client.send_raw(0, 3, b"b") == b"c"
+
+
 def test_a_broker_too_old_for_our_api_versions_is_asked_again_in_its_own_highest() -> None:
     def script(peer: Peer) -> None:
         peer.receive()
