@@ -117,8 +117,8 @@ class Levels:
                     yield {
                         **key,
                         **pair.place(),
-                        "first_offset": first,
-                        "last_offset": last,
+                        "first_offset": _int64(first),
+                        "last_offset": _int64(last),
                         "ack_type": kind,
                         "ack_name": ACK_NAMES.get(kind, f"type {kind}"),
                         "ts": request.frame.ts,
@@ -147,7 +147,7 @@ class Levels:
         offset = record.offset
         show = self._options.payload
         return {
-            "offset": None if start is None else offset + start,
+            "offset": None if start is None else _int64(offset + start),
             "timestamp": None if record.timestamp < 0 else min(record.timestamp, _TIMESTAMP_MAX) * 1_000_000,
             "timestamp_type": {0: "create", 1: "append"}.get(batch.timestamp_type),
             "codec": codec_label(batch),
@@ -280,6 +280,11 @@ def _answer_facts(answered: msgspec.Struct | None) -> Row:
 def _placed_at(answered: msgspec.Struct | None) -> int | None:
     """Where a Produce response says that the records went."""
     return _or_none(getattr(answered, "base_offset", None))
+
+
+def _int64(value: int) -> int | None:
+    """Sums of hostile offsets may not fit their column."""
+    return value if -(2**63) <= value < 2**63 else None
 
 
 def _or_none(value: int | None) -> int | None:

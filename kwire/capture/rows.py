@@ -29,6 +29,7 @@ OK, NO_RESPONSE, NO_REQUEST = "ok", "no_response", "no_request"
 TRUNCATED, GAP, UNDECODABLE = "truncated", "gap", "undecodable"
 STATUSES = (OK, NO_RESPONSE, NO_REQUEST, TRUNCATED, GAP, UNDECODABLE)
 
+_INT32_MAX = 2**31 - 1
 _EMPTY: Row = {column.name: None for column in MESSAGES}
 _LOST_STATUS = {"bad_length": UNDECODABLE, "snaplen": TRUNCATED, "cut_length": TRUNCATED}
 _TROUBLE_STATUS = {"file_truncated": TRUNCATED, "header_cut": TRUNCATED, "ip_fragment": GAP}
@@ -167,7 +168,7 @@ class MessageRows:
         found = self._names.learn(body)
         if found and not row["n_topics"]:
             row["n_topics"] = len({topic.topic_id or topic.name for topic in found})
-            row["n_partitions"] = sum(topic.partition_count for topic in found)
+            row["n_partitions"] = min(sum(topic.partition_count for topic in found), _INT32_MAX)
         elif row["n_topics"] is None:
             row["n_topics"] = row["n_partitions"] = 0
 

@@ -71,7 +71,8 @@ def opened(source: Source) -> Iterator[Reader]:
 def name_of(source: Source) -> str:
     """The path, a file object's own name, or `<bytes>`."""
     if isinstance(source, (str, os.PathLike)):
-        return os.fspath(source)
+        # A path may hold bytes that are no text, which columns and JSON cannot.
+        return os.fspath(source).encode("utf-8", "backslashreplace").decode()
     name = getattr(source, "name", None)
     return name if isinstance(name, str) else "<bytes>"
 

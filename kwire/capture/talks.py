@@ -105,7 +105,7 @@ class _Talk:
             flow.client = client
         elif side == client and len(first) >= REQUEST_HEAD:
             if not is_request_head(first, 0, self._options.frame_size_max):
-                return Foreign(flow, "not_kafka", event.ts, f"it begins with {first[:REQUEST_HEAD].hex(' ')}")
+                return Foreign(flow, "not_kafka", event.ts, "its first bytes are no Kafka request")
             flow.client = client
         if flow.client is None and self._held_size > UNDECIDED_SIZE_MAX:
             return Foreign(flow, "not_kafka", event.ts, "the connection shows no plausible request")

@@ -168,8 +168,8 @@ def _frame_lines(side: str, message: Message | None, request: Request | None, op
     frame = message.frame
     lines = [f"  {side}: {frame.size} bytes behind the length field, at byte {frame.offset} of its stream"]
     if request is None or request.is_token or request.api_key is None:
-        hidden = not options.show_secrets and request is not None and request.is_token
-        return [*lines, f"    {'***' if hidden else frame.data[:64].hex(' ')}"]
+        # Nobody knows what it is: it may be a token, or a response full of secrets.
+        return [*lines, f"    {frame.data[:64].hex(' ') if options.show_secrets else '***'}"]
     try:
         if message is request:
             tree = describe_request(frame.data, edition=options.edition)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cache
 
 from kwire.schema.versions import NONE, Versions
 
@@ -39,11 +40,13 @@ PRIMITIVES = frozenset(FIXED_SIZES) | {"string", "bytes", "records"}
 _WORD_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
+@cache
 def snake_case(name: str) -> str:
     """ThrottleTimeMs becomes throttle_time_ms; V3AndBelowTopics becomes v3_and_below_topics."""
     return _WORD_BOUNDARY.sub("_", name).lower()
 
 
+@cache
 def camel_case(name: str) -> str:
     """ThrottleTimeMs becomes throttleTimeMs, as in Kafka's JSON form."""
     return name[:1].lower() + name[1:]

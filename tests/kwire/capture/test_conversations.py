@@ -10,6 +10,8 @@ from kwire.capture.rows import Row
 from kwire.codec import encode
 from kwire.headers import encode_request, encode_response
 from kwire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kwire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kwire.messages.early_access import share_fetch as early
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -144,7 +146,7 @@ PLAIN = b"\0alice\0s3cr3t-word"
 
 def test_sasl_tokens_behind_handshake_version_0_do_not_break_the_stream() -> None:
     handshake = encode_request(SaslHandshakeRequest("PLAIN"), 0, 2, "me")
-    agreed = encode_response(SaslHandshakeResponse(0, ["PLAIN"]), 0, 2)
+    agreed = encode_response(SaslHandshakeResponse(0, ("PLAIN",)), 0, 2)
     ask, answer = metadata(3)
     talk = Talk().open().asks(VERSIONS).answers(VERSIONS_ANSWER).asks(handshake).answers(agreed)
     talk.asks(PLAIN).answers(b"").asks(ask).answers(answer)
@@ -172,7 +174,7 @@ def test_sasl_tokens_behind_handshake_version_0_do_not_break_the_stream() -> Non
 def test_the_user_is_told_once_authentication_succeeded(mechanism: str, token: bytes, user: str | None) -> None:
     for error in (0, 58):
         talk = Talk().open().asks(encode_request(SaslHandshakeRequest(mechanism), 1, 1, "me"))
-        talk.answers(encode_response(SaslHandshakeResponse(0, [mechanism]), 1, 1))
+        talk.answers(encode_response(SaslHandshakeResponse(0, (mechanism,)), 1, 1))
         talk.asks(encode_request(SaslAuthenticateRequest(token), 2, 2, "me"))
         talk.answers(encode_response(SaslAuthenticateResponse(error), 2, 2))
 
@@ -242,6 +244,23 @@ def test_apis_chosen_are_the_only_rows() -> None:
 
     assert [row["api_name"] for row in talk.rows(apis=frozenset({"Metadata"}))] == ["Metadata"]
     assert len(talk.rows()) == 3
+
+
+def test_early_access_share_requests_are_read_in_their_edition_and_named_in_another() -> None:
+    ask = encode_request(early.ShareFetchRequest("g", "m", 0, topics=[]), 0, 2, "me")
+    answer = struct.pack(">ib", 2, 0) + encode(early.ShareFetchResponse(), 0)
+    talk = Talk().open().asks(ask).answers(answer)
+
+    assert said(talk.rows(edition="4.0-early-access")) == [("ShareFetch", 2, "ok")]
+    assert said(talk.rows()) == [("ShareFetch", 2, "undecodable")]
+    assert "version 0 is outside 1 to 2 of edition 4.3" in str(talk.rows()[0]["issues"])
+
+
+def test_partition_counts_that_fit_no_column_are_the_greatest_that_does() -> None:
+    topics = [CreatableTopic("a", 2**31 - 1), CreatableTopic("b", 2**31 - 1)]
+    found = Talk().open().asks(encode_request(CreateTopicsRequest(topics), 5, 2, "me")).rows()
+
+    assert (found[0]["n_topics"], found[0]["n_partitions"]) == (2, 2**31 - 1)
 
 
 def test_damaged_record_batches_are_an_issue_of_a_message_that_is_whole() -> None:

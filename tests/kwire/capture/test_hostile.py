@@ -10,6 +10,7 @@ from contextlib import suppress
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kwire.capture.arrow import record_batch
 from kwire.capture.rows import STATUSES
 from kwire.capture.schemas import LEVELS
 from kwire.capture.values import CaptureError
@@ -31,9 +32,11 @@ def check(data: bytes) -> None:
     """Every level gives rows with all their columns, or there is a CaptureError."""
     for level, columns in LEVELS.items():
         with suppress(CaptureError):
-            for row in read(data, level):
+            found = read(data, level)
+            for row in found:
                 assert set(row) == {column.name for column in columns}
                 assert row.get("status", "ok") in STATUSES
+            assert record_batch(found, level).num_rows == len(found)
 
 
 @relaxed
