@@ -5,13 +5,16 @@ from __future__ import annotations
 import gzip
 import io
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from kwire.capture.packets import packets
+from kwire.capture.pcapng_write import PcapngWriter
 from kwire.capture.pipeline import rows
 from kwire.capture.values import CaptureError, Packet, Trouble
+from tests import needs
 from tests.kwire.capture.wire import (
     SHARE,
     Wire,
@@ -192,3 +195,21 @@ def test_an_absurd_clock_stays_within_64_bits() -> None:
 
     assert times(data) == [2**63 - 1]
     assert not any(isinstance(each, Trouble) for each in packets(data))
+
+
+@pytest.mark.parametrize("kind", ["pcapng", "nsecpcap", "pcap"])
+def test_what_wireshark_converts_reads_the_same(tmp_path: Path, kind: str) -> None:
+    editcap = needs.tool("editcap")
+    converted = tmp_path / "converted"
+    subprocess.run([editcap, "-F", kind, str(SHARE), str(converted)], check=True)
+
+    assert matched(list(rows(converted))) == ORIGINAL
+
+
+def test_what_the_projects_own_writer_writes_reads_the_same() -> None:
+    buffer = io.BytesIO()
+    writer = PcapngWriter(buffer, comment="a comment", interface="lo")
+    for number, wire in enumerate(WIRES):
+        writer.write_packet(wire.ts, wire.packet, comment="seen" if number % 3 else None)
+
+    assert matched(read(buffer.getvalue())) == ORIGINAL
