@@ -10,10 +10,9 @@ from __future__ import annotations
 import struct
 
 import msgspec
-from crc32c import crc32c
 
 from kwire.errors import CorruptRecords
-from kwire.records import v2
+from kwire.records import checksum, v2
 from kwire.records.compression import DEFAULT_MAX_BYTES, check_count, codec_of, decompress
 from kwire.records.faults import Data, corrupt
 from kwire.records.record import Base, Codec, Record, TimestampType
@@ -92,7 +91,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     @property
     def crc_is_valid(self) -> bool:
         """Whether the checksum is that of the bytes."""
-        return bool(crc32c(self.raw[CRC_START:]) == self.crc)
+        return bool(checksum.crc32c(self.raw[CRC_START:]) == self.crc)
 
     def check_crc(self) -> None:
         """Raise CorruptRecords unless the checksum is that of the bytes."""
@@ -167,4 +166,4 @@ def with_append_time(batch: Data, timestamp: int) -> bytes:
     attributes, last_delta, base_timestamp, _ = _APPEND_TIME.unpack_from(view, CRC_START)
     times = _APPEND_TIME.pack(attributes | APPEND_TIME_BIT, last_delta, base_timestamp, timestamp)
     rest = view[_AFTER_TIMES:]
-    return b"".join((view[:17], _CRC.pack(crc32c(rest, crc32c(times))), times, rest))
+    return b"".join((view[:17], _CRC.pack(checksum.crc32c(rest, checksum.crc32c(times))), times, rest))

@@ -6,10 +6,8 @@ import struct
 from collections.abc import Sequence
 from io import BytesIO
 
-from crc32c import crc32c
-
 from kwire.errors import InvalidValue
-from kwire.records import legacy_writer
+from kwire.records import checksum, legacy_writer
 from kwire.records.batch import (
     APPEND_TIME_BIT,
     CONTROL_BIT,
@@ -178,5 +176,5 @@ def _sealed(base_offset: int, epoch: int, fields: tuple[int, ...], body: list[by
         except struct.error as error:
             raise InvalidValue("batch", None, f"a header field is out of its range: {error}") from None
         with batch[CRC_START:] as covered:
-            struct.pack_into(">I", batch, CRC_START - 4, crc32c(covered))
+            struct.pack_into(">I", batch, CRC_START - 4, checksum.crc32c(covered))
     return stream.getvalue()
