@@ -1,0 +1,91 @@
+"""The wheel, alone in a fresh environment: what a user gets from `pip install kwire`, without a checkout in sight."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kwire import Client
+from kwire.messages.metadata import MetadataRequest
+
+ROOT = Path(__file__).parents[2]
+CAPTURE = ROOT / "tests" / "captures" / "small_share.pcap"
+CORE = {"kwire", "msgspec", "construct", "crc32c", "lz4", "zstandard", "cramjam", "pip", "setuptools"}
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def binaries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of the commands of an environment that holds the wheel and what it requires."""
+    folder = tmp_path_factory.mktemp("wheel")
+    # Built outside the checkout: what an earlier build left behind must not get into this wheel.
+    elsewhere = folder / "setup.cfg"
+    elsewhere.write_text(f"[build]\nbuild_base = {folder / 'build'}\n", encoding="utf-8")
+    command = ["wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
+    _run(sys.executable, "-m", "pip", *command, environment={"DIST_EXTRA_CONFIG": str(elsewhere)})
+    (wheel,) = folder.glob("kwire-*.whl")
+    _run(sys.executable, "-m", "venv", str(folder / "env"))
+    binaries = folder / "env" / "bin"
+    _run(str(binaries / "pip"), "install", "--disable-pip-version-check", str(wheel), cwd=folder)
+    yield binaries
+
+
+def _run(*command: str, cwd: Path | None = None, environment: dict[str, str] | None = None) -> str:
+    env = {**os.environ, **(environment or {})}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=cwd, env=env, check=False)
+    assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_nothing_but_the_core_comes_along(binaries: Path, tmp_path: Path) -> None:
+    listed = _run(str(binaries / "pip"), "list", "--format=freeze", cwd=tmp_path)
+
+    assert {line.split("==")[0] for line in listed.splitlines()} <= CORE
+
+
+def test_it_describes_messages(binaries: Path, tmp_path: Path) -> None:
+    text = _run(str(binaries / "kwire"), "describe", "ShareFetchRequest", cwd=tmp_path)
+
+    assert "ShareSessionEpoch" in text
+
+
+def test_it_decodes_a_capture_to_trees(binaries: Path, tmp_path: Path) -> None:
+    text = _run(str(binaries / "kwire"), "decode", "--format", "tree", str(CAPTURE), cwd=tmp_path)
+
+    assert "ShareAcknowledge" in text
+    assert "acquiredRecords" in text or "acquired_records" in text or "AcquiredRecords" in text
+
+
+def test_it_serves(binaries: Path, tmp_path: Path) -> None:
+    command = [str(binaries / "mockbroker"), "--port", "0", "--topic", "orders:2"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    try:
+        assert process.stdout is not None
+        with Client(process.stdout.readline().strip()) as client:
+            names = [topic.name for topic in client.send(MetadataRequest(topics=None)).topics]
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=15)
+    finally:
+        process.kill()
+        process.communicate()
+
+    assert names == ["orders"]
+    assert process.returncode == 0
+
+
+def test_what_needs_an_extra_names_the_command_that_installs_it(binaries: Path, tmp_path: Path) -> None:
+    code = f"import kwire; kwire.read_capture({str(CAPTURE)!r})"
+    done = subprocess.run(
+        [str(binaries / "python"), "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False
+    )
+
+    assert done.returncode != 0
+    assert "pip install" in done.stderr
+    assert "kwire[arrow]" in done.stderr
