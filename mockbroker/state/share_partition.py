@@ -15,6 +15,9 @@ from mockbroker.state.lock_timers import Lock, LockTimers
 from mockbroker.state.state_batches import StateBatch
 from mockbroker.state.window import Window
 
+#: A larger stored batch is not ours: anybody may write state, and splitting a batch takes memory for each offset.
+_STORED_BATCH_MAX = 1 << 21
+
 
 class Status(Enum):
     """Life of a share partition in its leader's memory."""
@@ -131,7 +134,7 @@ class SharePartition:
         self.start_offset, self.state_epoch = start, state_epoch
         gap_start, expected = None, start
         for batch in batches:
-            if batch.first < start or batch.last < batch.first:
+            if batch.first < start or not 0 <= batch.last - batch.first < _STORED_BATCH_MAX:
                 return self.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
             if gap_start is None and batch.first > expected:
                 gap_start = expected

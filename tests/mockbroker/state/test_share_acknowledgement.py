@@ -198,7 +198,7 @@ def test_2_12_a_reload_after_the_first_write_moves_on_at_once() -> None:
     assert (leader.start, leader.partition.end_offset, leader.complete_count) == (10, 10, 0)
 
 
-@pytest.mark.parametrize("batches", [stored("3-9:2/1"), stored("9-7:0/1")])
+@pytest.mark.parametrize("batches", [stored("3-9:2/1"), stored("9-7:0/1"), stored("5-4611686018427387904:0/1")])
 def test_2_1_stored_batches_that_make_no_sense_fail_the_load(batches: list) -> None:  # type: ignore[type-arg]
     leader = Leader(start=5, batches=batches)
 
