@@ -1,0 +1,117 @@
+"""The same messages in the hands of other libraries: kio (Rust decoder), kafka-python 3 and aiokafka."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import io
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+Work = Callable[[], Any]
+
+_KIO = {
+    "metadata_v12": ("metadata.v12.response", "MetadataResponse"),
+    "metadata_v5": ("metadata.v5.response", "MetadataResponse"),
+    "fetch_v17": ("fetch.v17.response", "FetchResponse"),
+    "fetch_v11": ("fetch.v11.response", "FetchResponse"),
+    "produce_v9": ("produce.v9.request", "ProduceRequest"),
+    "apiversions_v4": ("api_versions.v4.response", "ApiVersionsResponse"),
+    "sharefetch_v1": ("share_fetch.v1.response", "ShareFetchResponse"),
+    "shareack_v1": ("share_acknowledge.v1.request", "ShareAcknowledgeRequest"),
+    "offsetcommit_v9": ("offset_commit.v9.request", "OffsetCommitRequest"),
+    "offsetcommit_v3": ("offset_commit.v3.request", "OffsetCommitRequest"),
+}
+_KAFKA_PYTHON = {
+    "metadata_v12": ("metadata", "MetadataResponse"),
+    "metadata_v5": ("metadata", "MetadataResponse"),
+    "fetch_v17": ("consumer", "FetchResponse"),
+    "fetch_v11": ("consumer", "FetchResponse"),
+    "produce_v9": ("producer", "ProduceRequest"),
+    "apiversions_v4": ("metadata", "ApiVersionsResponse"),
+    "offsetcommit_v9": ("consumer", "OffsetCommitRequest"),
+    "offsetcommit_v3": ("consumer", "OffsetCommitRequest"),
+}
+_AIOKAFKA = {
+    "metadata_v5": ("metadata", "MetadataResponse_v5"),
+    "fetch_v11": ("fetch", "FetchResponse_v11"),
+    "offsetcommit_v3": ("commit", "OffsetCommitRequest_v3"),
+}
+
+
+class Case(NamedTuple):
+    """A message to time, of a size as real traffic has it."""
+
+    name: str
+    message: str
+    version: int
+    data: bytes
+
+
+class Pair(NamedTuple):
+    """What a library does with a case."""
+
+    decode: Work
+    encode: Work
+
+
+def cases() -> Iterator[Case]:
+    """The messages of the comparison."""
+    with gzip.open(Path(__file__).with_name("codec_cases.jsonl.gz"), "rt", encoding="utf-8") as file:
+        for line in file:
+            row = json.loads(line)
+            yield Case(row["case"], row["message"], row["version"], bytes.fromhex(row["hex"]))
+
+
+def peers(case: Case) -> dict[str, Pair]:
+    """The libraries that know the message in this version; each is checked to write the same bytes back."""
+    found: dict[str, Pair] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python's way of loading its schemas.
+        for name, make in (("kio", _kio), ("kafka-python", _kafka_python), ("aiokafka", _aiokafka)):
+            pair = make(case)
+            if pair is None:
+                continue
+            if bytes(pair.encode()) != case.data:
+                raise ValueError(f"{name} writes other bytes for {case.name}")
+            found[name] = pair
+    return found
+
+
+def _kio(case: Case) -> Pair | None:
+    if case.name not in _KIO:
+        return None
+    serial = importlib.import_module("kio.serial")
+    module, name = _KIO[case.name]
+    made = getattr(importlib.import_module(f"kio.schema.{module}"), name)
+    read, write = serial.entity_reader(made), serial.entity_writer(made)
+    value = read(case.data, 0)[0]
+
+    def encode() -> bytes:
+        out = io.BytesIO()
+        write(out, value)
+        return out.getvalue()
+
+    return Pair(lambda: read(case.data, 0), encode)
+
+
+def _kafka_python(case: Case) -> Pair | None:
+    if case.name not in _KAFKA_PYTHON:
+        return None
+    module, name = _KAFKA_PYTHON[case.name]
+    made = getattr(importlib.import_module(f"kafka.protocol.{module}"), name)
+    value = made.decode(case.data, version=case.version)
+    value._header = None  # Without it encode() raises an AttributeError for a message that was decoded.
+    return Pair(lambda: made.decode(case.data, version=case.version), lambda: value.encode(version=case.version))
+
+
+def _aiokafka(case: Case) -> Pair | None:
+    if case.name not in _AIOKAFKA:
+        return None
+    module, name = _AIOKAFKA[case.name]
+    made = getattr(importlib.import_module(f"aiokafka.protocol.{module}"), name)
+    value = made.decode(case.data)
+    return Pair(lambda: made.decode(case.data), value.encode)
