@@ -1,0 +1,83 @@
+"""Expressions of RE2's language: what they match, what is refused, and that none of them takes for ever."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mockbroker.state.regex_match import Pattern
+from mockbroker.state.regex_syntax import RegexError
+
+
+@pytest.mark.parametrize(
+    ("regex", "matched", "refused"),
+    [
+        ("orders", ["orders"], ["order", "orderss", "Orders"]),
+        ("", [""], ["a"]),
+        ("a|bc|", ["a", "bc", ""], ["ab"]),
+        ("(a|b)*c+", ["c", "abbac", "cc"], ["ab", "d"]),
+        ("a{2}b{1,3}c{2,}", ["aabcc", "aabbbccc"], ["abcc", "aabbbbcc", "aabc"]),
+        ("a{,2}|b{|c{x}", ["a{,2}", "b{", "c{x}"], ["aa"]),
+        ("x.*?y??", ["x", "xzzy"], ["y"]),
+        ("[a-c0-]+", ["b0-a"], ["d"]),
+        ("[^a-c]", ["d"], ["a", ""]),
+        ("[]a]+", ["]a"], ["b"]),
+        (r"[\d\-x]+", ["1-x"], ["y"]),
+        ("[[:upper:]][[:^upper:]]", ["Aa"], ["aA"]),
+        (r"\d\D\w\W\s\S", ["1aa- x"], ["1111 x"]),
+        (r"\Qa.b*\E+", ["a.b*", "a.b**"], ["axb"]),
+        (r"\Qa.b", ["a.b"], ["axb"]),
+        (r"\x41\x{42}\103\.", ["ABC."], ["ABCD"]),
+        ("(?i)ab(?-i)c", ["ABc", "abc"], ["abC"]),
+        ("(?i:a)b", ["Ab"], ["aB"]),
+        ("(?P<first>a)(?<second>b)(?:c)", ["abc"], ["ab"]),
+        (r"^a\b-\Ab|\Aa\z$", ["a"], ["a-b"]),
+        (r"a\B-?b", ["ab"], ["a-b"]),
+    ],
+)
+def test_an_expression_matches_whole_texts(regex: str, matched: list[str], refused: list[str]) -> None:
+    pattern = Pattern(regex)
+
+    assert [text for text in matched if not pattern.matches(text)] == []
+    assert [text for text in refused if pattern.matches(text)] == []
+
+
+@pytest.mark.parametrize(
+    "regex",
+    [
+        "(", ")", "a)", "[", "[a", "[b-a]", "*", "a**", "a*+", "a+*", "a{2}{3}", "a{3,2}", "a{1001}", "a{99999999999}",
+        "(?=a)", "(?!a)", "(?<=a)", "(?<!a)", "(?>a)", "(?P=a)", "(?P<>a)", "(?<a", "(?#a)", "(?x)a", r"(a)\1", "\\",
+        r"\pL", r"\Z", r"\y", r"\x4", r"\x{110000}", r"\xg1", "[[:wrong:]]", "(" * 101 + ")" * 101, "(a{1000}){1000}",
+        "a|*", "(|+)",
+    ],
+)  # fmt: skip
+def test_an_expression_that_re2_does_not_have_is_refused(regex: str) -> None:
+    with pytest.raises(RegexError):
+        Pattern(regex)
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("regex", ["(a+)+b", "(a|aa)*b", "(a*)*b", "((a?){100}){9}b", "(.*.*.*)*b"])
+def test_no_expression_takes_for_ever(regex: str) -> None:
+    assert not Pattern(regex).matches("a" * 249)
+
+
+_ATOMS = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\w", "(?:ab|b)", "(?:a|)"])
+_PARTS = st.tuples(_ATOMS, st.sampled_from(["", "*", "+", "?", "{2}", "{1,3}"])).map("".join)
+_REGEXES = st.lists(st.lists(_PARTS, max_size=4).map("".join), min_size=1, max_size=3).map("|".join)
+
+
+@given(regex=_REGEXES, text=st.text("ab-", max_size=8))
+def test_what_both_languages_have_matches_as_in_python(regex: str, text: str) -> None:
+    assert Pattern(regex).matches(text) == bool(re.fullmatch(regex, text))
+
+
+@given(regex=st.text("ab(|)*+?{}[]^$-:\\QEdx1,<P>=!.i", max_size=24))
+def test_any_text_is_an_expression_or_is_refused_in_good_order(regex: str) -> None:
+    try:
+        Pattern(regex).matches("ab")
+    except RegexError:
+        return
