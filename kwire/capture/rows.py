@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,7 +11,7 @@ from kwire.capture import facts
 from kwire.capture.exchange import Exchange
 from kwire.capture.schemas import MESSAGES
 from kwire.capture.talks import address
-from kwire.capture.values import Foreign, Issue, Lost, Trouble
+from kwire.capture.values import End, Foreign, Issue, Lost, Trouble
 from kwire.error_codes import name_of
 from kwire.errors import WireError
 from kwire.payload import PLACES, batches_of
@@ -99,7 +100,7 @@ class MessageRows:
 
     def _flow(self, flow: Flow, client: Client | None = None) -> Row:
         row = dict(_EMPTY)
-        side = flow.client if flow.client is not None else (flow.opener or 0)
+        side = _client_side(flow)
         (client_ip, client_port), (broker_ip, broker_port) = flow.ends[side], flow.ends[1 - side]
         row.update(
             file=self._file,
@@ -217,9 +218,18 @@ def _exchange_status(exchange: Exchange) -> str:
 
 def conn_id(flow: Flow) -> str:
     """The text that names a connection: client first."""
-    side = flow.client if flow.client is not None else (flow.opener or 0)
-    texts = [f"[{address(ip)}]:{port}" if len(ip) == 16 else f"{address(ip)}:{port}" for ip, port in flow.ends]
-    return f"{texts[side]}>{texts[1 - side]}"
+    side = _client_side(flow)
+    return _conn_id(flow.ends[side], flow.ends[1 - side])
+
+
+def _client_side(flow: Flow) -> int:
+    return flow.client if flow.client is not None else (flow.opener or 0)
+
+
+@lru_cache(maxsize=4096)
+def _conn_id(client: End, broker: End) -> str:
+    texts = [f"[{address(ip)}]:{port}" if len(ip) == 16 else f"{address(ip)}:{port}" for ip, port in (client, broker)]
+    return ">".join(texts)
 
 
 def group_and_member(body: msgspec.Struct) -> tuple[str | None, str | None]:

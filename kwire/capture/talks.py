@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kwire.capture.framing import Assembler
@@ -35,6 +36,7 @@ def frames(events: Iterable[StreamEvent | Trouble], options: Options) -> Iterato
             yield from talk.take(event)
 
 
+@lru_cache(maxsize=4096)
 def address(packed: bytes) -> str:
     """An IP address as text."""
     return str(ipaddress.ip_address(packed))
