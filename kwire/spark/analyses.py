@@ -83,14 +83,7 @@ def delivery_counts(acquired: DataFrame) -> DataFrame:
 
     The two differ where the capture began late, or where an attempt was taken back without being counted.
     """
-    return (
-        _each_offset(acquired)
-        .groupBy(*RECORD)
-        .agg(
-            F.count("*").cast("int").alias("deliveries"),
-            F.max("delivery_count").cast("int").alias("delivery_count_max"),
-        )
-    )
+    return _deliveries(acquired).drop("last_acquired_ts")
 
 
 def deliveries_by_count(acquired: DataFrame) -> DataFrame:
@@ -102,8 +95,18 @@ def deliveries_by_count(acquired: DataFrame) -> DataFrame:
     )
 
 
+def deliveries_over_time(acquired: DataFrame, *, start_us: int, step_us: int) -> DataFrame:
+    """Records handed out in spans of `step_us`, those for the `first time` apart from those `again`."""
+    name = F.when(F.col("delivery_count") > 1, "again").otherwise("first time")
+    sane = acquired.filter(_is_sane() & F.col("ts").isNotNull())
+    return sane.groupBy(name.alias("name"), _bin(F.col("ts"), start_us, step_us)).agg(F.sum(_length()).alias("count"))
+
+
 def redeliveries(counts: DataFrame) -> DataFrame:
-    """For each partition of each share group, out of `delivery_counts`: hand-outs, records, redelivered ones."""
+    """For each partition of each share group: hand-outs, records, and those handed out again.
+
+    Args: counts: what `delivery_counts` or `outcomes` gives.
+    """
     again = (F.col("deliveries") > 1) | (F.col("delivery_count_max") > 1)
     return counts.groupBy("group_id", "topic", "partition").agg(
         F.sum("deliveries").alias("acquisitions"),
@@ -138,13 +141,11 @@ def outcomes(acquired: DataFrame, acks: DataFrame, *, delivery_count_limit: int 
 
     `outcome` is accepted, rejected, gap, exhausted (at the delivery limit, and none of these), released, or open.
     """
-    handed_out = _each_offset(acquired).groupBy(*RECORD).agg(F.max("ts").alias("last_acquired_ts"))
     # A word on an earlier delivery says nothing about the latest one.
     told = F.when(F.col("ts") >= F.col("last_acquired_ts"), F.col("ack_name"))
     spent = F.col("delivery_count_max") >= delivery_count_limit
     return (
-        delivery_counts(acquired)
-        .join(handed_out, list(RECORD))
+        _deliveries(acquired)
         .join(last_acknowledgements(acks), list(RECORD), "left")
         .withColumn(
             "outcome",
@@ -165,13 +166,28 @@ def archived(acquired: DataFrame, acks: DataFrame, *, delivery_count_limit: int 
     return fates.filter(F.col("outcome").isin("rejected", "exhausted"))
 
 
+def _deliveries(acquired: DataFrame) -> DataFrame:
+    return (
+        _each_offset(acquired)
+        .groupBy(*RECORD)
+        .agg(
+            F.count("*").cast("int").alias("deliveries"),
+            F.max("delivery_count").cast("int").alias("delivery_count_max"),
+            F.max("ts").alias("last_acquired_ts"),
+        )
+    )
+
+
 def _failed(messages: DataFrame) -> DataFrame:
     return messages.filter((F.col("error_code") != 0) & F.col("api_name").isNotNull())
 
 
 def _binned(rows: DataFrame, moment: Column, name: str, start_us: int, step_us: int) -> DataFrame:
-    index = F.floor((F.unix_micros(moment) - start_us) / step_us).cast("int")
-    return rows.groupBy(F.col(name).alias("name"), index.alias("bin")).agg(F.count("*").alias("count"))
+    return rows.groupBy(F.col(name).alias("name"), _bin(moment, start_us, step_us)).agg(F.count("*").alias("count"))
+
+
+def _bin(moment: Column, start_us: int, step_us: int) -> Column:
+    return F.floor((F.unix_micros(moment) - start_us) / step_us).cast("int").alias("bin")
 
 
 def _refused() -> Column:

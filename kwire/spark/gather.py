@@ -49,7 +49,7 @@ def gather(
     progress("latency, traffic and errors")
     facts = _messages(messages, rows)
     progress("share-group deliveries and acknowledgements")
-    shares = _shares(level("share_acquired"), level("share_acks"))
+    shares = _shares(level("share_acquired"), level("share_acks"), rows)
     spark.catalog.clearCache()
     return Report(files=rows, **facts, **shares)
 
@@ -73,17 +73,21 @@ def _messages(messages: DataFrame, files: list[FileRow]) -> dict[str, Any]:
     }
 
 
-def _shares(acquired: DataFrame, acks: DataFrame) -> dict[str, Any]:
-    partitions = [_delivery(row) for row in analyses.redeliveries(analyses.delivery_counts(acquired)).collect()]
+def _shares(acquired: DataFrame, acks: DataFrame, files: list[FileRow]) -> dict[str, Any]:
+    start_us, step_us, bins = time_bins(files)
+    over_time = analyses.deliveries_over_time(acquired, start_us=start_us, step_us=step_us)
+    records = analyses.outcomes(acquired, acks).persist()
+    partitions = [_delivery(row) for row in analyses.redeliveries(records).collect()]
     partitions.sort(key=lambda row: (-row.redelivered, -row.acquisitions, row.group, row.topic, row.partition))
     by_count: dict[str, dict[int, int]] = defaultdict(dict)
     for row in analyses.deliveries_by_count(acquired).orderBy("group_id", "delivery_count").collect():
         by_count[row["group_id"] or ""][row["delivery_count"]] = row["records"]
     fates: dict[str, dict[str, int]] = defaultdict(dict)
-    for row in analyses.outcomes(acquired, acks).groupBy("group_id", "outcome").count().collect():
+    for row in records.groupBy("group_id", "outcome").count().collect():
         fates[row["group_id"] or ""][row["outcome"]] = row["count"]
     members = _acks(analyses.acknowledgements(acks).collect())
     return {
+        "share_traffic": _timeline(over_time, start_us, step_us, bins),
         "groups": _groups(partitions),
         "deliveries": partitions[:ROWS_MAX],
         "delivery_counts": dict(by_count),

@@ -117,6 +117,7 @@ class Report:
     errors: Timeline
     error_rows: list[ErrorRow]
     error_responses: int = 0
+    share_traffic: Timeline | None = None
     groups: list[GroupRow] = field(default_factory=list)
     deliveries: list[DeliveryRow] = field(default_factory=list)
     delivery_counts: dict[str, dict[int, int]] = field(default_factory=dict)

@@ -143,7 +143,9 @@ def _shares(report: Report) -> Section:
         lead += (
             f" {formats.plural(report.omitted['deliveries'], 'partition')} with the fewest redeliveries are not listed."
         )
-    return Section("share-groups", "Share groups", lead, [*_deliveries(report), _fates(report), _acks(report)])
+    return Section(
+        "share-groups", "Share groups", lead, [*_deliveries(report), *_over_time(report), _fates(report), _acks(report)]
+    )
 
 
 def _deliveries(report: Report) -> list[Figure]:
@@ -171,6 +173,19 @@ def _deliveries(report: Report) -> list[Figure]:
             )
         )
     return figures
+
+
+def _over_time(report: Report) -> list[Figure]:
+    data = report.share_traffic
+    if data is None or not data.total:
+        return []
+    step = formats.span(data.step_us)
+    note = f"In steps of {step}. Records come again when they are released, when a lock runs out, when a member leaves."
+    rows = [(name, formats.count(sum(values)), formats.count(max(values))) for name, values in data.series.items()]
+    table = Table(("Handed out", "Records", f"Most in {step}"), rows)
+    return [
+        Figure("Deliveries over time", note, timeplot.columns(data, title="Deliveries over time", colours="c"), table)
+    ]
 
 
 def _fates(report: Report) -> Figure:

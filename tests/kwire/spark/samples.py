@@ -51,6 +51,7 @@ def report(name: str = "orders") -> Report:
             ErrorRow("ShareFetch", "SHARE_SESSION_NOT_FOUND", 2, START_US + 31_000_000, START_US + 31_200_000),
         ],
         error_responses=16,
+        share_traffic=Timeline(START_US, 1_000_000, 48, {"first time": [38] * 48, "again": [0] * 40 + [15] * 8}),
         groups=[GroupRow(name, 1_950, 1_840, 74, 4)],
         deliveries=[
             DeliveryRow(name, name, 0, 1_310, 1_200, 74, 4),

@@ -78,6 +78,19 @@ def test_groups_topics_and_partitions_are_counted_apart_and_an_unnamed_topic_by_
     }
 
 
+def test_deliveries_over_time_tell_the_first_from_those_again(spark: SparkSession) -> None:
+    rows = frame(
+        spark,
+        "share_acquired",
+        [acquired(0, 4), acquired(5, 6, at_s=0.9), acquired(1, 3, 2, at_s=2), acquired(1, 1, 3, at_s=2)],
+    )
+    start_us = int(START.timestamp()) * 1_000_000
+
+    found = analyses.deliveries_over_time(rows, start_us=start_us, step_us=1_000_000).collect()
+
+    assert {(row["name"], row["bin"]): row["count"] for row in found} == {("first time", 0): 7, ("again", 2): 4}
+
+
 def test_redeliveries_sum_up_the_records_of_a_partition(spark: SparkSession) -> None:
     counts = analyses.delivery_counts(
         frame(spark, "share_acquired", [acquired(0, 9), acquired(3, 4, 2), acquired(3, 3, 3)])

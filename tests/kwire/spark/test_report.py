@@ -78,6 +78,10 @@ def test_the_report_counts_what_the_capture_holds(hostile_page: Path) -> None:
             "delivery_count_max": 2,
         }
     ]
+    assert {name: sum(values) for name, values in found["share_traffic"]["series"].items()} == {
+        "first time": 10,
+        "again": 2,
+    }
     assert found["outcomes"] == {HOSTILE: {"accepted": 3, "rejected": 1, "open": 6}}
     assert [(row["member"], row["client"], row["records"], row["refused"]) for row in found["acks"]] == [
         (HOSTILE, HOSTILE, {"accept": 3, "reject": 1}, 1)
