@@ -11,6 +11,7 @@ from mockbroker.config import BrokerConfig
 from mockbroker.context import ClusterState
 from mockbroker.core import Core
 from mockbroker.node import Node
+from mockbroker.outcome import Key
 from mockbroker.state.configs import Configs
 from mockbroker.state.logs import LogStore
 from mockbroker.state.metadata import Metadata
@@ -38,6 +39,10 @@ def build_core(
     configs = Configs(config, elr=features.get("eligible.leader.replicas.version", 0) >= _FIRST_VERSION_WITH_ELR)
     configs.follow(metadata)
     nodes: dict[int, Node] = {}
+
+    def wake(key: Key) -> None:
+        core.wake(key)
+
     state = ClusterState(
         cluster_id=uuids.to_text(rng.randbytes(16)),
         config=config,
@@ -47,10 +52,10 @@ def build_core(
         nodes=nodes,
         calls=Calls(nodes),
         rng=rng,
-        wake=lambda key: core.wake(key),
+        wake=wake,
     )
     core = Core(state, now_ms=now_ms)
-    store = LogStore(metadata, configs, lambda key: state.wake(key))
+    store = LogStore(metadata, configs, wake)
     rack = config.string("broker.rack")
     for node_id in node_ids:
         nodes[node_id] = Node(node_id, state, store, rack=rack)

@@ -135,7 +135,7 @@ class Core:
         self._move_clock(now_ms)
 
     def create_topic(self, name: str, partition_count: int = 1) -> None:
-        """Make a topic with its replicas on up to `default.replication.factor` nodes; raises KafkaError like a request."""
+        """Make a topic with `default.replication.factor` replicas; raises KafkaError where a request is refused."""
         self.state.metadata.check_name(name)
         self.state.metadata.create_topic(name, partition_count=partition_count)
         self._work()
@@ -165,7 +165,7 @@ class Core:
 
     def wake_all(self) -> None:
         """Have every parked request look again; `resume` must bear it. For tests of law 5."""
-        for key in self._parked.keys():
+        for key in self._parked.all_keys():
             self.wake(key)
         self._work()
 

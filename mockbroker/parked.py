@@ -63,7 +63,7 @@ class Parked(Generic[R]):
         waiters = self._by_key.get(key)
         return sorted(waiters.values(), key=lambda waiting: waiting.number) if waiters else []
 
-    def keys(self) -> list[Key]:
+    def all_keys(self) -> list[Key]:
         """Every key that somebody waits for."""
         return list(self._by_key)
 

@@ -1,4 +1,4 @@
-"""One line of the table of APIs: which key, which handler, which versions; what it names is loaded when first asked for.
+"""One line of the table of APIs: key, handler, versions; what it names is loaded when it is first asked for.
 
 A client that only wants Metadata does not wait until the whole broker has been imported: see
 docs/decisions/lazy-routes.md for what that is worth. `tests/mockbroker/test_routes.py` holds what mypy would have.

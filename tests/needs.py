@@ -1,4 +1,4 @@
-"""What a test needs of the machine: it is skipped, and says why, where that is missing; with CI=true that is a failure."""
+"""What a test needs of the machine: where it is missing the test is skipped and says so; with CI=true it fails."""
 
 from __future__ import annotations
 

@@ -61,6 +61,12 @@ def _produce(cluster: Cluster, count: int, *, codec: str = "none", idempotent: b
     return values
 
 
+def _value(message: Message) -> bytes:
+    value = message.value()
+    assert isinstance(value, bytes)
+    return value
+
+
 def _consume(cluster: Cluster, count: int, protocol: str) -> list[Message]:
     consumer = Consumer(
         {
@@ -111,9 +117,9 @@ def test_a_consumer_gets_keys_values_and_headers_in_every_codec(cluster: Cluster
 
     messages = _consume(cluster, len(values), "classic")
 
-    assert sorted(message.value() for message in messages) == sorted(values)
+    assert sorted(_value(message) for message in messages) == sorted(values)
     for message in messages:
-        number = message.value()[1:]
+        number = _value(message)[1:]
         assert message.key() == b"k" + number
         assert message.headers() == [("number", number)]
 
@@ -123,7 +129,7 @@ def test_a_consumer_of_the_kip_848_protocol_gets_every_record(cluster: Cluster) 
 
     messages = _consume(cluster, len(values), "consumer")
 
-    assert sorted(message.value() for message in messages) == sorted(values)
+    assert sorted(_value(message) for message in messages) == sorted(values)
     assert cluster.exchanges("ConsumerGroupHeartbeat")
     assert not cluster.exchanges("JoinGroup")
 
@@ -133,7 +139,7 @@ def test_a_second_consumer_goes_on_where_the_first_has_committed(cluster: Cluste
     values = _produce(cluster, 30)
     assert len(_consume(cluster, len(values), protocol)) == len(values)
 
-    more = [message.value() for message in (_produce(cluster, 5), _consume(cluster, 5, protocol))[1]]
+    more = [_value(message) for message in (_produce(cluster, 5), _consume(cluster, 5, protocol))[1]]
 
     assert sorted(more) == sorted(values[:5])
 
@@ -144,7 +150,7 @@ def test_a_share_consumer_acknowledges_implicitly(cluster: Cluster) -> None:
     with closing(_share_consumer(cluster, "implicit", explicit=False)) as consumer:
         deadline = time.monotonic() + PATIENCE_S
         while len(got) < len(values) and time.monotonic() < deadline:
-            got += [message.value() for message in _polled(consumer)]
+            got += [_value(message) for message in _polled(consumer)]
 
     assert sorted(got) == sorted(values)
 
@@ -161,7 +167,7 @@ def test_share_consumers_share_partitions_and_released_records_come_again(cluste
         while len(accepted) < len(values) and time.monotonic() < deadline:
             for consumer in consumers:
                 for message in _polled(consumer):
-                    value = message.value()
+                    value = _value(message)
                     deliveries[value] += 1
                     assert message.delivery_count() == deliveries[value]
                     again = value.endswith(b"7") and value not in released
@@ -181,11 +187,11 @@ def test_a_rejected_record_is_never_seen_again(cluster: Cluster) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while len(deliveries) < len(values) and time.monotonic() < deadline:
             for message in _polled(consumer):
-                deliveries[message.value()] += 1
+                deliveries[_value(message)] += 1
                 consumer.acknowledge(message, AcknowledgeType.REJECT)
             consumer.commit_sync(PATIENCE_S)
         for _ in range(5):
-            deliveries.update(message.value() for message in _polled(consumer))
+            deliveries.update(_value(message) for message in _polled(consumer))
 
     assert deliveries == Counter(values)
 

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
-def binaries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def binaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the commands of an environment that holds the wheel and what it requires."""
     folder = tmp_path_factory.mktemp("wheel")
     # Built outside the checkout: what an earlier build left behind must not get into this wheel.
@@ -34,7 +33,7 @@ def binaries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     _run(sys.executable, "-m", "venv", str(folder / "env"))
     binaries = folder / "env" / "bin"
     _run(str(binaries / "pip"), "install", "--disable-pip-version-check", str(wheel), cwd=folder)
-    yield binaries
+    return binaries
 
 
 def _run(*command: str, cwd: Path | None = None, environment: dict[str, str] | None = None) -> str:

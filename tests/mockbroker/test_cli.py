@@ -49,7 +49,7 @@ def test_a_properties_file_and_settings_reach_the_broker(tmp_path: Path) -> None
         with Client(bootstrap) as client:
             nodes = [broker.node_id for broker in client.send(MetadataRequest(topics=None)).brokers]
             resource = DescribeConfigsResource(
-                resource_type=4, resource_name="7", configuration_keys=["num.partitions", "message.max.bytes"]
+                resource_type=4, resource_name="7", configuration_keys=("num.partitions", "message.max.bytes")
             )
             result = client.send(DescribeConfigsRequest(resources=[resource])).results[0]
         process.send_signal(signal.SIGINT)

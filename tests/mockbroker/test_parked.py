@@ -42,7 +42,7 @@ def test_a_removed_request_is_neither_woken_nor_due() -> None:
     assert parked.next_deadline_ms() is None
     assert parked.due(now_ms=10) == []
     assert parked.count == 0
-    assert parked.keys() == []
+    assert parked.all_keys() == []
 
 
 def test_the_due_ones_come_in_order_of_their_deadlines() -> None:

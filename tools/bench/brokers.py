@@ -87,7 +87,7 @@ def stop(process: subprocess.Popen[str]) -> None:
 
 def wait_until_it_answers(bootstrap: str, process: subprocess.Popen[str]) -> None:
     """Return when a connection is accepted; TimeoutError or RuntimeError when that does not come about."""
-    host, port = bootstrap.split(",")[0].rsplit(":", 1)
+    host, port = bootstrap.split(",", 1)[0].rsplit(":", 1)
     deadline = time.monotonic() + _PATIENCE_S
     while time.monotonic() < deadline:
         if process.poll() is not None:

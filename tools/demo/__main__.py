@@ -1,4 +1,4 @@
-"""`python -m tools.demo`: from real share consumers to a report, and three counts that must agree. Exits 1 if they do not."""
+"""`python -m tools.demo`: from real share consumers to a report, and three counts; exits 1 if they differ."""
 
 from __future__ import annotations
 
@@ -141,7 +141,8 @@ def _tell(printed: counts.Counts, members: dict[str, Member]) -> None:
         times = "once" if count == 1 else f"{count} times"
         print(f"    {by_count[count]:4d} records were delivered {times}")
     kinds = printed.acknowledged
-    print(f"    {kinds['accept']:4d} acknowledged, {kinds['reject']} archived after a reject, {kinds['release']} releases")
+    accepted, rejected, released = (kinds[name] for name in ("accept", "reject", "release"))
+    print(f"    {accepted:4d} acknowledged, {rejected} archived after a reject, {released} releases")
     for habit, member in members.items():
         got, did = sum(member.told.deliveries.values()), dict(sorted(member.told.acknowledged.items()))
         print(f"    {habit:8s} got {got:4d} deliveries, and told {did or 'nothing'}")
@@ -164,7 +165,8 @@ def _compare(capture: Path, report: Path, printed: counts.Counts, journalled: co
     sources = {"clients": printed, "journal": journalled, "capture": captured}
     for name, source in sources.items():
         deliveries, records = sum(source.deliveries.values()), len(source.deliveries)
-        print(f"    {name:8s} {deliveries} deliveries of {records} records; {dict(sorted(source.acknowledged.items()))}")
+        told = dict(sorted(source.acknowledged.items()))
+        print(f"    {name:8s} {deliveries} deliveries of {records} records; {told}")
     for name in ("clients", "capture"):
         for line in sources["journal"].difference(sources[name]):
             code = 1

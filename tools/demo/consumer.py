@@ -72,7 +72,9 @@ def _settle(consumer: ShareConsumer, habit: str, messages: Iterable[Message]) ->
 
 def _verdict(habit: str, message: Message) -> AcknowledgeType:
     """Reject refuses every seventh order; release gives back each record that it sees for the first time."""
-    if habit == "reject" and message.offset() % 7 == 0:
+    offset = message.offset()
+    assert offset is not None  # A delivered record has one.
+    if habit == "reject" and offset % 7 == 0:
         return AcknowledgeType.REJECT
     if habit == "release" and message.delivery_count() == 1:
         return AcknowledgeType.RELEASE

@@ -1,4 +1,4 @@
-"""The same facts counted three times: from what the clients printed, from the journal, from the capture through Spark."""
+"""The same facts counted three times: from what clients printed, from the journal, from the capture by Spark."""
 
 from __future__ import annotations
 
@@ -93,7 +93,9 @@ def _count_fetch(counts: Counts, request: ShareFetchRequest, response: ShareFetc
 
 def _count_acknowledge(counts: Counts, request: ShareAcknowledgeRequest, response: ShareAcknowledgeResponse) -> None:
     errors = {
-        (topic.topic_id, row.partition_index): row.error_code for topic in response.responses for row in topic.partitions
+        (topic.topic_id, row.partition_index): row.error_code
+        for topic in response.responses
+        for row in topic.partitions
     }
     for topic in request.topics:
         for partition in topic.partitions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import ipaddress
 import ssl
 import subprocess
 from pathlib import Path
@@ -106,8 +107,6 @@ def test_a_key_store_that_cannot_be_read_is_refused_by_name(kind: str) -> None:
 
 def _self_signed(folder: Path) -> tuple[Path, Path]:
     """A certificate for 127.0.0.1, and a PEM key store with it and its key."""
-    import ipaddress
-
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.datetime.now(datetime.UTC)
