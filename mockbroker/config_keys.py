@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
+import pkgutil
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from decimal import Decimal
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import cache
-from importlib import resources
 from types import MappingProxyType
+
+import msgspec
 
 #: What a configuration holds once parsed: LIST is a list of texts, CLASS and PASSWORD are texts.
 Value = int | float | bool | str | list[str] | None
@@ -58,8 +57,7 @@ _THROTTLED = re.compile(r"\*|\d+:\d+")
 Check = Callable[[Value], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigKey:
+class ConfigKey(msgspec.Struct, frozen=True):
     """One key of Kafka 4.3.0, with its default already typed."""
 
     scope: Scope
@@ -69,7 +67,7 @@ class ConfigKey:
     valid: str
     required: bool
     internal: bool
-    _accepts: Check = field(repr=False, compare=False)
+    accepts: Check
 
     @property
     def sensitive(self) -> bool:
@@ -87,7 +85,7 @@ class ConfigKey:
 
     def check(self, value: Value) -> None:
         """Refuse a typed value outside of what Kafka allows."""
-        if not self._accepts(value):
+        if not self.accepts(value):
             raise ConfigError(f"{self.name}: {self._shown(self.text(value))} is not allowed{self._allowed()}")
 
     def text(self, value: Value) -> str | None:
@@ -117,9 +115,10 @@ def to_text(value: Value) -> str | None:
 @cache
 def keys(scope: Scope) -> Mapping[str, ConfigKey]:
     """All keys of a scope by name, in the order of the file."""
-    table = resources.files("mockbroker").joinpath("configs.tsv").read_text("utf-8")
-    rows = csv.DictReader(table.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
-    return MappingProxyType({row["name"]: _key(row) for row in rows if row["scope"] == scope.value})
+    table = pkgutil.get_data("mockbroker", "configs.tsv")
+    assert table is not None
+    rows = (line.split("\t") for line in table.decode("utf-8").splitlines()[1:])
+    return MappingProxyType({row[1]: _key(row) for row in rows if row[0] == scope.value})
 
 
 def duration_ms(text: str) -> int | None:
@@ -132,17 +131,18 @@ def duration_ms(text: str) -> int | None:
     return whole * 1000 + int((fraction or "0").ljust(9, "0")[:3])
 
 
-def _key(row: dict[str, str]) -> ConfigKey:
-    kind = _NAMES[row["type"]]
+def _key(row: Sequence[str]) -> ConfigKey:
+    scope, name, kind, default, valid, _importance, internal = row
+    type_ = _NAMES[kind]
     return ConfigKey(
-        scope=Scope(row["scope"]),
-        name=row["name"],
-        type=kind,
-        default=_default(kind, row["default"]),
-        valid=row["valid"],
-        required=row["default"] == "(required)",
-        internal=row["internal"] == "true",
-        _accepts=_accepts(kind, row["valid"]),
+        scope=Scope(scope),
+        name=name,
+        type=type_,
+        default=_default(type_, default),
+        valid=valid,
+        required=default == "(required)",
+        internal=internal == "true",
+        accepts=_accepts(type_, valid),
     )
 
 
@@ -176,6 +176,7 @@ def _parse(kind: ConfigType, text: str) -> Value:
     return text
 
 
+@cache
 def _accepts(kind: ConfigType, valid: str) -> Check:
     """The test that a `valid` column describes; forms that Kafka prints but checks elsewhere accept everything."""
     if match := _RANGE.fullmatch(valid):
@@ -223,6 +224,8 @@ def _java_double(value: float) -> str:
     """Java writes an exponent from ten millions on and below a thousandth; Python has other limits."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
+    from decimal import Decimal
+
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     assert isinstance(exponent, int)
     fraction = "".join(map(str, digits[1:])) or "0"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from kwire.error_codes import ErrorCode
 from kwire.messages.fetch import (
@@ -31,8 +32,7 @@ _READ_COMMITTED = 1
 _HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-@dataclass(slots=True)
-class _Row:
+class _Row(msgspec.Struct):
     """One partition's part of the answer."""
 
     key: PartitionKey

@@ -7,7 +7,8 @@ other-produce-validation, other-produce-timestamps and other-produce-compacted-t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from kwire.error_codes import ErrorCode
 from kwire.errors import CorruptRecords, WireError
@@ -27,8 +28,7 @@ class RecordsRefusedError(KafkaError):
         self.record_errors = tuple(record_errors)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRules:
+class TopicRules(msgspec.Struct, frozen=True):
     """A topic's configuration as far as an append looks at it. Times in milliseconds, sizes in bytes."""
 
     compacted: bool

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+
+import msgspec
 
 from kwire.error_codes import ErrorCode
 from mockbroker.config import cross_check
@@ -100,8 +101,7 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChange:
+class ConfigChange(msgspec.Struct, frozen=True):
     """One change of one key; a DELETE has no value."""
 
     name: str

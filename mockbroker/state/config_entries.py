@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from mockbroker.config_keys import ConfigKey, Scope, Value, keys, to_text
 from mockbroker.state.config_changes import DYNAMIC
@@ -20,8 +21,7 @@ _FLUSH = ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
 _UNKNOWN_TYPE = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Synonym:
+class Synonym(msgspec.Struct, frozen=True):
     """A name and a value that stand behind a value in force."""
 
     name: str
@@ -29,8 +29,7 @@ class Synonym:
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
+class ConfigEntry(msgspec.Struct, frozen=True):
     """One configuration of a resource. `type` is the wire's ConfigType number; a secret has no value."""
 
     name: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
+
+import msgspec
 
 from mockbroker.config import BrokerConfig
 from mockbroker.config_keys import ConfigKey, Scope, Value, keys
@@ -70,8 +71,7 @@ class Source(IntEnum):
     GROUP = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(msgspec.Struct, frozen=True):
     """Whose configuration is meant; a broker's name is its id, or "" for all brokers."""
 
     kind: ResourceKind

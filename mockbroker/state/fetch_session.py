@@ -6,8 +6,9 @@ Source: Kafka's FetchManager, FetchSession and FetchContext; pinned by the conve
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
@@ -30,8 +31,7 @@ class Chance(Protocol):
         """A number from start to stop - 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """A partition that is fetched, and from where. Epochs and the log start are -1 when not given."""
 
     key: PartitionKey
@@ -41,8 +41,7 @@ class Wanted:
     last_fetched_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """What a response row says that a session compares with the row before it."""
 
     key: PartitionKey
@@ -53,8 +52,7 @@ class Seen:
     diverging: bool
 
 
-@dataclass(slots=True)
-class _Cached:
+class _Cached(msgspec.Struct):
     wanted: Wanted
     high_watermark: int = -1
     log_start_offset: int = -1
@@ -72,15 +70,14 @@ class _Cached:
         return changed
 
 
-@dataclass(slots=True)
-class FetchSession:
+class FetchSession(msgspec.Struct):
     """A consumer's partitions in the order in which they are served next, and the epoch that it has to send."""
 
     session_id: int
     by_id: bool
     epoch: int
     used_ms: int
-    partitions: dict[PartitionKey, _Cached] = field(default_factory=dict)
+    partitions: dict[PartitionKey, _Cached] = msgspec.field(default_factory=dict)
 
     def update(self, wanted: Iterable[Wanted], forgotten: Iterable[PartitionKey]) -> None:
         """Add and change partitions, then forget some."""
@@ -107,8 +104,7 @@ class FetchSession:
         return changed
 
 
-@dataclass(slots=True)
-class FetchPlan:
+class FetchPlan(msgspec.Struct):
     """What one Fetch request reads, and how its answer is told: whole, or only what changed.
 
     `session` is None for a full fetch. `opens` says that a session is made when the answer is known.

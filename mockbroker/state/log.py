@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 
 import msgspec
@@ -70,8 +69,7 @@ class LogSlice(msgspec.Struct, frozen=True):
         return b"".join([batch.raw for batch in self.batches])
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(msgspec.Struct, frozen=True):
     """Where a batch lies now. append_time_ms is -1 unless the broker sets the timestamps."""
 
     first_offset: int
@@ -80,8 +78,7 @@ class Appended:
     duplicate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetAtTime:
+class OffsetAtTime(msgspec.Struct, frozen=True):
     """A record found by its timestamp."""
 
     offset: int

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
+
+import msgspec
 
 from kwire import uuids
 from kwire.error_codes import ErrorCode
@@ -59,8 +60,7 @@ class Change(Enum):
 Watcher = Callable[[Change, Topic], None]
 
 
-@dataclass(slots=True)
-class Metadata:
+class Metadata(msgspec.Struct):
     """All topics of the cluster by name and id.
 
     node_ids: the brokers, in order. config: broker configuration by Kafka's names. `version` counts every change,
@@ -71,9 +71,9 @@ class Metadata:
     config: Mapping[str, object]
     chance: Chance
     version: int = 0
-    _by_name: dict[str, Topic] = field(default_factory=dict)
-    _by_id: dict[bytes, Topic] = field(default_factory=dict)
-    _watchers: list[Watcher] = field(default_factory=list)
+    _by_name: dict[str, Topic] = msgspec.field(default_factory=dict)
+    _by_id: dict[bytes, Topic] = msgspec.field(default_factory=dict)
+    _watchers: list[Watcher] = msgspec.field(default_factory=list)
 
     def watch(self, watcher: Watcher) -> None:
         """Have `watcher(change, topic)` called after each change of a topic."""

@@ -5,7 +5,7 @@ Source: Kafka's ProducerIdManager and TransactionCoordinator.prepareInitProducer
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
@@ -18,8 +18,7 @@ _NODES_MAX = 1000
 _EPOCH_LAST = 32_766
 
 
-@dataclass(slots=True)
-class Transactional:
+class Transactional(msgspec.Struct):
     """Whom a transactional id belongs to now, and the epoch it had before."""
 
     producer_id: int

@@ -6,7 +6,8 @@ Source: Kafka's ProducerAppendInfo and ProducerStateManager.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kwire.error_codes import ErrorCode
 from kwire.records import Batch
@@ -17,8 +18,7 @@ BATCHES_REMEMBERED = 5
 _SEQUENCE_MAX = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """A batch as it was written: its sequences, and where it lies. `timestamp` is the batch's largest."""
 
     first_sequence: int
@@ -28,8 +28,7 @@ class Written:
     timestamp: int
 
 
-@dataclass(slots=True)
-class Producer:
+class Producer(msgspec.Struct):
     """What a partition remembers of a producer id; -1 stands for nothing yet."""
 
     producer_id: int
@@ -37,7 +36,7 @@ class Producer:
     coordinator_epoch: int = -1
     last_timestamp: int = -1
     transaction_start: int | None = None
-    written: deque[Written] = field(default_factory=lambda: deque(maxlen=BATCHES_REMEMBERED))
+    written: deque[Written] = msgspec.field(default_factory=lambda: deque(maxlen=BATCHES_REMEMBERED))
 
     @property
     def last_sequence(self) -> int:
@@ -45,8 +44,7 @@ class Producer:
         return self.written[-1].last_sequence if self.written else -1
 
 
-@dataclass(frozen=True, slots=True)
-class Aborted:
+class Aborted(msgspec.Struct, frozen=True):
     """A transaction that was rolled back: its first record, its marker, and the stable offset right after."""
 
     producer_id: int

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
+
+import msgspec
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
@@ -22,8 +23,7 @@ class CoordinatorKind(IntEnum):
     SHARE = 2
 
 
-@dataclass(frozen=True, slots=True)
-class InternalTopic:
+class InternalTopic(msgspec.Struct, frozen=True):
     """A topic that a coordinator keeps its records in; sizes come from the broker's configuration."""
 
     name: str
@@ -48,8 +48,7 @@ INTERNAL_TOPICS: Mapping[CoordinatorKind, InternalTopic] = {
 _INTERNAL_NAMES = frozenset(topic.name for topic in INTERNAL_TOPICS.values())
 
 
-@dataclass(slots=True)
-class Partition:
+class Partition(msgspec.Struct):
     """One partition: who leads it, in which epoch, and who has copies. A leader of -1 is none."""
 
     index: int
@@ -60,8 +59,7 @@ class Partition:
     offline: tuple[int, ...] = ()
 
 
-@dataclass(slots=True)
-class Topic:
+class Topic(msgspec.Struct):
     """A topic; its id is 16 raw bytes and never used again after a deletion."""
 
     name: str

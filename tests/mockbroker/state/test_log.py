@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from kwire.error_codes import ErrorCode
@@ -19,7 +18,7 @@ NOW = 1_000_000
 
 
 def make(**changes: object) -> PartitionLog:
-    return PartitionLog(lambda: dataclasses.replace(RULES, **changes))  # type: ignore[arg-type]
+    return PartitionLog(lambda: msgspec.structs.replace(RULES, **changes))
 
 
 def batch(*timestamps: int, key: bytes | None = b"k", codec: str = "none", **given: object) -> bytes:
