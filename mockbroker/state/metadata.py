@@ -72,6 +72,7 @@ class Metadata(msgspec.Struct):
     chance: Chance
     version: int = 0
     _by_name: dict[str, Topic] = msgspec.field(default_factory=dict)
+    _folded: dict[str, str] = msgspec.field(default_factory=dict)
     _by_id: dict[bytes, Topic] = msgspec.field(default_factory=dict)
     _watchers: list[Watcher] = msgspec.field(default_factory=list)
 
@@ -132,6 +133,7 @@ class Metadata(msgspec.Struct):
     def add(self, topic: Topic) -> Topic:
         """Make a planned topic known."""
         self._by_name[topic.name] = topic
+        self._folded[_fold(topic.name)] = topic.name
         self._by_id[topic.topic_id] = topic
         self._changed(Change.CREATED, topic)
         return topic
@@ -160,16 +162,16 @@ class Metadata(msgspec.Struct):
         if name in self._by_name:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         if "." in name or "_" in name:
-            folded = name.replace(".", "_")
-            for other in self._by_name:
-                if other.replace(".", "_") == folded:
-                    raise KafkaError(
-                        ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
-                    )
+            other = self._folded.get(_fold(name))
+            if other is not None:
+                raise KafkaError(
+                    ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
+                )
 
     def delete_topic(self, topic: Topic) -> None:
         """Forget a topic; its id is never given again."""
         del self._by_name[topic.name]
+        del self._folded[_fold(topic.name)]
         del self._by_id[topic.topic_id]
         self._changed(Change.DELETED, topic)
 
@@ -273,3 +275,8 @@ def _positive(given: int | None, default: object, code: ErrorCode) -> int:
     if given <= 0:
         raise KafkaError(code, f"{given} is not a positive number")
     return given
+
+
+def _fold(name: str) -> str:
+    """What names that Kafka's metrics cannot tell apart have in common."""
+    return name.replace(".", "_")
