@@ -202,13 +202,13 @@ class PartitionLog:
             )
         end = self.high_watermark if up_to is None else min(up_to, self.high_watermark)
         first = bisect_left(self._last_offsets, offset)
-        # Nearly always everything up to the end is wanted, so the limit is found by adding up sizes once.
         last = bisect_left(self._last_offsets, end)
         total, taken = 0, first
-        for batch in self._batches[first:last]:
-            if total + batch.size > max_bytes and not (min_one and taken == first):
+        while taken < last:
+            size = self._batches[taken].size
+            if total + size > max_bytes and not (min_one and taken == first):
                 break
-            total += batch.size
+            total += size
             taken += 1
         return LogSlice(self._batches[first:taken], total)
 
