@@ -35,8 +35,8 @@ def read_capture(
         topics: names by topic id, for ids that the capture itself does not name.
     Raises: CaptureError when a source is no capture; MissingExtra without pyarrow; ValueError for an unknown level.
     """
-    from kwire.capture import arrow  # noqa: PLC0415 - rows can be read without pyarrow.
-    from kwire.capture.options import Options  # noqa: PLC0415
+    from kwire.capture import arrow
+    from kwire.capture.options import Options
 
     options = Options(
         edition=edition,

@@ -22,7 +22,7 @@ schema = arrow_schema
 
 def batches(path: Source, level: str = "messages", options: Options | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of one capture as record batches of `schema(level)`, read as a stream."""
-    from kwire.capture.pipeline import rows  # noqa: PLC0415 - the schema alone must stay cheap.
+    from kwire.capture.pipeline import rows
 
     pending: list[dict[str, object]] = []
     for row in rows(path, level, options):

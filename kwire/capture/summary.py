@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from kwire.capture.facts import Topic, topics
-from kwire.capture.levels import ACK_NAMES, ack_runs
+from kwire.capture.share_rows import ACK_NAMES, ack_runs
 from kwire.payload import PLACES, summary
 from kwire.redact import redact_text
 
