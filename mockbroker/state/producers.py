@@ -59,6 +59,7 @@ class Producers:
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
         self._aborted: list[Aborted] = []
+        self._open: dict[int, int] = {}
 
     def active(self) -> list[Producer]:
         """Everybody who is remembered, as DescribeProducers lists them."""
@@ -112,7 +113,7 @@ class Producers:
         )
         producer.last_timestamp = timestamp
         if batch.is_transactional and producer.transaction_start is None:
-            producer.transaction_start = first_offset
+            producer.transaction_start = self._open[batch.producer_id] = first_offset
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, *, transaction_version: int) -> None:
         """Refuse a marker from an old producer epoch or an old coordinator.
@@ -143,6 +144,7 @@ class Producers:
         producer = self._producers.setdefault(producer_id, Producer(producer_id))
         start = producer.transaction_start
         producer.transaction_start = None
+        self._open.pop(producer_id, None)
         if epoch != producer.epoch:
             producer.epoch = epoch
             producer.written.clear()
@@ -157,8 +159,8 @@ class Producers:
     @property
     def first_unstable_offset(self) -> int | None:
         """Where the oldest open transaction began, or None."""
-        starts = [p.transaction_start for p in self._producers.values() if p.transaction_start is not None]
-        return min(starts, default=None)
+        # Transactions are noted as they begin, so the first one is the oldest.
+        return next(iter(self._open.values()), None)
 
     def aborted(self, first_offset: int, end_offset: int) -> list[Aborted]:
         """Aborted transactions that overlap the offsets from `first_offset` up to, not including, `end_offset`."""
