@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> object:
     if name != "crc32c":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from crc32c import crc32c as function  # noqa: PLC0415
+    from crc32c import crc32c as function
 
     globals()[name] = function
     return function
