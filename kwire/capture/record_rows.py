@@ -26,6 +26,21 @@ _TIMESTAMP_MAX = (2**63 - 1) // 1_000_000
 _DIRECTIONS = {"ProduceRequest": "produce", "FetchResponse": "fetch", "ShareFetchResponse": "share_fetch"}
 
 
+_RECORD_COLUMNS = (
+    "offset",
+    "timestamp",
+    "timestamp_type",
+    "codec",
+    "is_control",
+    "producer_id",
+    "key_size",
+    "value_size",
+    "headers",
+    "key",
+    "value",
+)
+
+
 def partitions(pairs: Pairs, exchange: Exchange) -> Iterator[Row]:
     """A row for each partition whose error the response tells, or that a request without a response carries."""
     key = pairs.key(exchange)
@@ -59,11 +74,21 @@ def records(pairs: Pairs, exchange: Exchange, *, payload: bool) -> Iterator[Row]
         for pair in pairs.of(exchange):
             # A producer counts from 0; only the broker's answer tells where that is in the log.
             start = placed_at(pair.answered) if is_produce else 0
-            for batch in _readable(records_of(side, pair.asked if is_produce else pair.answered)):
-                for record in _records(batch):
-                    yield {**key, **pair.place(), **_record(batch, record, start, payload=payload)}
-                if start is not None and is_produce:
-                    start += batch.count
+            found = records_of(side, pair.asked if is_produce else pair.answered)
+            for row in _record_rows(found, start, counts_from_zero=is_produce, payload=payload):
+                yield {**key, **pair.place(), **row}
+
+
+def _record_rows(found: Records, start: int | None, *, counts_from_zero: bool, payload: bool) -> Iterator[Row]:
+    """The columns of each record; damage is a row without a record, and ends the batches."""
+    try:
+        for batch in batches_of(found):
+            for record in batch.records(_RECORDS_SIZE_MAX, strict=False):
+                yield _record(batch, record, start, payload=payload)
+            if start is not None and counts_from_zero:
+                start += batch.count
+    except WireError as error:
+        yield {**dict.fromkeys(_RECORD_COLUMNS), "issue": str(error)}
 
 
 def _record(batch: Batch, record: Record, start: int | None, *, payload: bool) -> Row:
@@ -81,6 +106,7 @@ def _record(batch: Batch, record: Record, start: int | None, *, payload: bool) -
         ],
         "key": record.key if payload else None,
         "value": record.value if payload else None,
+        "issue": None,
     }
 
 
@@ -129,10 +155,3 @@ def _readable(found: Records) -> Iterator[Batch]:
             yield batch
     except WireError:
         return
-
-
-def _records(batch: Batch) -> list[Record]:
-    try:
-        return batch.records(_RECORDS_SIZE_MAX, strict=False)
-    except WireError:
-        return []

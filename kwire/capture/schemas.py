@@ -156,6 +156,7 @@ RECORDS = (
     Column("key", Kind.BINARY, "the key, only where payloads are asked for"),
     Column("value", Kind.BINARY, "the value, only where payloads are asked for"),
     Column("ts", Kind.TIME, "when the frame that carried it was captured"),
+    Column("issue", Kind.STRING, "why the records of a batch cannot be read; the row then stands for all that follows"),
 )
 
 LEVELS: dict[str, tuple[Column, ...]] = {

@@ -271,3 +271,15 @@ def test_damaged_record_batches_are_an_issue_of_a_message_that_is_whole() -> Non
     assert said(found) == [("Produce", 2, "ok")]
     assert issue_kinds(found) == {"records"}
     assert "CRC" in str(found[0]["issues"])
+
+
+def test_records_that_cannot_be_read_are_a_row_that_says_why() -> None:
+    good, bad = produce(1, 2), bytearray(produce(1, 3))
+    bad[bad.index(b"\x02k") - 1 :] = b"\x7f" * (len(bad) - bad.index(b"\x02k") + 1)
+    broken = bad[:-3] + b"\0\0\0"
+    found = Talk().open().asks(good, bytes(broken)).rows("records")
+
+    assert [(row["correlation_id"], row["value_size"], row["issue"] is None) for row in found] == [
+        (2, 1, True),
+        (3, None, False),
+    ]
