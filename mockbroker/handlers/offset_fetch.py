@@ -81,7 +81,10 @@ def _group(asked: OffsetFetchRequestGroup, ctx: Context) -> OffsetFetchResponseG
         must_coordinate(asked.group_id, ctx)
         group = ctx.node.groups.find(asked.group_id)
         if isinstance(group, ConsumerGroup) and (asked.member_id is not None or asked.member_epoch >= 0):
-            group.check_member(asked.member_id or "", asked.member_epoch)
+            if asked.member_id is None:
+                # An epoch without a member makes Kafka 4.3.0 stumble over the missing id.
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+            group.check_member(asked.member_id, asked.member_epoch)
     except KafkaError as error:
         return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
     # A share group has no offsets of this kind, and a group that is not there has none either; neither is an error.

@@ -1,13 +1,16 @@
 """The language of RE2, as Kafka's brokers read SubscribedTopicRegex: from a text to a tree.
 
-Source: RE2's syntax page and RE2/J, which Kafka uses. Refused as RE2 refuses it: look-around, back-references,
-possessive and nested repetition. Refused though RE2 has it: Unicode classes (\\pL), as topic names are ASCII.
+Source: RE2's syntax page and RE2/J, which Kafka uses; pinned by the conversation other-consumer-regex-forms.
+Refused as RE2 refuses it: look-around, back-references, possessive and nested repetition. Unicode classes are those
+of ASCII characters, as a topic's name has no others.
 """
 
 from __future__ import annotations
 
 import string
 from dataclasses import dataclass
+
+from mockbroker.state.regex_unicode import ascii_members
 
 #: RE2 allows no more repetitions than this.
 _REPEAT_MAX = 1_000
@@ -250,17 +253,30 @@ class _Parser:
         char = self.next()
         if char in _ASSERTIONS:
             return Assertion(_ASSERTIONS[char])
-        ranges = self.perl_class(char)
+        ranges = self.shared_class(char)
         if ranges is not None:
             return Chars(ranges)
         return self.literal(self.escaped(char))
 
-    def perl_class(self, char: str) -> tuple[tuple[int, int], ...] | None:
-        """The ranges of \\d, \\s, \\w and their opposites; None for another character."""
+    def shared_class(self, char: str) -> tuple[tuple[int, int], ...] | None:
+        """The ranges of \\d, \\s, \\w, \\p... and their opposites; None for another character."""
+        if char in ("p", "P"):
+            return self.unicode_class(negated=char == "P")
         if char.lower() not in "dsw" or not char.isalpha():
             return None
         chars = _PERL_SPACE if char in "sS" else _POSIX[_PERL[char.lower()]]
         return _ranges(chars) if char.islower() else _complement(chars)
+
+    def unicode_class(self, *, negated: bool) -> tuple[tuple[int, int], ...]:
+        name = self.next()
+        if name == "{":
+            name, closed, _ = self.text[self.at :].partition("}")
+            self.at += len(name) + len(closed)
+            name = name if closed else ""
+        chars = ascii_members(name.removeprefix("^"))
+        if chars is None:
+            raise self.error("a class that is not known")
+        return _complement(chars) if negated != name.startswith("^") else _ranges(chars)
 
     def escaped(self, char: str) -> str:
         """The one character that an escape stands for."""
@@ -310,7 +326,7 @@ class _Parser:
         low = self.next()
         if low == "\\":
             escaped = self.next()
-            ranges = self.perl_class(escaped)
+            ranges = self.shared_class(escaped)
             if ranges is not None:
                 return ranges
             low = self.escaped(escaped)

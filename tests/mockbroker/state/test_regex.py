@@ -36,6 +36,8 @@ from mockbroker.state.regex_syntax import RegexError
         ("(?P<first>a)(?<second>b)(?:c)", ["abc"], ["ab"]),
         (r"^a\b-\Ab|\Aa\z$", ["a"], ["a-b"]),
         (r"a\B-?b", ["ab"], ["a-b"]),
+        (r"\pL\p{Nd}\P{L}[\p{Lu}-]\p{^Lu}", ["a1-Bc", "a1--c"], ["11-Bc", "a1-bc", "a1-BC"]),
+        (r"\p{Latin}\p{Common}\p{Any}\P{Greek}", ["a1a1"], ["11a1"]),
     ],
 )
 def test_an_expression_matches_whole_texts(regex: str, matched: list[str], refused: list[str]) -> None:
@@ -50,8 +52,8 @@ def test_an_expression_matches_whole_texts(regex: str, matched: list[str], refus
     [
         "(", ")", "a)", "[", "[a", "[b-a]", "*", "a**", "a*+", "a+*", "a{2}{3}", "a{3,2}", "a{1001}", "a{99999999999}",
         "(?=a)", "(?!a)", "(?<=a)", "(?<!a)", "(?>a)", "(?P=a)", "(?P<>a)", "(?<a", "(?#a)", "(?x)a", r"(a)\1", "\\",
-        r"\pL", r"\Z", r"\y", r"\x4", r"\x{110000}", r"\xg1", "[[:wrong:]]", "(" * 101 + ")" * 101, "(a{1000}){1000}",
-        "a|*", "(|+)",
+        r"\pX", r"\p{Nosuch}", r"\p", r"\p{L", r"\Z", r"\y", r"\x4", r"\x{110000}", r"\xg1", "[[:wrong:]]",
+        "(" * 101 + ")" * 101, "(a{1000}){1000}", "a|*", "(|+)",
     ],
 )  # fmt: skip
 def test_an_expression_that_re2_does_not_have_is_refused(regex: str) -> None:
