@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from kwire.capture.extras import require_pyarrow
 from kwire.capture.schemas import Column, Kind, arrow_schema, columns
@@ -55,5 +55,6 @@ def _values(rows: Sequence[dict[str, object]], column: Column) -> list[object]:
     """A column's values; times come in nanoseconds and leave in microseconds, rounded down."""
     name = column.name
     if column.kind is Kind.TIME:
-        return [None if (ts := row[name]) is None else int(ts) // 1000 for row in rows]  # type: ignore[call-overload]
+        times = [cast("int | None", row[name]) for row in rows]
+        return [None if ts is None else ts // 1000 for ts in times]
     return [row[name] for row in rows]

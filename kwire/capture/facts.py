@@ -40,7 +40,6 @@ class _Shape(NamedTuple):
     """Which fields of a class matter."""
 
     name: str | None
-    topic_id: bool
     is_topic: bool
     number: str | None
     numbers: tuple[str, ...]
@@ -82,7 +81,7 @@ def error_code(message: msgspec.Struct) -> int:
 
 def _topic(item: msgspec.Struct, shape: _Shape) -> Topic:
     name = getattr(item, shape.name) if shape.name else None
-    topic_id: bytes | None = getattr(item, "topic_id") if shape.topic_id else None  # noqa: B009
+    topic_id: bytes | None = getattr(item, "topic_id", None)
     partitions = [Partition(each, None) for field in shape.numbers for each in getattr(item, field) or ()]
     for field in shape.children:
         for child in _items(getattr(item, field)):
@@ -114,7 +113,6 @@ def _shape(cls: type[msgspec.Struct]) -> _Shape:
     shapes = {field: _shape(inner) for field, inner in children.items()}
     return _Shape(
         name=name,
-        topic_id="topic_id" in fields,
         is_topic=name is not None or "topic_id" in fields,
         number=next((each for each in _PARTITION_FIELDS if each in fields), None),
         numbers=tuple(each for each in fields if each in _PARTITION_LISTS and each not in children),

@@ -14,6 +14,8 @@ from kwire.capture.values import CaptureError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from _typeshed import WriteableBuffer
+
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK = 1 << 20
 
@@ -96,9 +98,10 @@ class _Adapter(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data: object = self._source.read(len(buffer))
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        view = memoryview(buffer)
+        data: object = self._source.read(len(view))
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise CaptureError(f"the file object gives {type(data).__name__}; a capture is read in binary mode")
-        buffer[: len(data)] = data
+        view[: len(data)] = data
         return len(data)

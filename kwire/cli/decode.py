@@ -66,8 +66,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _decode(capture: str, view: View, options: Options, args: argparse.Namespace) -> int:
-    from kwire.capture.pipeline import ordered, outcomes  # noqa: PLC0415 - `--help` must not load the codec.
-    from kwire.cli.decode_filter import Filter, Tally  # noqa: PLC0415
+    from kwire.capture.pipeline import ordered, outcomes
+    from kwire.cli.decode_filter import Filter, Tally
 
     tally = Tally()
     source = sys.stdin.buffer if capture == "-" else capture
@@ -87,7 +87,7 @@ def _decode(capture: str, view: View, options: Options, args: argparse.Namespace
 
 
 def _view(args: argparse.Namespace) -> View:
-    from kwire.cli import decode_view  # noqa: PLC0415
+    from kwire.cli import decode_view
 
     if args.format == "jsonl":
         return decode_view.JsonLines(args.level)
