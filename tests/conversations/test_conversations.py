@@ -20,7 +20,7 @@ from tests.conversations.venues import SocketVenue
 
 SCRIPTS = Path(__file__).parent / "scripts"
 SERVED = {route.name for route in ROUTES.values()}
-#: Some of each family once more through sockets, the shell and the raw client; they take as long as their scripts say.
+#: Some of each family once more through sockets, the shell and the raw client; to wait is to move its clock on.
 OVER_SOCKETS = (
     "other-classic-join-sync",
     "other-produce-codecs",
@@ -73,4 +73,4 @@ def test_conversation_over_sockets(name: str) -> None:
     _skip_what_is_not_served(script, expected)
 
     with Cluster(properties=properties(script.get("broker", "common"))) as cluster:
-        _compare(expected, Player(SocketVenue(cluster.bootstrap_servers), script).play())
+        _compare(expected, Player(SocketVenue(cluster), script).play())

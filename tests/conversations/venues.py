@@ -1,9 +1,8 @@
-"""Where a conversation takes place: a cluster on virtual time without sockets, or any broker by its address."""
+"""Where a conversation takes place: a cluster on virtual time without sockets, or one behind its sockets."""
 
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -11,9 +10,11 @@ import msgspec
 
 from kwire import headers
 from kwire.client import Client
+from kwire.client.errors import ConnectionClosed
 from kwire.codec import decode, encode
 from kwire.messages.header import RequestHeader
 from kwire.registry import header_versions
+from mockbroker import Cluster
 from mockbroker.build import build_core
 from mockbroker.config import BrokerConfig
 from mockbroker.core import Close, Send
@@ -135,41 +136,44 @@ class VirtualLine:
 
 
 class SocketVenue:
-    """Any broker, by its address, in real time."""
+    """A running `Cluster` behind its sockets; to wait is to move its clock on."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
 
     def connect(self, client_id: str) -> SocketLine:
-        return SocketLine(Client(self.bootstrap, client_id=client_id, negotiated=False, timeout_s=_ANSWER_MS / 1000))
+        return SocketLine(self, client_id)
 
     def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        return self.cluster.clock.now_ms()
 
     def sleep(self, duration_ms: int) -> None:
-        time.sleep(duration_ms / 1000)  # The script says how long, and there is no clock to move.
+        self.cluster.clock.advance(duration_ms)
 
 
 class SocketLine:
     """A connection of the raw client."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, venue: SocketVenue, client_id: str) -> None:
+        self._venue = venue
+        self._client = Client(
+            venue.cluster.bootstrap_servers, client_id=client_id, negotiated=False, timeout_s=_ANSWER_MS / 1000
+        )
         self._pending: list[tuple[Any, int]] = []
 
     def submit(self, request: msgspec.Struct, version: int, wire_version: int, answer: tuple[str, int] | None) -> None:
         assert wire_version == version, "a version that is none needs the virtual venue"
         pending = self._client.submit(request, version)
         if answer is not None:
-            self._pending.append((pending, time.monotonic_ns()))
+            self._pending.append((pending, self._venue.now_ms()))
 
     def receive(self) -> tuple[msgspec.Struct | None, int]:
-        pending, sent_ns = self._pending.pop(0)
+        pending, sent_ms = self._pending.pop(0)
         try:
             message = pending.result()
-        except ConnectionError:
+        except ConnectionClosed:
             message = None
-        return message, (time.monotonic_ns() - sent_ns) // 1_000_000
+        return message, self._venue.now_ms() - sent_ms
 
     def close(self) -> None:
         self._client.close()
