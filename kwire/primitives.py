@@ -114,7 +114,7 @@ def read_unknown_tags(data: bytes, at: int) -> tuple[Tags, int]:
     for _ in range(count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end = at + size
@@ -129,7 +129,7 @@ def tag_section(known: Sequence[tuple[int, bytes]], unknown: Tags, schema_tags: 
     previous = schema_tags - 1
     for tag, _ in unknown:
         # Kafka refuses raw tags that are not ascending, or that its schema defines.
-        if tag <= previous or tag >= 1 << 32:
+        if tag <= previous or tag >= 1 << 31:
             raise Refused
         previous = tag
     parts = [uvarint(len(fields))]

@@ -19,7 +19,7 @@ def read(codec: Codec, version: int, data: bytes, at: int) -> msgspec.Struct:
 
     Raises: WireError with path and offset.
     """
-    from kwire.careful import reading  # noqa: PLC0415
+    from kwire.careful import reading
 
     return reading.read(codec, version, data, at)
 
@@ -29,7 +29,7 @@ def read_lenient(codec: Codec, version: int, data: bytes, at: int) -> Lenient[An
 
     Raises: WireError where Kafka fails too.
     """
-    from kwire.careful import reading  # noqa: PLC0415
+    from kwire.careful import reading
 
     return reading.read_lenient(codec, version, data, at)
 
@@ -39,7 +39,7 @@ def read_head(codec: Codec, version: int, data: bytes, *, lenient: bool) -> tupl
 
     Raises: as `read` or `read_lenient`.
     """
-    from kwire.careful import reading  # noqa: PLC0415
+    from kwire.careful import reading
 
     return reading.read_head(codec, version, data, lenient=lenient)
 
@@ -49,6 +49,6 @@ def write(codec: Codec, version: int, message: msgspec.Struct) -> bytes:
 
     Raises: UnsupportedVersion, UnexpectedNull or InvalidValue with the path of the field.
     """
-    from kwire.careful import writing  # noqa: PLC0415
+    from kwire.careful import writing
 
     return writing.write(codec, version, message)

@@ -6,6 +6,7 @@ on as Kafka does. Rules for Kafka: its generated `read` methods and `ByteBufferA
 
 from __future__ import annotations
 
+import codecs
 import struct
 from typing import Any
 
@@ -67,6 +68,19 @@ def read_head(codec: Codec, version: int, data: bytes, *, lenient: bool) -> tupl
     return reader.message(), reader.at, tuple(reader.oddities)
 
 
+def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
+    """U+FFFD as Java's String has it: one for a whole surrogate half, for which Python would put two or three."""
+    assert isinstance(error, UnicodeDecodeError)
+    tail = error.object[error.start : error.start + 3]
+    end = error.end
+    if len(tail) > 1 and tail[0] == 0xED and tail[1] & 0xE0 == 0xA0:
+        end = error.start + (3 if len(tail) == 3 and tail[2] & 0xC0 == 0x80 else 2)
+    return "\ufffd", end
+
+
+codecs.register_error("kwire-replace", _replace_as_java)
+
+
 class _Reader:
     """A position in the bytes of one message."""
 
@@ -107,10 +121,18 @@ class _Reader:
         unknown: list[tuple[int, bytes]] = []
         here = f"{path}.tagged_fields"
         previous = -1
-        for _ in range(self.uvarint(here)):
+        start = self.at
+        count = self.uvarint(here)
+        if count >= 1 << 31:
+            # Kafka counts up to it as an int32, so it never begins.
+            self.odd(InvalidLength(here, start, f"{count} tagged fields cannot be"), "read as none")
+            count = 0
+        for _ in range(count):
             start = self.at
             tag = self.uvarint(here)
             size = self.uvarint(here)
+            if tag >= 1 << 31:
+                self.odd(InvalidTag(here, start, f"tag {tag} does not fit int32"), "kept all the same")
             if tag <= previous:
                 self.odd(InvalidTag(here, start, f"tag {tag} comes after tag {previous}"), "read all the same")
             previous = tag
@@ -138,7 +160,7 @@ class _Reader:
         if field.is_array:
             return self.array(field, path, nullable, flexible)
         if field.struct:
-            if nullable and not self.present(path):
+            if nullable and not self.present(path, tagged=field.is_tagged(self.version)):
                 return None
             return self.struct(self.codec.structs[field.struct.name], field.fields, path)
         return self.primitive(field.type, path, nullable, flexible)
@@ -152,14 +174,19 @@ class _Reader:
             return self.text(path, nullable, flexible)
         return self.bytes(type_name, path, nullable, flexible)
 
-    def present(self, path: str) -> bool:
-        """The byte before a struct that may be null."""
+    def present(self, path: str, *, tagged: bool) -> bool:
+        """What stands before a struct that may be null: a byte, but in a tagged field a varint with another null."""
         start = self.at
-        (marker,) = self.numbers("int8", 1, path)
-        if marker not in {1, -1}:
-            error = InvalidLength(path, start, f"the byte before a struct is 1, or -1 for null, not {marker}")
-            self.odd(error, "read as null" if marker < 0 else "read as present")
-        return bool(marker >= 0)
+        if tagged:
+            marker = self.uvarint(path)
+            null, present = 0, 0 < marker < 1 << 31
+        else:
+            (marker,) = self.numbers("int8", 1, path)
+            null, present = -1, marker >= 0
+        if marker not in {1, null}:
+            error = InvalidLength(path, start, f"before a struct is 1, or {null} for null, not {marker}")
+            self.odd(error, "read as present" if present else "read as null")
+        return bool(present)
 
     def array(self, field: FieldSpec, path: str, nullable: bool, flexible: bool) -> object:
         start = self.at
@@ -213,7 +240,7 @@ class _Reader:
         except UnicodeDecodeError as error:
             what = f"byte 0x{raw[error.start]:02x} is not UTF-8: {error.reason}"
             self.odd(InvalidUtf8(path, self.at + error.start, what), "read as U+FFFD")
-            text = raw.decode(errors="replace")
+            text = raw.decode(errors="kwire-replace")
         self.at += length
         return text
 

@@ -108,7 +108,8 @@ class _Writer:
         if not nullable:
             raise UnexpectedNull(path, None, f"is null, which version {self.version} does not allow")
         if field.struct and not field.is_array:
-            self.parts.append(b"\xff")
+            # In front of a struct is a byte, but in a tagged field a varint, and its null is another.
+            self.parts.append(b"\0" if field.is_tagged(self.version) else b"\xff")
         elif flexible:
             self.parts.append(b"\0")
         else:

@@ -71,7 +71,7 @@ def _form(field: FieldSpec, version: int, flexible: bool) -> Construct:
     if field.type in NUMBERS:
         return Fixed(NUMBERS[field.type])
     struct = _struct(field.fields, version, flexible)
-    return NullableFields(struct) if nullable else struct
+    return NullableFields(struct, tagged=field.is_tagged(version)) if nullable else struct
 
 
 def _array(field: FieldSpec, count: Length, version: int, flexible: bool) -> Construct:

@@ -53,21 +53,25 @@ class Fields(Form):
 
 
 class NullableFields(Form):
-    """A struct that may be null: a byte below 0 says that it is."""
+    """A struct that may be null: a byte below 0 says that it is; in a tagged field a varint, and 0 says so."""
 
-    def __init__(self, fields: Fields) -> None:
+    def __init__(self, fields: Fields, *, tagged: bool = False) -> None:
         super().__init__()
         self.fields = fields
+        self.tagged = tagged
 
     def read(self, stream: BytesIO, recorder: Recorder, context: object) -> None:
         """None; a null struct becomes a leaf."""
         start = stream.tell()
-        recorder.need(start, 1)
-        mark = int.from_bytes(stream.read(1), signed=True)
-        if mark < 0:
+        if self.tagged:
+            mark = VARINT.read(stream, recorder, context)
+        else:
+            recorder.need(start, 1)
+            mark = int.from_bytes(stream.read(1), signed=True)
+        if mark < self.tagged:
             recorder.current.kind = Kind.LEAF
             return
-        recorder.leaf("(is there)", "int8", (start, stream.tell()), mark)
+        recorder.leaf("(is there)", "uvarint" if self.tagged else "int8", (start, stream.tell()), mark)
         if mark != 1:
             recorder.note(f"the mark {mark} counts as there")
         self.fields.read(stream, recorder, context)

@@ -446,7 +446,7 @@ def _read_begin_quorum_epoch_response_v1_tags(data: bytes, at: int) -> tuple[lis
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size

@@ -69,7 +69,7 @@ def _read_broker_heartbeat_request_v0_tags(data: bytes, at: int) -> tuple[Tags, 
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -109,7 +109,7 @@ def _read_broker_heartbeat_request_v1_tags(data: bytes, at: int) -> tuple[tuple[
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -159,7 +159,7 @@ def _read_broker_heartbeat_request_v2_tags(
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size

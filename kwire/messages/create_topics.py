@@ -469,7 +469,7 @@ def _read_create_topics_response_v5_creatable_topic_result_tags(data: bytes, at:
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -584,7 +584,7 @@ def _read_create_topics_response_v7_creatable_topic_result_tags(data: bytes, at:
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size

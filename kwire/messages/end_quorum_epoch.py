@@ -496,7 +496,7 @@ def _read_end_quorum_epoch_response_v1_tags(data: bytes, at: int) -> tuple[list[
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size

@@ -461,7 +461,7 @@ def _read_fetch_request_v12_fetch_partition_tags(data: bytes, at: int) -> tuple[
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -486,7 +486,7 @@ def _read_fetch_request_v12_tags(data: bytes, at: int) -> tuple[str | None, Tags
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -623,7 +623,7 @@ def _read_fetch_request_v13_fetch_partition_tags(data: bytes, at: int) -> tuple[
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -648,7 +648,7 @@ def _read_fetch_request_v13_tags(data: bytes, at: int) -> tuple[str | None, Tags
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -773,7 +773,7 @@ def _read_fetch_request_v15_fetch_partition_tags(data: bytes, at: int) -> tuple[
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -799,7 +799,7 @@ def _read_fetch_request_v15_tags(data: bytes, at: int) -> tuple[str | None, Repl
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -933,7 +933,7 @@ def _read_fetch_request_v17_fetch_partition_tags(data: bytes, at: int) -> tuple[
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -961,7 +961,7 @@ def _read_fetch_request_v17_tags(data: bytes, at: int) -> tuple[str | None, Repl
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -1097,7 +1097,7 @@ def _read_fetch_request_v18_fetch_partition_tags(data: bytes, at: int) -> tuple[
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -1127,7 +1127,7 @@ def _read_fetch_request_v18_tags(data: bytes, at: int) -> tuple[str | None, Repl
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -2382,7 +2382,7 @@ def _read_fetch_response_v12_partition_data_tags(
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -2431,7 +2431,7 @@ def _read_fetch_response_v12_tags(data: bytes, at: int) -> tuple[Tags, int]:
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -2556,7 +2556,7 @@ def _read_fetch_response_v13_partition_data_tags(
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -2605,7 +2605,7 @@ def _read_fetch_response_v13_tags(data: bytes, at: int) -> tuple[Tags, int]:
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -2724,7 +2724,7 @@ def _read_fetch_response_v16_partition_data_tags(
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -2774,7 +2774,7 @@ def _read_fetch_response_v16_tags(data: bytes, at: int) -> tuple[list[NodeEndpoi
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size

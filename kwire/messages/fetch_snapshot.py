@@ -123,7 +123,7 @@ def _read_fetch_snapshot_request_v0_partition_snapshot_tags(data: bytes, at: int
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -146,7 +146,7 @@ def _read_fetch_snapshot_request_v0_tags(data: bytes, at: int) -> tuple[str | No
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -237,7 +237,7 @@ def _read_fetch_snapshot_request_v1_partition_snapshot_tags(data: bytes, at: int
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -262,7 +262,7 @@ def _read_fetch_snapshot_request_v1_tags(data: bytes, at: int) -> tuple[str | No
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -581,7 +581,7 @@ def _read_fetch_snapshot_response_v0_partition_snapshot_tags(
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -610,7 +610,7 @@ def _read_fetch_snapshot_response_v0_tags(data: bytes, at: int) -> tuple[Tags, i
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -705,7 +705,7 @@ def _read_fetch_snapshot_response_v1_partition_snapshot_tags(
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -735,7 +735,7 @@ def _read_fetch_snapshot_response_v1_tags(data: bytes, at: int) -> tuple[list[No
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size

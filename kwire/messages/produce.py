@@ -644,7 +644,7 @@ def _read_produce_response_v9_partition_produce_response_tags(data: bytes, at: i
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -666,7 +666,7 @@ def _read_produce_response_v9_tags(data: bytes, at: int) -> tuple[Tags, int]:
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -778,7 +778,7 @@ def _read_produce_response_v10_partition_produce_response_tags(
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -808,7 +808,7 @@ def _read_produce_response_v10_tags(data: bytes, at: int) -> tuple[list[NodeEndp
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -957,7 +957,7 @@ def _read_produce_response_v13_partition_produce_response_tags(
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -987,7 +987,7 @@ def _read_produce_response_v13_tags(data: bytes, at: int) -> tuple[list[NodeEndp
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size

@@ -251,7 +251,7 @@ def _read_update_raft_voter_response_v0_tags(data: bytes, at: int) -> tuple[Curr
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size

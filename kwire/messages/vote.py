@@ -541,7 +541,7 @@ def _read_vote_response_v0_tags(data: bytes, at: int) -> tuple[Tags, int]:
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -614,7 +614,7 @@ def _read_vote_response_v1_tags(data: bytes, at: int) -> tuple[list[NodeEndpoint
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size

@@ -148,7 +148,7 @@ class Reader:
         with out.block("for _ in range(field_count):"):
             out("tag, at = read_uvarint(data, at)")
             out("size, at = read_uvarint(data, at)")
-            with out.block("if tag <= previous:"):
+            with out.block("if not previous < tag < 1 << 31:"):
                 out(f"raise {self.use('Refused')}")
             out("previous = tag")
             out("end_of_field = at + size")
@@ -269,14 +269,15 @@ class Reader:
         assert field.struct
         if not nullable:
             return self.struct(field.struct.name, field.fields, singular(name))
-        # A struct that may be null has a byte in front: 1, or -1 for null.
+        # A struct that may be null has a byte in front: 1, or -1 for null; as a tagged field a varint, 0 for null.
         marker = self.names.new(f"{name}_marker")
         self.head("B", marker)
         self.out(f"{name}: {hint(field, self.message)} | None")
         with self.out.block(f"if {marker} == 1:"):
             value = self.struct(field.struct.name, field.fields, singular(name))
             self.out(f"{name} = {value}")
-        self.null_or_refuse(name, f"{marker} == 255", nullable=True)
+        null = 0 if field.is_tagged(self.version) else 255
+        self.null_or_refuse(name, f"{marker} == {null}", nullable=True)
         return name
 
     # Arrays

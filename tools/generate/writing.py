@@ -268,7 +268,8 @@ class Writer:
             return
         self.flush()
         with self.out.block(f"if {name} is None:"):
-            self.out('parts.append(b"\\xff")')
+            null = '"\\0"' if field.is_tagged(self.version) else '"\\xff"'
+            self.out(f"parts.append(b{null})")
         with self.out.block("else:"):
             self.run.append(("B", "1"))
             self.struct(field.struct.name, field.fields, name)

@@ -131,7 +131,7 @@ def _read_consumer_group_current_member_assignment_value_v0_topic_partitions_tag
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size

@@ -149,7 +149,7 @@ def _read_consumer_group_member_metadata_value_v0_tags(
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
@@ -198,7 +198,7 @@ def _read_consumer_group_member_metadata_value_v0_tags(
                 tagged_classic_member_metadata = ClassicMemberMetadata(
                     session_timeout_ms, supported_protocols, tagged_classic_member_metadata_unknown,
                 )
-            elif tagged_classic_member_metadata_marker == 255:
+            elif tagged_classic_member_metadata_marker == 0:
                 tagged_classic_member_metadata = None
             else:
                 raise Refused
@@ -310,7 +310,7 @@ def _write_consumer_group_member_metadata_value_v0_tags(consumer_group_member_me
         parts: list[Part] = []
         classic_member_metadata = consumer_group_member_metadata_value.classic_member_metadata
         if classic_member_metadata is None:
-            parts.append(b"\xff")
+            parts.append(b"\0")
         else:
             supported_protocols = classic_member_metadata.supported_protocols
             supported_protocols_count = len(supported_protocols) + 1

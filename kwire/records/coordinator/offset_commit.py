@@ -173,7 +173,7 @@ def _read_offset_commit_value_v4_tags(data: bytes, at: int) -> tuple[bytes, Tags
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size

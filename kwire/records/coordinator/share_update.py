@@ -129,7 +129,7 @@ def _read_share_update_value_v0_tags(data: bytes, at: int) -> tuple[int, Tags, i
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size

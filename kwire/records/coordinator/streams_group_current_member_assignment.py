@@ -138,7 +138,7 @@ def _read_streams_group_current_member_assignment_value_v0_task_ids_tags(
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size

@@ -111,7 +111,7 @@ def _read_streams_group_metadata_value_v0_tags(
     for _ in range(field_count):
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
-        if tag <= previous:
+        if not previous < tag < 1 << 31:
             raise Refused
         previous = tag
         end_of_field = at + size
