@@ -88,12 +88,12 @@ def is_certain_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
     The two halves of such an id read as API key 0 (Produce) and a version. So a frame that is all there must decode,
     and one that is not must at least show a client id.
     """
-    if not is_request(data, at, size_max):
+    if not is_request_head(data, at, size_max):
         return False
     size, api_key, version, _, client_size = _REQUEST.unpack_from(data, at)
     frame = bytes(data[at + 4 : at + 4 + size])
     if len(frame) < size or version > registry.api_versions(api_key)[1]:
-        return bool(client_size > 0)
+        return bool(client_size > 0) and is_request(data, at, size_max)
     edition = EARLY_ACCESS if version < registry.api_versions(api_key)[0] else registry.DEFAULT_EDITION
     try:
         _, offset = decode_request_header(frame)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kwire.capture.framing import Assembler
-from kwire.capture.looking import REQUEST_HEAD, is_certain_request, is_request_head, is_tls
+from kwire.capture.looking import REQUEST_HEAD, is_certain_request, is_request, is_tls
 from kwire.capture.values import Closed, Data, Flow, Foreign, Frame, FrameEvent, Gap, Lost, StreamEvent, Trouble
 
 if TYPE_CHECKING:
@@ -106,12 +106,19 @@ class _Talk:
             # Where the first frame begins is not known, but who is who.
             flow.client = client
         elif side == client and len(first) >= REQUEST_HEAD:
-            if not is_request_head(first, 0, self._options.frame_size_max):
+            if not self._is_request(first, event.payload):
                 return Foreign(flow, "not_kafka", event.ts, "its first bytes are no Kafka request")
             flow.client = client
         if flow.client is None and self._held_size > UNDECIDED_SIZE_MAX:
             return Foreign(flow, "not_kafka", event.ts, "the connection shows no plausible request")
         return None
+
+    def _is_request(self, first: bytes, payload: bytes) -> bool:
+        """A length is enough where the user named the port; else the client id must be text, or all of it decode."""
+        size_max = self._options.frame_size_max
+        if self._options.ports:
+            return 0 <= int.from_bytes(first[:4], "big", signed=True) <= size_max
+        return is_request(first, 0, size_max) or is_certain_request(payload, 0, size_max)
 
     def _begin(self) -> Iterator[FrameEvent]:
         self._is_kafka = True

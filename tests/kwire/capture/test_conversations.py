@@ -283,3 +283,11 @@ def test_records_that_cannot_be_read_are_a_row_that_says_why() -> None:
         (2, 1, True),
         (3, None, False),
     ]
+
+
+def test_on_a_port_that_was_named_even_a_first_request_that_nobody_knows_is_a_row() -> None:
+    talk = Talk().open().asks(struct.pack(">hhih", 999, 0, 2, -1)).close()
+
+    assert talk.rows() == []
+    assert said(talk.rows(ports=frozenset({9092}))) == [(None, 2, "undecodable")]
+    assert issue_kinds(talk.rows(ports=frozenset({9092}))) >= {"unknown_api"}

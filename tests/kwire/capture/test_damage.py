@@ -223,6 +223,22 @@ def test_a_connection_that_is_not_kafka_is_a_row_only_where_a_port_was_named() -
     assert issue_kinds(talk.rows(ports=frozenset({9092}))) == {"not_kafka"}
 
 
+@pytest.mark.parametrize(
+    "opening",
+    [
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        struct.pack(">iI", 196, 0x00030000) + b"user\0postgres\0" + b"database\0" * 20,
+        struct.pack(">iiqiqi", 44, 0, 0, 30_000, 0, 16) + bytes(17),
+        struct.pack("<iiii", 58, 1, 0, 2004) + bytes(42),
+    ],
+    ids=["ssh", "http2", "postgres", "zookeeper", "mongodb"],
+)
+def test_other_protocols_are_not_taken_for_kafka(opening: bytes) -> None:
+    assert Talk().open().client_bytes(opening).server_bytes(b"\0\0\0\x14" + bytes(20)).rows() == []
+    assert Talk().client_bytes(opening).server_bytes(b"\0\0\0\x14" + bytes(20)).rows() == []
+
+
 def test_whatever_is_damaged_a_row_has_every_column_and_a_known_status() -> None:
     rng = random.Random(7)
     for _ in range(30):
