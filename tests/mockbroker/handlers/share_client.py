@@ -41,13 +41,13 @@ class ShareBroker(Broker):
         topic = self.metadata.topic(name)
         return topic.topic_id if topic is not None else name.encode() * 16
 
-    def initialize(self, name: str, *, start: int = 0, group: str = "g") -> None:
+    def initialize(self, name: str, *, start: int = 0, group: str = "g", epoch: int = 1) -> None:
         """Have the share coordinator know both partitions of a topic."""
         topic_id = self.topic_id(name)
         for index in (0, 1):
             key = str(ShareKey(group, topic_id, index))
             node = self.metadata.coordinator_for(CoordinatorKind.SHARE, key)
-            rows = [InitializeStateData(topic_id, [InitializePartition(index, 1, start)])]
+            rows = [InitializeStateData(topic_id, [InitializePartition(index, epoch, start)])]
             response = self.ask(InitializeShareGroupStateRequest(group, rows), 0, connection=f"admin-{node}", node=node)
             assert response.results[0].partitions[0].error_code == 0
 
@@ -151,3 +151,10 @@ class ShareBroker(Broker):
                 name = known.name if known else chr(topic.topic_id[0])
                 rows.append(f"{name}{row.partition_index}" + (f" !{row.error_code}" if row.error_code else ""))
         return " | ".join(sorted(rows))
+
+
+def opened(broker: ShareBroker, member: str = "m1", *names: str) -> None:
+    """Open a session without acquiring anything, with its share partitions loaded."""
+    broker.fetch(member, 0, *(names or ("A0",)), wait_ms=10)
+    broker.advance(10)
+    assert broker.answer(member) is not None
