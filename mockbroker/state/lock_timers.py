@@ -29,15 +29,31 @@ class Lock:
         self.expired = False
 
 
+#: Below this many locks nothing is swept.
+_SWEEP_MIN = 1024
+
+
 class LockTimers:
-    """Deadlines in order; locks of one deadline run out in the order in which they were started."""
+    """Deadlines in order; locks of one deadline run out in the order in which they were started.
+
+    Most locks are cancelled long before their time, so the queue is swept whenever it has doubled: it holds no more
+    than twice the locks that run, and a sweep costs each start a constant share.
+    """
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Lock]] = []
         self._sequence = count()
+        self._sweep_at = _SWEEP_MIN
+
+    def __len__(self) -> int:
+        return len(self._heap)
 
     def start(self, holder: LockHolder, first: int, last: int, deadline_ms: int) -> Lock:
         """Start a lock that ends at `deadline_ms` of the clock that `pop` is asked with."""
+        if len(self._heap) >= self._sweep_at:
+            self._heap = [entry for entry in self._heap if not entry[2].cancelled]
+            heapq.heapify(self._heap)
+            self._sweep_at = max(_SWEEP_MIN, 2 * len(self._heap))
         lock = Lock(holder, first, last, deadline_ms)
         heapq.heappush(self._heap, (deadline_ms, next(self._sequence), lock))
         return lock
