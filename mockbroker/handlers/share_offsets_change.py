@@ -35,17 +35,19 @@ def alter_share_group_offsets(request: AlterShareGroupOffsetsRequest, ctx: Conte
     Source: share-semantics 6.4; pinned by the conversations share-offsets-alter*.
     """
     _must_be_served(request.group_id, ctx)
+    known = [(row, ctx.cluster.metadata.topic(row.topic_name)) for row in request.topics]
     starts = {
         ShareKey(request.group_id, topic.topic_id, entry.partition_index): entry.start_offset
-        for row in request.topics
-        if (topic := ctx.cluster.metadata.topic(row.topic_name)) is not None
+        for row, topic in known
+        if topic is not None
         for entry in row.partitions
         if entry.partition_index < len(topic.partitions)
     }
-    group = _empty_group(request.group_id, ctx, create=bool(starts))
+    # A topic that exists makes the group, even if none of the partitions does.
+    group = _empty_group(request.group_id, ctx, create=any(topic is not None for _, topic in known))
     if group is None:
-        return Reply(AlterShareGroupOffsetsResponse(responses=[_altered(row, None, {}) for row in request.topics]))
-    _note_started(group, starts, ctx)
+        return Reply(AlterShareGroupOffsetsResponse(responses=[_altered(row, None, {}) for row, _ in known]))
+    group.states.start(_by_topic(starts), now_ms=ctx.now_ms)
     if any(key.partition < 0 for key in starts):
         # Kafka's persister refuses to ask at all; what has been noted as on its way stays so.
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a share-partition has an index of 0 or more")
@@ -63,9 +65,7 @@ def alter_share_group_offsets(request: AlterShareGroupOffsetsRequest, ctx: Conte
         errors = {key: gathering.error(key) for key in starts}
         if not any(errors.values()):
             group.states.succeed(_by_topic(starts))
-        metadata = ctx.cluster.metadata
-        rows = [_altered(row, metadata.topic(row.topic_name), errors) for row in request.topics]
-        return AlterShareGroupOffsetsResponse(responses=rows)
+        return AlterShareGroupOffsetsResponse(responses=[_altered(row, topic, errors) for row, topic in known])
 
     return gathering.then(respond, ctx)
 
@@ -101,10 +101,6 @@ def _by_topic(keys: dict[ShareKey, int]) -> dict[bytes, frozenset[int]]:
     return {topic_id: frozenset(indexes) for topic_id, indexes in grouped.items()}
 
 
-def _note_started(group: ShareGroup, starts: dict[ShareKey, int], ctx: Context) -> None:
-    group.states.start(_by_topic(starts), now_ms=ctx.now_ms)
-
-
 def _altered(
     row: AlterShareGroupOffsetsRequestTopic, topic: Topic | None, errors: dict[ShareKey, KafkaError | None]
 ) -> AlterShareGroupOffsetsResponseTopic:
@@ -137,7 +133,6 @@ def delete_share_group_offsets(request: DeleteShareGroupOffsetsRequest, ctx: Con
     topics = {topic.topic_id for topic in names.values() if topic is not None}
     states = group.states
     deletable = topics & (states.initialized.keys() | states.deleting)
-    nothing_known = not states.topic_ids()
     gathering: Gathering[str, dict[bytes, ErrorCode]] = Gathering(("all",), ctx)
     note = gathering.note("all")
     delete_share_states(group, deletable, ctx, lambda errors: note(errors, ctx.now_ms))
@@ -145,8 +140,8 @@ def delete_share_group_offsets(request: DeleteShareGroupOffsetsRequest, ctx: Con
     def respond() -> DeleteShareGroupOffsetsResponse:
         errors = gathering.answers["all"]
         assert isinstance(errors, dict)
-        if nothing_known:
-            # A group without any state has no rows at all, not even for unknown topics.
+        if not states.is_recorded:
+            # A group that never had any state has no rows at all, not even for unknown topics.
             return DeleteShareGroupOffsetsResponse()
         return DeleteShareGroupOffsetsResponse(
             responses=[_deleted(name, topic, errors) for name, topic in names.items()]

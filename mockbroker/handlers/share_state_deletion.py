@@ -21,10 +21,10 @@ def delete_share_states(
     """
     keys = [
         ShareKey(group.group_id, topic_id, index)
-        for topic_id in topic_ids
+        for topic_id in sorted(topic_ids)
         for index in sorted(group.states.known(topic_id, ctx.cluster.metadata))
     ]
-    errors = dict.fromkeys(topic_ids, ErrorCode.NONE)
+    errors = dict.fromkeys(sorted(topic_ids), ErrorCode.NONE)
     group.states.start_deleting(topic_ids)
     waiting = set(keys)
 

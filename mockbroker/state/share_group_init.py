@@ -30,11 +30,13 @@ class ShareGroupStates:
     """The three lists of one group: initialising, initialised, deleting.
 
     A deleted topic leaves all three the next time somebody looks, as its id never comes back.
+    is_recorded: there was something to note once, so that Kafka has a record of the lists, be they empty now.
     """
 
     initializing: dict[bytes, _Started] = field(default_factory=dict)
     initialized: Assignment = field(default_factory=dict)
     deleting: set[bytes] = field(default_factory=set)
+    is_recorded: bool = False
 
     def missing(self, names: tuple[str, ...], topics: Topics, *, retry_ms: int, now_ms: int) -> Assignment:
         """Find the partitions of subscribed topics that are neither initialised nor lately on their way to it.
@@ -55,6 +57,7 @@ class ShareGroupStates:
 
     def start(self, partitions: Assignment, *, now_ms: int) -> None:
         """Note that an initialisation is on its way; a topic being deleted is wanted again."""
+        self.is_recorded = True
         for topic_id, indexes in partitions.items():
             before = self.initializing.get(topic_id)
             self.initializing[topic_id] = _Started(indexes | (before.partitions if before else frozenset()), now_ms)
