@@ -16,6 +16,7 @@ from kwire.errors import Truncated, UnexpectedNull
 from kwire.primitives import FAILURES
 from kwire.registry import codec_of_name
 from tests.kwire.codec.golden import FILES, Vector, all_vectors, vectors
+from tools.oracle.judge import changed
 
 #: Mutations of each vector; all of them take some 15 seconds.
 MUTATIONS = 15
@@ -44,7 +45,7 @@ def test_the_two_passes_judge_changed_bytes_alike(part: int) -> None:
     chance = random.Random(part)
     for vector in all_vectors()[part::4]:
         for _ in range(MUTATIONS):
-            raw = _changed(vector.raw, chance)
+            raw = changed(vector.raw, chance)
             strict = _strict(vector, raw)
             fast = _fast(vector, raw)
             if fast is not None:
@@ -58,24 +59,6 @@ def test_the_two_passes_judge_changed_bytes_alike(part: int) -> None:
 def _same(one: msgspec.Struct, other: msgspec.Struct, version: int) -> bool:
     """Equal, or equal as JSON: a NaN is not equal to itself."""
     return one == other or to_json(one, version) == to_json(other, version)
-
-
-def _changed(raw: bytes, chance: random.Random) -> bytes:
-    changed = bytearray(raw or b"\0")
-    for _ in range(chance.choice((1, 1, 2, 3))):
-        at = chance.randrange(len(changed) + 1)
-        match chance.randrange(5):
-            case 0:
-                changed[at : at + 1] = chance.randbytes(1)
-            case 1:
-                changed[at : at + 1] = bytes([chance.choice((0, 1, 2, 127, 128, 255))])
-            case 2:
-                changed[at : at + 1] = bytes(byte ^ 1 << chance.randrange(8) for byte in changed[at : at + 1])
-            case 3:
-                del changed[at : at + chance.choice((1, 2, 4))]
-            case _:
-                changed[at:at] = chance.choice((chance.randbytes(1), chance.randbytes(4), b"\xff\xff\xff\xff\x0f"))
-    return bytes(changed)
 
 
 def _strict(vector: Vector, raw: bytes) -> msgspec.Struct | None:

@@ -19,6 +19,7 @@ from kwire.messages.share_acknowledge import AcknowledgementBatch, AcknowledgePa
 from kwire.messages.share_acknowledge import ShareAcknowledgeRequest as Acknowledge
 from kwire.messages.share_fetch import FetchPartition, ShareFetchRequest
 from kwire.messages.share_fetch import FetchTopic as ShareFetchTopic
+from kwire.records.coordinator.consumer_group_member_metadata import ConsumerGroupMemberMetadataValue
 
 KEYS = "FindCoordinatorRequest.coordinator_keys"
 AUTO = "MetadataRequest.allow_auto_topic_creation"
@@ -151,3 +152,13 @@ def test_every_default_is_a_fresh_one() -> None:
 
     assert other.topics == []
     assert other.replica_state.replica_id == -1
+
+
+def test_the_null_of_a_tagged_struct_is_a_zero() -> None:
+    # Kafka's generator writes a varint there, and a byte of -1 everywhere else; recorded in test_like_kafka.
+    value = ConsumerGroupMemberMetadataValue(classic_member_metadata=None)
+
+    raw = encode(value, 0)
+
+    assert raw.endswith(bytes.fromhex("01 00 01 00"))
+    assert decode(ConsumerGroupMemberMetadataValue, 0, raw) == value
