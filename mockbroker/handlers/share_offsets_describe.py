@@ -62,6 +62,19 @@ def describe_share_group_offsets(request: DescribeShareGroupOffsetsRequest, ctx:
     return summaries.then_gather(high_watermarks, respond, ctx)
 
 
+def refuse_describe_share_group_offsets(
+    request: DescribeShareGroupOffsetsRequest, error: KafkaError
+) -> DescribeShareGroupOffsetsResponse:
+    """One row with the error for each group that was asked for."""
+    return DescribeShareGroupOffsetsResponse(groups=[_refused(group.group_id, error) for group in request.groups])
+
+
+def _refused(group_id: str, error: KafkaError) -> DescribeShareGroupOffsetsResponseGroup:
+    return DescribeShareGroupOffsetsResponseGroup(
+        group_id=group_id, error_code=error.code, error_message=error.message
+    )
+
+
 def _asked(group: DescribeShareGroupOffsetsRequestGroup, ctx: Context) -> _Asked:
     try:
         must_have_share_groups(ctx)
@@ -110,9 +123,7 @@ def _described(
     asked: _Asked, summaries: Gathering[ShareKey, Summary], high_watermarks: Gathering[ShareKey, int]
 ) -> DescribeShareGroupOffsetsResponseGroup:
     if asked.error is not None:
-        return DescribeShareGroupOffsetsResponseGroup(
-            group_id=asked.group_id, error_code=asked.error.code, error_message=asked.error.message
-        )
+        return _refused(asked.group_id, asked.error)
 
     def row(topic_id: bytes, index: int) -> DescribeShareGroupOffsetsResponsePartition:
         if topic_id == uuids.ZERO:
