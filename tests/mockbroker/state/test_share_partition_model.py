@@ -196,16 +196,19 @@ class ShareHistory(RuleBasedStateMachine):
             self.partition.complete(self.expired.pop(0), None, now_ms=self.now_ms)
 
     @invariant()
-    def the_start_passes_settled_records_only(self) -> None:
+    def the_partition_is_as_in_the_table(self) -> None:
+        self._the_start_passes_settled_records_only()
+        self._every_offset_is_as_in_the_table()
+        self._the_next_fetch_begins_at_the_lowest_free_record()
+        terminal = sum(row.state.is_terminal for row in self.rows.values())
+        assert self.partition.delivery_complete_count == terminal
+
+    def _the_start_passes_settled_records_only(self) -> None:
         start = self.partition.start_offset
         assert all(row.is_settled for offset, row in self.rows.items() if offset < start)
-        if self.partition.window:
-            self.rows = {offset: row for offset, row in self.rows.items() if offset >= start}
-        else:
-            self.rows = {}
+        self.rows = {offset: row for offset, row in self.rows.items() if offset >= start and self.partition.window}
 
-    @invariant()
-    def every_offset_is_as_in_the_table(self) -> None:
+    def _every_offset_is_as_in_the_table(self) -> None:
         for offset, row in self.rows.items():
             batch = self.partition.window.floor(offset)
             assert batch is not None
@@ -213,16 +216,10 @@ class ShareHistory(RuleBasedStateMachine):
             assert (entry.state, entry.delivery_count, entry.member_id) == (row.state, row.count, row.owner)
             assert self.partition.state_of(offset) is row.state
 
-    @invariant()
-    def the_next_fetch_begins_at_the_lowest_free_record(self) -> None:
+    def _the_next_fetch_begins_at_the_lowest_free_record(self) -> None:
         free = [offset for offset, row in self.rows.items() if row.is_free]
         end = self.partition.end_offset
         assert self.partition.next_fetch_offset() == min(free, default=end + 1 if self.rows else end)
-
-    @invariant()
-    def the_complete_count_is_that_of_the_terminal_records(self) -> None:
-        terminal = sum(row.state.is_terminal for row in self.rows.values())
-        assert self.partition.delivery_complete_count == terminal
 
 
 ShareHistory.TestCase.settings = hypothesis_settings(max_examples=150, stateful_step_count=50, deadline=None)
