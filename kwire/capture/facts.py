@@ -115,8 +115,8 @@ def _shape(cls: type[msgspec.Struct]) -> _Shape:
         name=name,
         is_topic=name is not None or "topic_id" in fields,
         number=next((each for each in _PARTITION_FIELDS if each in fields), None),
-        numbers=tuple(each for each in fields if each in _PARTITION_LISTS and each not in children),
-        names=tuple(each for each in fields if each in _TOPIC_NAME_LISTS),
+        numbers=tuple(each for each, kind in fields.items() if each in _PARTITION_LISTS and _is_plain_array(kind)),
+        names=tuple(each for each, kind in fields.items() if each in _TOPIC_NAME_LISTS and _is_plain_array(kind)),
         errors=tuple(each for each in fields if each.endswith("error_code")),
         children=tuple(children),
         topic_children=tuple(
@@ -124,6 +124,11 @@ def _shape(cls: type[msgspec.Struct]) -> _Shape:
         ),
         error_children=tuple(each for each, shape in shapes.items() if shape.errors or shape.error_children),
     )
+
+
+def _is_plain_array(kind: object) -> bool:
+    """Whether a field of this type is an array of numbers or strings, nullable or not."""
+    return get_origin(kind) is tuple or any(get_origin(each) is tuple for each in get_args(kind))
 
 
 def _struct_in(kind: object) -> type[msgspec.Struct] | None:
