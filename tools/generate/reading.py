@@ -6,35 +6,21 @@ Offsets only ever grow and are compared with the size at the end, so a slice bey
 
 from __future__ import annotations
 
-from kwire.schema import snake_case
 from kwire.schema.spec import FIXED_SIZES, FieldSpec
+from tools.generate.emitter import Emitter
 from tools.generate.model import Message
-from tools.generate.source import Names, Source, singular
-from tools.generate.types import CODES, HINTS, constant, default_of, full_hint, hint, size_of
+from tools.generate.reading_tags import read_tags
+from tools.generate.source import Names, singular
+from tools.generate.types import CODES, HINTS, constant, default_of, hint, size_of
 
 
-class Reader:
+class Reader(Emitter):
     """Emits the body of one decode function."""
 
     def __init__(self, message: Message, version: int, uses: set[str], name: str) -> None:
-        self.message = message
-        self.version = version
-        self.flexible = message.spec.is_flexible(version)
-        self.uses = uses
-        self.name = name
-        self.out = Source(1)
-        self.names = Names()
-        self.run: list[tuple[str, str]] = []
+        super().__init__(message, version, uses, name)
+        #: Whether record batches are read, as views of the whole message.
         self.uses_view = False
-        #: Functions for the known tagged fields of structs; off the main road, so that it stays short.
-        self.helpers: dict[str, str] = {}
-
-    def use(self, name: str) -> str:
-        """Note that the module must import or build something; returns its name."""
-        self.uses.add(name)
-        return name
-
-    # Fixed fields wait in `run` until something of variable size, or the end, flushes them.
 
     def fixed(self, code: str, name: str) -> None:
         """Add a field of fixed size to the run."""
@@ -95,10 +81,6 @@ class Reader:
             return self.use("ZERO_UUID")
         return default_of(field, self.message)
 
-    def class_of(self, struct_name: str) -> str:
-        """The Python class of a struct, or of the message itself."""
-        return struct_name if struct_name == self.message.spec.name else self.message.class_of(struct_name)
-
     def tag_section(self, struct_name: str, tagged: list[FieldSpec], values: dict[str, str], owner: str) -> str:
         """The end of a flexible struct: a count of tagged fields, nearly always zero."""
         unknown = self.names.new("unknown", owner)
@@ -130,52 +112,12 @@ class Reader:
         return unknown
 
     def tag_helper(self, struct_name: str, tagged: list[FieldSpec], live: list[FieldSpec]) -> str:
-        """A function of its own for the tagged fields of a struct."""
-        part = "" if struct_name == self.message.spec.name else f"_{snake_case(struct_name)}"
-        name = f"_{self.name}{part}_tags"
+        """A function of its own for the tagged fields of a struct; returns its name."""
         inner = Reader(self.message, self.version, self.uses, self.name)
         inner.helpers = self.helpers
-        out = inner.out
-        hints = [full_hint(field, self.message) for field in live]
-        for field in live:
-            inner.names.new(field.snake)
-        for field, type_hint in zip(live, hints, strict=True):
-            out(f"{_local(field)}: {type_hint} = {default_of(field, self.message)}")
-        out("field_count, at = read_uvarint(data, at)")
-        out("tags: list[tuple[int, bytes]] = []")
-        out("previous = -1")
-        self.use("read_uvarint")
-        with out.block("for _ in range(field_count):"):
-            out("tag, at = read_uvarint(data, at)")
-            out("size, at = read_uvarint(data, at)")
-            with out.block("if not previous < tag < 1 << 31:"):
-                out(f"raise {self.use('Refused')}")
-            out("previous = tag")
-            out("end_of_field = at + size")
-            word = "if"
-            for field in tagged:
-                with out.block(f"{word} tag == {field.tag}:"):
-                    if field in live:
-                        value = inner.field(field, "tagged")
-                        inner.flush()
-                        out(f"{_local(field)} = {value}")
-                    else:
-                        # As in Kafka, a tag of another version is an error, and no unknown field.
-                        out("raise Refused")
-                word = "elif"
-            with out.block("else:"):
-                out("tags.append((tag, data[at:end_of_field]))")
-                out("at = end_of_field")
-            with out.block("if at != end_of_field:"):
-                out("raise Refused")
-        out(f"return {', '.join([_local(field) for field in live] + ['tuple(tags)', 'at'])}")
-        text = Source()
-        returns = ", ".join([*hints, self.use("Tags"), "int"])
-        text(f"def {name}(data: bytes, at: int) -> tuple[{returns}]:")
-        text(f'    """The tagged fields of {self.class_of(struct_name)}."""')
-        if inner.uses_view:
-            text("    view = memoryview(data)")
-        self.helpers[name] = text.text() + out.text()
+        text = read_tags(inner, struct_name, tagged, live)
+        name = self.helper_name(struct_name)
+        self.helpers[name] = text
         return name
 
     # Fields
@@ -413,8 +355,3 @@ class Reader:
         if not here or any(field.type not in FIXED_SIZES or field.type == "bool" for field in here):
             return None
         return [CODES[field.type] for field in here], self.flexible
-
-
-def _local(field: FieldSpec) -> str:
-    """The local name of a tagged field in its helper, where it is the first of its name."""
-    return Names().new(field.snake)

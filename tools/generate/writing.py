@@ -8,32 +8,13 @@ from __future__ import annotations
 
 from kwire.schema import snake_case
 from kwire.schema.spec import FIXED_SIZES, FieldSpec
-from tools.generate.model import Message
-from tools.generate.source import Names, Source, singular
+from tools.generate.emitter import Emitter
+from tools.generate.source import Source, singular
 from tools.generate.types import CODES, constant, default_of, full_hint
 
 
-class Writer:
+class Writer(Emitter):
     """Emits the body of one encode function."""
-
-    def __init__(self, message: Message, version: int, uses: set[str], name: str) -> None:
-        self.message = message
-        self.version = version
-        self.flexible = message.spec.is_flexible(version)
-        self.uses = uses
-        self.name = name
-        self.out = Source(1)
-        self.names = Names()
-        self.run: list[tuple[str, str]] = []
-        #: Functions for tagged fields by their names; a struct that is used twice has one.
-        self.helpers: dict[str, str] = {}
-
-    def use(self, name: str) -> str:
-        """Note that the module must import or build something; returns its name."""
-        self.uses.add(name)
-        return name
-
-    # Fixed values wait in `run` until something of variable size, or the end, flushes them.
 
     def packed(self, extra: list[tuple[str, str]]) -> str:
         """The call that packs the run and what is given beside it."""
@@ -128,17 +109,17 @@ class Writer:
 
     def tag_helper(self, struct_name: str, live: list[FieldSpec], schema_tags: int) -> str:
         """A function of its own for the tagged fields of a struct."""
-        part = "" if struct_name == self.message.spec.name else f"_{snake_case(struct_name)}"
-        name = f"_{self.name}{part}_tags"
-        class_name = struct_name if struct_name == self.message.spec.name else self.message.class_of(struct_name)
+        name = self.helper_name(struct_name)
+        class_name = self.class_of(struct_name)
         inner = Writer(self.message, self.version, self.uses, self.name)
         inner.helpers = self.helpers
         out = inner.out
         owner = inner.names.new(singular(snake_case(struct_name)))
         out("known: list[tuple[int, bytes]] = []")
-        for field in sorted(live, key=lambda field: field.tag or 0):
+        ascending = sorted(live, key=lambda field: field.tag or 0)
+        for field in ascending:
             with out.block(f"if {inner.is_set(field, owner)}:"):
-                out(f"parts: list[{self.use('Part')}] = []" if field is live[0] else "parts = []")
+                out(f"parts: list[{self.use('Part')}] = []" if field is ascending[0] else "parts = []")
                 inner.field(field, owner)
                 inner.flush()
                 out(f'known.append(({field.tag}, b"".join(parts)))')
