@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pytest
-
 from kwire.error_codes import ErrorCode
-from mockbroker.kafka_error import KafkaError
 from mockbroker.state.classic_group import NEW_MEMBER_JOIN_TIMEOUT_MS, ClassicGroup, Join
 from mockbroker.state.classic_members import JoinAnswer, Promise, Protocols, SyncAnswer
 from mockbroker.state.classic_rebalance import TRANSITIONS, ClassicState
 from mockbroker.state.group_timers import Timers
+from tests.mockbroker.state.group_kit import refused
 
 RANGE: Protocols = (("range", b"r"),)
 BOTH: Protocols = (("range", b"r"), ("roundrobin", b"rr"))
@@ -96,10 +94,6 @@ class Driver:
 
 def is_kept(promise: Promise[JoinAnswer] | Promise[SyncAnswer]) -> bool:
     return promise.answer is not None
-
-
-def refused(code: ErrorCode) -> pytest.RaisesExc[KafkaError]:
-    return pytest.RaisesExc(KafkaError, check=lambda error: error.code is code)
 
 
 def test_a_lone_member_joins_syncs_and_is_stable() -> None:

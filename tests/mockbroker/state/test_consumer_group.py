@@ -2,45 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import pytest
 
 from kwire.error_codes import ErrorCode
-from mockbroker.kafka_error import KafkaError
 from mockbroker.state.consumer_group import ConsumerGroup, ConsumerHeartbeat, ConsumerJoin
 from mockbroker.state.group_timers import Timers
+from tests.mockbroker.state.group_kit import T, Topics, U, refused
 
-T = b"t" * 16
-U = b"u" * 16
 BROKER = {"group.consumer.max.size": 3, "group.consumer.regex.refresh.interval.ms": 600_000}
 Partitions = set[tuple[bytes, int]]
 
 
-@dataclass
-class Topic:
-    name: str
-    topic_id: bytes
-    partitions: list[int]
-
-
-@dataclass
-class Topics:
-    by_name: dict[str, Topic] = field(default_factory=dict)
-    version: int = 0
-
-    def add(self, name: str, topic_id: bytes, count: int) -> None:
-        self.version += 1
-        self.by_name[name] = Topic(name, topic_id, list(range(count)))
-
-    def topics(self) -> list[Topic]:
-        return list(self.by_name.values())
-
-    def topic(self, name: str) -> Topic | None:
-        return self.by_name.get(name)
-
-    def topic_by_id(self, topic_id: bytes) -> Topic | None:
-        return next((topic for topic in self.by_name.values() if topic.topic_id == topic_id), None)
 
 
 class Driver:
@@ -95,10 +67,6 @@ def shown(heartbeat: ConsumerHeartbeat) -> object:
 
 def got(heartbeat: ConsumerHeartbeat) -> tuple[int, object]:
     return heartbeat.member.member_epoch, heartbeat.assigned
-
-
-def refused(code: ErrorCode) -> pytest.RaisesExc[KafkaError]:
-    return pytest.RaisesExc(KafkaError, check=lambda error: error.code is code)
 
 
 def test_a_first_member_gets_everything_at_epoch_two(driver: Driver) -> None:

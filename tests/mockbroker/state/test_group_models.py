@@ -17,7 +17,7 @@ from mockbroker.state.consumer_group import ConsumerGroup, ConsumerJoin
 from mockbroker.state.group_timers import Timers
 from mockbroker.state.groups import Groups
 from mockbroker.state.share_group import ShareJoin
-from tests.mockbroker.state.test_consumer_group import T, Topics, U
+from tests.mockbroker.state.group_kit import T, Topics, U
 
 MEMBERS = st.sampled_from([f"m{index}" for index in range(5)])
 NAMES = {"T": T, "U": U}

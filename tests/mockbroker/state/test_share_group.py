@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import pytest
 
 from kwire.error_codes import ErrorCode
-from mockbroker.kafka_error import KafkaError
 from mockbroker.state.groups import Groups
 from mockbroker.state.share_group import ShareGroup, ShareHeartbeat, ShareJoin
+from tests.mockbroker.state.group_kit import T, Topics, U, refused
 
 SETTINGS = {
     "share.session.timeout.ms": 45_000,
@@ -21,35 +19,9 @@ BROKER = {
     "group.share.initialize.retry.interval.ms": 30_000,
     "offsets.commit.timeout.ms": 5_000,
 }
-T = b"t" * 16
-U = b"u" * 16
 NO_INTERVAL = {"share.assignment.interval.ms": 0}
 
 
-@dataclass
-class Topic:
-    name: str
-    topic_id: bytes
-    partitions: list[int]
-
-
-@dataclass
-class Topics:
-    by_name: dict[str, Topic] = field(default_factory=dict)
-    version: int = 0
-
-    def topics(self) -> list[Topic]:
-        return list(self.by_name.values())
-
-    def add(self, name: str, topic_id: bytes, count: int) -> None:
-        self.version += 1
-        self.by_name[name] = Topic(name, topic_id, list(range(count)))
-
-    def topic(self, name: str) -> Topic | None:
-        return self.by_name.get(name)
-
-    def topic_by_id(self, topic_id: bytes) -> Topic | None:
-        return next((topic for topic in self.by_name.values() if topic.topic_id == topic_id), None)
 
 
 class Driver:
@@ -84,10 +56,6 @@ class Driver:
 @pytest.fixture
 def driver() -> Driver:
     return Driver()
-
-
-def refused(code: ErrorCode) -> pytest.RaisesExc[KafkaError]:
-    return pytest.RaisesExc(KafkaError, check=lambda error: error.code is code)
 
 
 def test_5_3_timeline(driver: Driver) -> None:
