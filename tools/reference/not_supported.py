@@ -17,6 +17,13 @@ NOTES: tuple[tuple[str, str, str], ...] = (
     ("Quotas", "throttling", "every throttle time is 0"),
     ("Nodes", "stopping and starting one, moving leaders", "all nodes live as long as the cluster"),
     ("Replication", "followers that fetch", "the in-sync replicas are the replicas; the high watermark is the end"),
+    (
+        "Group migration",
+        "classic and KIP-848 members in one group (online upgrade and downgrade)",
+        "the second kind is refused; an empty group changes its protocol",
+    ),
+    ("Committed offsets", "their retention", "they stay until they, their group or their topic are deleted"),
+    ("First use of a coordinator", "COORDINATOR_NOT_AVAILABLE while its topic is made", "it is found at once"),
     ("Internal topics", "records in `__consumer_offsets` and `__share_group_state`", "the topics exist and are empty"),
     ("Log cleaning", "retention and compaction", "nothing is ever deleted from a log, but by deleting its topic"),
 )
