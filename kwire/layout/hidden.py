@@ -11,7 +11,9 @@ def secret_nodes(tree: Tree) -> set[int]:
 
     In a message that can hold secrets, bytes that could not be read count as secret too: nobody knows what they are.
     """
-    messages = tree.root.children if tree.root.type == "frame" else [tree.root]
+    parts = tree.root.children if tree.root.type == "frame" else [tree.root]
+    # Damage may stand beside header and body, where neither ends with the frame.
+    messages = [part for part in parts if part.kind is Kind.STRUCT]
     found: set[int] = set()
     for message in messages:
         places: dict[redact.Path, Node] = {}
@@ -19,7 +21,7 @@ def secret_nodes(tree: Tree) -> set[int]:
         assert isinstance(form, dict)
         nodes = [places[path] for path in redact.secret_paths(form, message.name)]
         if message.name in redact.SECRET_FIELDS or message.name in redact.CONFIG_MESSAGES:
-            nodes += [node for node in message.walk() if node.kind is Kind.ERROR]
+            nodes += tree.errors
         found |= {id(below) for node in nodes for below in node.walk()}
     return found
 

@@ -164,3 +164,13 @@ def test_what_a_capture_says_cannot_act_on_the_terminal(capsys: Capsys, tmp_path
     assert main(["decode", str(path), "--format", form, "--level", level]) == 0
     text = capsys.readouterr().out
     assert not set(text) & set("\x1b\x07\u202e\u2028\x9b\x7f\x1f")
+
+
+def test_a_tree_shows_bytes_behind_a_body(capsys: Capsys, tmp_path: Path) -> None:
+    talk = Talk().open().asks(encode_request(MetadataRequest(topics=None), 12, 1, "me") + b"more")
+    path = tmp_path / "more.pcap"
+    path.write_bytes(pcap(talk.wires))
+
+    code, lines, _ = decode(capsys, path, "--format", "tree")
+    assert code == 0
+    assert any("!! 4 bytes behind the end of the message" in line for line in lines)
