@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from base64 import b64decode, b64encode
 
 import msgspec
@@ -11,6 +10,8 @@ from kwire import uuids
 from kwire.careful.writing import check_absent, is_default
 from kwire.codec_table import Codec
 from kwire.errors import InvalidValue, UnexpectedNull, UnsupportedVersion
+from kwire.json_plan import float_to_json, plan
+from kwire.primitives import FAILURES
 from kwire.schema import FieldSpec, load
 from kwire.schema.spec import INTEGER_RANGES
 
@@ -21,6 +22,14 @@ def to_tree(codec: Codec, version: int, message: msgspec.Struct, *, records: boo
     Args: records: False writes every record batch as an empty text, as Kafka's own JSON converters do.
     Raises: UnsupportedVersion or UnexpectedNull naming the field, as when encoding.
     """
+    try:
+        return plan(codec.name, codec.edition, version, records=records)(message)
+    except FAILURES:
+        return to_tree_slowly(codec, version, message, records=records)
+
+
+def to_tree_slowly(codec: Codec, version: int, message: msgspec.Struct, *, records: bool) -> dict[str, object]:
+    """As `to_tree`, field by field, knowing at each step where it is."""
     spec = load(codec.name, codec.edition)
     return _ToTree(codec, version, records).struct(message, spec.fields, spec.name)
 
@@ -77,9 +86,8 @@ class _ToTree:
             if kind == "uuid":
                 return uuids.to_text(bytes(value))
             return b64encode(value).decode("ascii") if self.records or kind == "bytes" else ""
-        if kind == "float64" and isinstance(value, float) and not math.isfinite(value):
-            # JSON has no such numbers; Jackson, which Kafka uses, writes their names.
-            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        if kind == "float64" and isinstance(value, float):
+            return float_to_json(value)
         return int(value) if kind in INTEGER_RANGES and isinstance(value, int) else value
 
 

@@ -8,14 +8,18 @@ from typing import Any
 
 import pytest
 
-from kwire import UnsupportedVersion, WireError, from_json, to_json
+from kwire import UnsupportedVersion, WireError, decode, from_json, to_json
 from kwire.errors import InvalidValue, UnexpectedNull
+from kwire.json_plan import plan
+from kwire.json_shape import to_tree_slowly
 from kwire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, OpData
 from kwire.messages.api_versions import ApiVersionsResponse
 from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.messages.share_fetch import ShareFetchRequest
+from kwire.registry import codec_of_name
+from tests.kwire.codec.golden import all_vectors
 
 
 def _refused(name: str, version: int, tree: Any, kind: type[WireError] = InvalidValue) -> tuple[str, str]:
@@ -101,3 +105,13 @@ def test_writing_json_refuses_a_field_of_another_version_and_a_null_as_encoding_
         to_json(FindCoordinatorRequest("k", 1), 0)
     with pytest.raises(UnexpectedNull, match=r"MetadataRequest\.topics"):
         to_json(MetadataRequest(None), 0)
+
+
+def test_the_fast_plan_and_the_slow_one_give_the_same_json_in_the_same_order() -> None:
+    for vector in all_vectors():
+        codec = codec_of_name(vector.message, vector.edition)
+        message = decode(vector.message, vector.version, vector.raw, edition=vector.edition)
+        for records in (True, False):
+            fast = plan(vector.message, vector.edition, vector.version, records=records)(message)
+
+            assert json.dumps(fast) == json.dumps(to_tree_slowly(codec, vector.version, message, records=records))
