@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections import Counter
 
 import pytest
 
 from kwire.capture.pipeline import rows
 from kwire.capture.rows import Row
+from tests import needs
 from tests.kwire.capture.wire import CAPTURES, issue_kinds
 
 REQUESTS = {"aio": 22, "ck": 55, "ckz": 40, "jshare": 35, "kpy": 33, "share": 44, "txn": 34}
@@ -87,6 +89,20 @@ def test_zstd_batches_are_told_by_their_codec() -> None:
 
     assert {row["codec"] for row in produced} == {"zstd"}
     assert all(row["error_name"] == "NONE" for row in produced)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_wireshark_counts_the_same_requests_by_api(name: str) -> None:
+    tshark = needs.tool("tshark")
+    path = CAPTURES / f"small_{name}.pcap"
+    command = [tshark, "-r", str(path), "-d", "tcp.port==21092,kafka", "-Y", "kafka.request_key"]
+    command += ["-T", "fields", "-e", "kafka.request_key", "-e", "tcp.dstport"]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    # It repeats the key beside a response; several requests of a packet stand together.
+    asked = [line.split("\t")[0] for line in lines if line.endswith("\t21092")]
+    counts = Counter(int(key) for keys in asked for key in keys.split(","))
+    assert counts == Counter(row["api_key"] for row in of(name))
 
 
 BY_API: dict[str, dict[str, int]] = {
