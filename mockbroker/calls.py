@@ -78,10 +78,15 @@ class Calls:
         """When the next message arrives, or None."""
         return self._queue[0][0] if self._queue else None
 
-    def expire(self, *, now_ms: int) -> None:
-        """Deliver what has arrived by now. What a delivery sends waits for the next call, even with no latency."""
+    def expire(self, *, now_ms: int, after_each: Callable[[], None] = lambda: None) -> None:
+        """Deliver what has arrived by now. What a delivery sends waits for the next call, even with no latency.
+
+        after_each: whoever a message wakes has its turn before the next one is delivered. A fetch that waits for two
+        share-partitions to be loaded is so answered with the first one alone, as by a real broker.
+        """
         arrived = []
         while self._queue and self._queue[0][0] <= now_ms:
             arrived.append(heapq.heappop(self._queue)[2])
         for action in arrived:
             action(now_ms)
+            after_each()

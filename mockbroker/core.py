@@ -173,8 +173,7 @@ class Core:
         self.now_ms = max(self.now_ms, now_ms)
 
     def _fire(self) -> None:
-        self.state.calls.expire(now_ms=self.now_ms)
-        self._work()
+        self.state.calls.expire(now_ms=self.now_ms, after_each=self._work)
         for node in self.state.nodes.values():
             node.expire(now_ms=self.now_ms)
             self._work()

@@ -114,13 +114,9 @@ class ShareFetchWait:
             str(ctx.cluster.configs.group(self.acknowledgements.group_id)["share.isolation.level"]).lower()
         )
         shares = budgets(max_bytes, list(offsets), ctx.rng)
-        if not is_late:
-            # A negative MaxRecords never completes before its time (correction 9).
-            enough = request.max_records > 0 and satisfies(
-                ctx.node.logs, offsets, shares, isolation, min_bytes=min(request.min_bytes, max_bytes)
-            )
-            if not enough:
-                return
+        min_bytes = min(request.min_bytes, max_bytes)
+        if not is_late and not satisfies(ctx.node.logs, offsets, shares, isolation, min_bytes=min_bytes):
+            return
         reads = read_all(ctx.node.logs, offsets, shares, isolation, max_bytes=max_bytes)
         self._finish_with(self._acquire(ctx, reads))
 
@@ -167,10 +163,13 @@ class ShareFetchWait:
 
     def _response(self, ctx: Context, rows: dict[PartitionKey, PartitionData]) -> ShareFetchResponse:
         epoch = self.request.share_session_epoch
+        lock_ms = ctx.cluster.configs.group(self.acknowledgements.group_id)["share.record.lock.duration.ms"]
+        assert isinstance(lock_ms, int)
         if epoch > INITIAL_EPOCH:
             if self.session.epoch != next_epoch(epoch):
-                # Another connection has used the session meanwhile.
-                return ShareFetchResponse(error_code=ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+                # Another connection has used the session meanwhile; what was acquired here stays locked.
+                code = ErrorCode.INVALID_SHARE_SESSION_EPOCH
+                return ShareFetchResponse(error_code=code, acquisition_lock_timeout_ms=lock_ms)
             # Kafka walks a hash map here, which for partitions of one topic is nearly always the last one first; the
             # order in which they go to the end of the session's queue shows in later fetches.
             rows = {
@@ -193,8 +192,6 @@ class ShareFetchWait:
         topics: dict[bytes, ShareFetchableTopicResponse] = {}
         for key, row in rows.items():
             topics.setdefault(key.topic_id, ShareFetchableTopicResponse(key.topic_id)).partitions.append(row)
-        lock_ms = ctx.cluster.configs.group(self.acknowledgements.group_id)["share.record.lock.duration.ms"]
-        assert isinstance(lock_ms, int)
         return ShareFetchResponse(
             acquisition_lock_timeout_ms=lock_ms,
             responses=list(topics.values()),

@@ -8,11 +8,12 @@ from tests.mockbroker.handlers.share_client import ShareBroker, opened
 ACCEPT, RELEASE, RENEW = [1], [2], [4]
 
 
-def test_1_7_a_first_fetch_is_answered_as_soon_as_its_share_partitions_are_loaded() -> None:
+def test_1_7_a_first_fetch_is_answered_as_soon_as_one_share_partition_is_loaded_and_has_enough() -> None:
     broker = ShareBroker()
-    broker.produce("A", 3)
+    broker.produce("A", 3, partition=1)
+    broker.produce("B", 3)
 
-    assert broker.fetch("m1", 0, "A0", "A1", wait_ms=100) == "A0 0-2/1 | A1"
+    assert broker.fetch("m1", 0, "A0", "A1", "B0", wait_ms=100) == "A0 | A1 0-2/1"
 
 
 def test_1_7_a_parked_fetch_is_answered_by_a_produce() -> None:
