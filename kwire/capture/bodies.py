@@ -36,7 +36,7 @@ _DAMAGE = {
 class Message:
     """One side of an exchange. `body` is None where it was not or could not be decoded; `issues` then say why.
 
-    `raw` begins at `body_offset` of the frame; `version` is the one the body was read with.
+    `version` is the one the body was read with, which need not be the one that the request names.
     """
 
     frame: Frame
@@ -44,7 +44,6 @@ class Message:
     version: int = -1
     header_version: int | None = None
     body: msgspec.Struct | None = None
-    body_offset: int = 0
     issues: list[Issue] = field(default_factory=list)
     is_undecodable: bool = False
 
@@ -160,7 +159,6 @@ class Decoder(NamedTuple):
         return newest
 
     def _body(self, message: Message, offset: int) -> None:
-        message.body_offset = offset
         if message.frame.damage is not None:
             return
         try:

@@ -77,7 +77,8 @@ class _Talk:
 
     def close(self, closed: Closed) -> Iterator[FrameEvent]:
         """The connection's end; one that never showed what it is, is not Kafka."""
-        if self._held_size and self._client is not None and not self._first[self._client]:
+        only_answers = self._client is not None and not self._first[self._client]
+        if self._held_size and only_answers and not self._is_foreign:
             # Only the broker's side was captured: the port alone says what it is.
             self._flow.client = self._client
             yield from self._begin()
@@ -99,12 +100,12 @@ class _Talk:
             first = self._first[side] = first + event.payload[: 4 * REQUEST_HEAD]
         if is_tls(first) or (flow.opener is None and is_tls(event.payload[:5])):
             return Foreign(flow, "tls", event.ts, "the connection speaks TLS; its content cannot be read")
-        if client is None:
-            if is_certain_request(event.payload, 0, self._options.frame_size_max):
+        if client is None or not flow.starts_known[client] or isinstance(self._held[0], Gap):
+            # Where the first frame begins is not known; a port that the user named needs no more evidence.
+            if self._client is not None:
+                flow.client = self._client
+            elif client in {None, side} and is_certain_request(event.payload, 0, self._options.frame_size_max):
                 flow.client = side
-        elif not flow.starts_known[client] or isinstance(self._held[0], Gap):
-            # Where the first frame begins is not known, but who is who.
-            flow.client = client
         elif side == client and len(first) >= REQUEST_HEAD:
             if not self._is_request(first, event.payload):
                 return Foreign(flow, "not_kafka", event.ts, "its first bytes are no Kafka request")

@@ -237,6 +237,8 @@ def test_a_connection_that_is_not_kafka_is_a_row_only_where_a_port_was_named() -
 def test_other_protocols_are_not_taken_for_kafka(opening: bytes) -> None:
     assert Talk().open().client_bytes(opening).server_bytes(b"\0\0\0\x14" + bytes(20)).rows() == []
     assert Talk().client_bytes(opening).server_bytes(b"\0\0\0\x14" + bytes(20)).rows() == []
+    half_open = Talk().open().client_bytes(opening).server_bytes(b"\0\0\0\x14" + bytes(20)).wires[1:]
+    assert read(pcap(half_open)) == []
 
 
 def test_whatever_is_damaged_a_row_has_every_column_and_a_known_status() -> None:
