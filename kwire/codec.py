@@ -13,8 +13,8 @@ import msgspec
 
 from kwire import careful
 from kwire.codec_table import Codec
-from kwire.errors import UnsupportedVersion
-from kwire.oddities import Lenient, Oddity
+from kwire.errors import TrailingBytes, UnsupportedVersion
+from kwire.oddities import Lenient, Oddity, ignored_tail
 from kwire.primitives import FAILURES, Part
 from kwire.registry import DEFAULT_EDITION, codec_of_class, codec_of_name
 
@@ -55,11 +55,14 @@ def decode(
     raw = data if type(data) is bytes else bytes(data)
     try:
         result, end = codec.readers[version](raw, at)
-        if end == len(raw):
-            found: msgspec.Struct = result
-            return found
     except FAILURES:
-        pass
+        return careful.read(codec, version, raw, at)
+    if end == len(raw):
+        found: msgspec.Struct = result
+        return found
+    if end < len(raw):
+        raise TrailingBytes(codec.name, end, f"{len(raw) - end} bytes behind the end of the message")
+    # A slice at the end was cut short, and only the offset knows.
     return careful.read(codec, version, raw, at)
 
 
@@ -83,11 +86,11 @@ def decode_lenient(
     raw = data if type(data) is bytes else bytes(data)
     try:
         result, end = codec.readers[version](raw, at)
-        if end == len(raw):
-            return Lenient(result, (), end - at)
     except FAILURES:
-        pass
-    return careful.read_lenient(codec, version, raw, at)
+        return careful.read_lenient(codec, version, raw, at)
+    if end > len(raw):
+        return careful.read_lenient(codec, version, raw, at)
+    return Lenient(result, ignored_tail(codec.name, end, len(raw)), end - at)
 
 
 def encode(message: msgspec.Struct, version: int, *, edition: str | None = None) -> bytes:
@@ -122,7 +125,7 @@ def to_json(
     `records=False`.
     Raises: UnsupportedVersion or UnexpectedNull as `encode`.
     """
-    from kwire.json_shape import to_tree  # noqa: PLC0415
+    from kwire.json_shape import to_tree
 
     return to_tree(_codec_of(message, version, edition), version, message, records=records)
 
@@ -137,7 +140,7 @@ def from_json(message: str | type[M], version: int, tree: object, *, edition: st
     Raises: InvalidValue with the path of what does not fit; UnsupportedVersion for a field of other versions, and as
     `decode`.
     """
-    from kwire.json_shape import from_tree  # noqa: PLC0415
+    from kwire.json_shape import from_tree
 
     return from_tree(_codec(message, version, edition), version, tree)
 

@@ -30,3 +30,8 @@ class Lenient(Generic[M_co]):
     oddities: tuple[Oddity, ...]
     #: How many bytes the message itself took.
     size: int
+
+
+def ignored_tail(path: str, end: int, size: int) -> tuple[Oddity, ...]:
+    """The note on bytes behind a message that ends before them; none when it ends with them."""
+    return (Oddity(path, end, f"{size - end} bytes behind the end are ignored"),) if end < size else ()

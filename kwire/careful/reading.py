@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -24,7 +25,7 @@ from kwire.errors import (
     UnexpectedNull,
     WireError,
 )
-from kwire.oddities import Lenient, Oddity
+from kwire.oddities import Lenient, Oddity, ignored_tail
 from kwire.primitives import TEXT_BYTES_MAX, Tags
 from kwire.schema import FieldSpec, MessageSpec, load
 from kwire.schema.spec import FIXED_SIZES
@@ -33,6 +34,12 @@ _CODES = {
     "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "float64": "d",
     "uuid": "16s", "bool": "B",
 }
+
+
+_SINGLES = {name: struct.Struct(f">{code}") for name, code in _CODES.items()}
+
+#: A field, its name, its struct if it is a number alone, and else what reads it.
+_Row = tuple[FieldSpec, str, struct.Struct | None, Callable[[FieldSpec, str], object]]
 
 
 def read(codec: Codec, version: int, data: bytes, at: int) -> msgspec.Struct:
@@ -54,9 +61,8 @@ def read_lenient(codec: Codec, version: int, data: bytes, at: int) -> Lenient[ms
     """
     reader = _Reader(codec, version, data, at, lenient=True)
     message = reader.message()
-    if reader.at != len(data):
-        reader.note(reader.spec.name, reader.at, f"{len(data) - reader.at} bytes behind the end are ignored")
-    return Lenient(message, tuple(reader.oddities), reader.at - at)
+    tail = ignored_tail(reader.spec.name, reader.at, len(data))
+    return Lenient(message, (*reader.oddities, *tail), reader.at - at)
 
 
 def read_head(codec: Codec, version: int, data: bytes, *, lenient: bool) -> tuple[Any, int, tuple[Oddity, ...]]:
@@ -91,6 +97,8 @@ class _Reader:
         self.at = at
         self.lenient = lenient
         self.oddities: list[Oddity] = []
+        #: By the identity of a struct's fields, which the schema keeps alive.
+        self.known_rows: dict[int, list[_Row]] = {}
         self.spec: MessageSpec = load(codec.name, codec.edition)
         self.flexible = self.spec.is_flexible(version)
 
@@ -108,12 +116,30 @@ class _Reader:
 
     def struct(self, made: type[msgspec.Struct], fields: tuple[FieldSpec, ...], path: str) -> msgspec.Struct:
         values: dict[str, object] = {}
-        for field in fields:
-            if self.version in field.versions and not field.is_tagged(self.version):
-                values[field.snake] = self.field(field, f"{path}.{field.snake}")
+        for field, snake, single, read in self.rows(fields):
+            if single is not None:
+                # A number alone, as most fields are.
+                if self.at + single.size > len(self.data):
+                    self.need(single.size, f"{path}.{snake}")
+                (values[snake],) = single.unpack_from(self.data, self.at)
+                self.at += single.size
+            else:
+                values[snake] = read(field, f"{path}.{snake}")
         if self.flexible:
             values["unknown_tagged_fields"] = self.tagged(fields, path, values)
         return made(**values)
+
+    def rows(self, fields: tuple[FieldSpec, ...]) -> list[_Row]:
+        """The fields of a struct that this version has in its body, looked up once for each message."""
+        rows = self.known_rows.get(id(fields))
+        if rows is None:
+            rows = [
+                (field, field.snake, None if field.type == "bool" else _SINGLES.get(field.type), self.field)
+                for field in fields
+                if self.version in field.versions and not field.is_tagged(self.version)
+            ]
+            self.known_rows[id(fields)] = rows
+        return rows
 
     def tagged(self, fields: tuple[FieldSpec, ...], path: str, values: dict[str, object]) -> Tags:
         """The tagged fields: known ones go to `values`, the others are returned."""
