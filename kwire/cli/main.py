@@ -134,7 +134,7 @@ class _Version(argparse.Action):
         super().__init__(option_strings, dest, nargs=0, help="show the version and exit")
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - it takes its time to load.
+        from importlib.metadata import PackageNotFoundError, version
 
         try:
             print(f"kwire {version('kwire')}")

@@ -74,7 +74,7 @@ def _decoded(name: str, data: bytes, args: argparse.Namespace) -> msgspec.Struct
 
 
 def _described(name: str, data: bytes, args: argparse.Namespace) -> str:
-    from kwire.layout import describe_bytes, render_hex, render_tree  # noqa: PLC0415 - JSON does not need construct.
+    from kwire.layout import describe_bytes, render_hex, render_tree
 
     render = render_tree if args.format == "tree" else render_hex
     tree = describe_bytes(name, args.version, data, edition=args.edition)

