@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 
 if TYPE_CHECKING:
@@ -20,37 +22,66 @@ T = TypeVar("T")
 Action = Callable[[int], None]
 
 
+class Loss(Enum):
+    """Which half of a call never arrives: the connection breaks on the way out, or on the way back."""
+
+    REQUEST = auto()
+    ANSWER = auto()
+
+
+class Fate(NamedTuple):
+    """How one call fares: milliseconds out and back, and what is lost; the caller learns of a loss when it is back."""
+
+    out_ms: int
+    back_ms: int
+    loss: Loss | None = None
+
+
 class _Letter(Generic[T]):
     """One call on its way out, and its answer on the way home."""
 
-    __slots__ = ("done", "handle", "queue", "to")
+    __slots__ = ("done", "fate", "handle", "queue", "to")
 
     def __init__(
-        self, queue: Calls, to: int, handle: Callable[[Node, int], T], done: Callable[[T | KafkaError, int], None]
+        self,
+        queue: Calls,
+        to: int,
+        handle: Callable[[Node, int], T],
+        done: Callable[[T | KafkaError, int], None],
+        fate: Fate,
     ) -> None:
         self.queue = queue
         self.to = to
         self.handle = handle
         self.done = done
+        self.fate = fate
 
     def deliver(self, now_ms: int) -> None:
-        node = self.queue.nodes[self.to]
+        answer: T | KafkaError = KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to node {self.to} broke")
+        if self.fate.loss is not Loss.REQUEST:
+            handled = self._handle(now_ms)
+            if self.fate.loss is None:
+                answer = handled
+        self.queue.later(self.fate.back_ms, lambda at: self.done(answer, at), now_ms=now_ms)
+
+    def _handle(self, now_ms: int) -> T | KafkaError:
         try:
-            answer: T | KafkaError = self.handle(node, now_ms)
+            return self.handle(self.queue.nodes[self.to], now_ms)
         except KafkaError as refusal:
-            answer = refusal
-        self.queue.later(self.queue.latency_ms, lambda at: self.done(answer, at), now_ms=now_ms)
+            return refusal
 
 
 class Calls:
     """The cluster's own queue of messages, in order of time and then of sending.
 
-    latency_ms: how long a message travels, milliseconds of the cluster's clock, each way.
+    latency_ms: how long a message travels, milliseconds of the cluster's clock, each way. fate: decides instead, for
+    each call by target and time; the simulator's weather.
     """
 
     def __init__(self, nodes: dict[int, Node], *, latency_ms: int = 0) -> None:
         self.nodes = nodes
         self.latency_ms = latency_ms
+        self.fate: Callable[[int, int], Fate] = lambda to, now_ms: Fate(self.latency_ms, self.latency_ms)
         self._queue: list[tuple[int, int, Action]] = []
         self._sent = 0
 
@@ -66,8 +97,9 @@ class Calls:
 
         A `KafkaError` that `handle` raises arrives at `done` as a value.
         """
-        letter = _Letter(self, to, handle, done)
-        self.later(self.latency_ms, letter.deliver, now_ms=now_ms)
+        fate = self.fate(to, now_ms)
+        letter = _Letter(self, to, handle, done, fate)
+        self.later(fate.out_ms, letter.deliver, now_ms=now_ms)
 
     def later(self, delay_ms: int, action: Action, *, now_ms: int) -> None:
         """Have `action(now_ms)` run `delay_ms` from now: a retry after its back-off, or a message on its way."""
