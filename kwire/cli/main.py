@@ -84,21 +84,32 @@ def guarded(work: Callable[[], int]) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    parser, subparsers = _parser()
-    chosen = next((word for word in argv if not word.startswith("-")), None)
+    chosen = argv[0] if argv else None
     command = COMMANDS.get(chosen) if chosen is not None else None
-    if chosen is None or command is None:
-        return _parse_only(parser, argv)
+    if command is None:
+        return _parse_only(_overview(), argv)
     module = cast(CommandModule, importlib.import_module(command.module))
-    module.add_arguments(subparsers[chosen])
+    parser = argparse.ArgumentParser(prog=f"kwire {chosen}", description=_sentence(command.help))
+    module.add_arguments(parser)
     try:
-        args = parser.parse_args(argv)
+        args = _parse(parser, argv[1:])
     except SystemExit as stop:
         return _exit_code(stop)
     return module.run(args)
 
 
-def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+def _parse(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
+    """Options may stand before, between and behind the names of files, as people write them.
+
+    argparse does that only where it is asked to, not where a command has commands of its own, and it loses what ``--``
+    has to say; these need it less.
+    """
+    has_commands = any(isinstance(action, argparse._SubParsersAction) for action in parser._actions)
+    return parser.parse_args(words) if has_commands or "--" in words else parser.parse_intermixed_args(words)
+
+
+def _overview() -> argparse.ArgumentParser:
+    """What answers ``kwire --help``; it knows the commands by name only."""
     parser = argparse.ArgumentParser(
         prog="kwire",
         description="The Kafka wire protocol: messages, record batches, captures.",
@@ -106,10 +117,13 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     )
     parser.add_argument("--version", action=_Version)
     actions = parser.add_subparsers(metavar="COMMAND", dest="command")
-    return parser, {
-        name: actions.add_parser(name, help=command.help, description=f"{command.help[0].upper()}{command.help[1:]}.")
-        for name, command in COMMANDS.items()
-    }
+    for name, command in COMMANDS.items():
+        actions.add_parser(name, help=command.help)
+    return parser
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _parse_only(parser: argparse.ArgumentParser, argv: list[str]) -> int:

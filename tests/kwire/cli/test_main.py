@@ -91,6 +91,34 @@ def test_every_command_explains_itself(name: str) -> None:
     assert done.stdout.startswith(f"usage: kwire {name}")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("describe", "--version", "1", "ApiVersionsRequest"),
+        ("describe", "ApiVersionsRequest", "--version", "1"),
+        ("request", "--bootstrap", "x", "Metadata", "{}", "--version", "1"),
+        ("request", "--bootstrap", "x", "Metadata", "--version", "1", "{}"),
+        ("request", "Metadata", "--bootstrap", "x", "{}"),
+        ("check", "x.jsonl", "--edition", "4.3", "y.jsonl"),
+        ("decode", "x.pcap", "--format", "tree", "y.pcap"),
+        ("decode", "--", "-x.pcap"),
+        ("message", "decode", "ApiVersionsRequest", "1", "--", "-"),
+    ],
+    ids=" ".join,
+)
+def test_options_may_stand_anywhere_among_the_words(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(words)
+
+    assert "unrecognized" not in capsys.readouterr().err
+
+
+def test_a_wrong_option_shows_how_its_command_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["describe", "--verson", "1", "ApiVersionsRequest"]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("usage: kwire describe")
+    assert "unrecognized arguments: --verson" in shown
+
+
 def test_a_reader_that_leaves_early_is_no_traceback() -> None:
     # `describe` writes more than a pipe takes, and nobody reads it.
     command = [sys.executable, "-m", "kwire.cli.main", "describe"]
