@@ -78,7 +78,11 @@ def test_a_group_has_the_brokers_values_until_it_has_its_own() -> None:
         ("share.delivery.count.limit", ["2", "10"], ["1", "11"]),
         ("share.partition.max.record.locks", ["100", "4000"], ["99", "4001"]),
         ("share.assignment.interval.ms", ["0", "15000"], ["-1", "15001"]),
-        ("share.auto.offset.reset", ["earliest", "by_duration:PT1H"], ["none", "EARLIEST", "by_duration:-PT1H", "by_duration:"]),
+        (
+            "share.auto.offset.reset",
+            ["earliest", "by_duration:PT1H"],
+            ["none", "EARLIEST", "by_duration:-PT1H", "by_duration:"],
+        ),
         ("share.isolation.level", ["read_committed"], ["serializable"]),
         ("share.renew.acknowledge.enable", ["false"], ["no"]),
     ],
