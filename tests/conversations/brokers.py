@@ -38,6 +38,11 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
         "group.share.max.share.sessions": "10",
         "group.share.min.record.lock.duration.ms": "1000",
     },
+    "acl": {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+        "group.share.assignment.interval.ms": "0",
+    },
     "noshare": {"auto.create.topics.enable": "false"},
 }
 

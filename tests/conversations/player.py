@@ -11,6 +11,7 @@ import msgspec
 
 from kwire import uuids
 from kwire.codec import from_json, to_json
+from kwire.messages.init_producer_id import InitProducerIdRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.records import ControlType, Record, write_batch, write_marker
@@ -51,6 +52,9 @@ class Player:
 
     def _learn_nodes(self) -> None:
         line = self.venue.connect("warm-up")
+        # As on the recording broker; else a script's first producer id is 0, which cannot be told from any other 0.
+        line.submit(InitProducerIdRequest(None), 4, 4, ("InitProducerIdResponse", 4))
+        line.receive()
         line.submit(MetadataRequest(topics=[]), 12, 12, ("MetadataResponse", 12))
         response: Any = line.receive()[0]
         for index, node_id in enumerate(sorted(broker.node_id for broker in response.brokers)):

@@ -73,4 +73,4 @@ def test_conversation_over_sockets(name: str) -> None:
     _skip_what_is_not_served(script, expected)
 
     with Cluster(properties=properties(script.get("broker", "common"))) as cluster:
-        _compare(expected, Player(SocketVenue(cluster), script).play())
+        _compare(expected, Player(SocketVenue.of(cluster), script).play())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -136,19 +136,26 @@ class VirtualLine:
 
 
 class SocketVenue:
-    """A running `Cluster` behind its sockets; to wait is to move its clock on."""
+    """A broker behind its sockets, and a clock: of our own `Cluster`, or of the wall."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
+    def __init__(self, bootstrap: str, *, now_ms: Callable[[], int], sleep: Callable[[int], None]) -> None:
+        self.bootstrap = bootstrap
+        self._now_ms = now_ms
+        self._sleep = sleep
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> SocketVenue:
+        """A running `Cluster`; to wait is to move its clock on."""
+        return cls(cluster.bootstrap_servers, now_ms=cluster.clock.now_ms, sleep=cluster.clock.advance)
 
     def connect(self, client_id: str) -> SocketLine:
         return SocketLine(self, client_id)
 
     def now_ms(self) -> int:
-        return self.cluster.clock.now_ms()
+        return self._now_ms()
 
     def sleep(self, duration_ms: int) -> None:
-        self.cluster.clock.advance(duration_ms)
+        self._sleep(duration_ms)
 
 
 class SocketLine:
@@ -156,9 +163,7 @@ class SocketLine:
 
     def __init__(self, venue: SocketVenue, client_id: str) -> None:
         self._venue = venue
-        self._client = Client(
-            venue.cluster.bootstrap_servers, client_id=client_id, negotiated=False, timeout_s=_ANSWER_MS / 1000
-        )
+        self._client = Client(venue.bootstrap, client_id=client_id, negotiated=False, timeout_s=_ANSWER_MS / 1000)
         self._pending: list[tuple[Any, int]] = []
 
     def submit(self, request: msgspec.Struct, version: int, wire_version: int, answer: tuple[str, int] | None) -> None:

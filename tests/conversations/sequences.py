@@ -1,0 +1,175 @@
+"""Writes scripts of random share-group traffic: two members fetch, acknowledge, piggyback, leave and come back.
+
+    python -m tests.conversations.sequences FOLDER FIRST_SEED COUNT
+
+What they ask is random, what a broker answers is not: nothing in them depends on time. `record.py` has a real broker
+answer them; some of these are kept beside the written scripts, as share-random-*.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+Step = dict[str, Any]
+_CONNECTIONS = {"m1": "a", "m2": "b"}
+
+
+class Sequence:
+    """One script in the making. `end` is where the log ends, `low` where acknowledgements begin to be aimed at."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.chance = random.Random(seed)
+        self.delivery_limit = self.chance.choice([2, 3, 4, 5, 5, 6])
+        self.is_crowded = self.chance.random() < 0.3
+        self.end = self.low = 0
+        self.epochs = {"m1": 0, "m2": 0}
+        self.steps: list[Step] = []
+
+    def script(self) -> Step:
+        """The whole script."""
+        self._prepare()
+        for _ in range(self.chance.randrange(18, 32)):
+            self._act(self.chance.random(), self.chance.choice(["m1", "m1", "m2"]))
+        self._ask("a", "DescribeShareGroupOffsets", 1, {"groups": [{"groupId": "g-${run}", "topics": None}]})
+        rows = [{"topicId": "${t}", "partitions": [{"partition": 0, "leaderEpoch": 0}]}]
+        self._ask("a", "ReadShareGroupState", 0, {"groupId": "g-${run}", "topics": rows})
+        about = f"Generated: two members fetch, acknowledge and reopen at random, delivery limit {self.delivery_limit}."
+        return {
+            "name": f"share-random-{self.seed:04d}",
+            "about": about,
+            "properties": {},
+            "nodes": 1,
+            "steps": self.steps,
+        }
+
+    def _ask(self, connection: str, api: str, version: int, body: Step, **words: Any) -> None:
+        self.steps.append({"conn": connection, "api": api, "version": version, "body": body, **words})
+
+    def _prepare(self) -> None:
+        topic = {"name": "t-${run}", "numPartitions": 1, "replicationFactor": 1, "configs": []}
+        create = {"topics": [topic], "timeoutMs": 30_000}
+        self._ask("a", "CreateTopics", 7, create, save={"t": "/topics/0/topicId"}, setup=True)
+        ready = {"/topics/0/partitions/0/errorCode": 0}
+        rows = [{"name": "t-${run}", "partitions": [{"partitionIndex": 0, "timestamp": -1}]}]
+        self._ask("a", "ListOffsets", 7, {"replicaId": -1, "topics": rows}, until=ready, setup=True)
+        limits = {"share.delivery.count.limit": self.delivery_limit}
+        if self.is_crowded:
+            limits["share.partition.max.record.locks"] = 100
+        configs = [{"name": name, "configOperation": 0, "value": str(value)} for name, value in limits.items()]
+        resource = {"resourceType": 32, "resourceName": "g-${run}", "configs": configs}
+        self._ask("a", "IncrementalAlterConfigs", 1, {"resources": [resource]}, setup=True)
+        starts = [{"topicName": "t-${run}", "partitions": [{"partitionIndex": 0, "startOffset": 0}]}]
+        self._ask("a", "AlterShareGroupOffsets", 0, {"groupId": "g-${run}", "topics": starts}, setup=True)
+        self.steps.append({"sleep_ms": 100})
+        for member in self.epochs:
+            self._fetch(member, wait_ms=400, lists=True, max_records=0, setup=True)
+            self._fetch(member, wait_ms=400, max_records=500, setup=True)
+
+    def _act(self, dice: float, member: str) -> None:
+        if dice < 0.18 or self.end == 0:
+            sizes = [1, 2, 5, 20, 40, 60] if self.is_crowded else [1, 2, 3, 4, 5, 6]
+            counts = [self.chance.choice(sizes) for _ in range(self.chance.randrange(1, 4))]
+            batches = [{"records": count, "size": 10} for count in counts]
+            produce = {"conn": "a", "topic": "t-${run}", "partition": 0, "batches": batches}
+            self.steps.append({"produce": produce, "setup": True})
+            self.end += sum(counts)
+        elif dice < 0.5:
+            self._fetch(member)
+        elif dice < 0.62:
+            self._fetch(member, wait_ms=200, lists=True, batches=self._batches(1))
+        elif dice < 0.93:
+            self._acknowledge(member, self._batches(self.chance.choice([1, 1, 1, 2, 3])))
+            if self.chance.random() < 0.3:
+                self.low = min(self.end - 1, self.low + 1)
+        else:
+            self.epochs[member] = -1
+            self._acknowledge(member, [])
+            self.steps.append({"sleep_ms": 250})
+            self.epochs[member] = 0
+            self._fetch(member, lists=True, max_records=0)
+
+    def _batches(self, count: int) -> list[Step]:
+        chance, batches = self.chance, []
+        first = max(0, chance.randrange(self.low, max(self.low + 1, self.end)) - chance.randrange(3))
+        for _ in range(count):
+            size = chance.choice([1, 4, 11, 41]) if self.is_crowded else chance.randrange(1, 7)
+            last_max = self.end + 1 if chance.random() < 0.1 else max(self.end - 1, first)
+            last = min(first + size - 1, last_max)
+            kinds = [chance.choice([0, 1, 2, 2, 3]) for _ in range(last - first + 1)]
+            if chance.random() < 0.6:
+                kinds = kinds[:1]
+            batches.append({"firstOffset": first, "lastOffset": last, "acknowledgeTypes": kinds})
+            first = last + chance.randrange(1, 4)
+            if first >= self.end:
+                break
+        return batches
+
+    def _next_epoch(self, member: str) -> int:
+        epoch = self.epochs[member]
+        self.epochs[member] += 1
+        return epoch
+
+    def _fetch(
+        self,
+        member: str,
+        *,
+        wait_ms: int = 0,
+        lists: bool = False,
+        batches: list[Step] | None = None,
+        max_records: int | None = None,
+        **words: Any,
+    ) -> None:
+        chance = self.chance
+        body: Step = {
+            "groupId": "g-${run}",
+            "memberId": member,
+            "shareSessionEpoch": self._next_epoch(member),
+            "maxWaitMs": wait_ms,
+            "minBytes": 1,
+            "maxBytes": 50_000_000,
+            "maxRecords": chance.choice([1, 2, 3, 5, 8, 30, 80, 500]) if max_records is None else max_records,
+            "batchSize": chance.choice([1, 2, 3, 5, 30, 500]),
+            "shareAcquireMode": chance.choice([0, 0, 1]),
+        }
+        if lists:
+            row = {"partitionIndex": 0, "acknowledgementBatches": batches or []}
+            body["topics"] = [{"topicId": "${t}", "partitions": [row]}]
+        self._ask(_CONNECTIONS[member], "ShareFetch", 2, body, **words)
+
+    def _acknowledge(self, member: str, batches: list[Step]) -> None:
+        row = {"partitionIndex": 0, "acknowledgementBatches": batches}
+        body = {
+            "groupId": "g-${run}",
+            "memberId": member,
+            "shareSessionEpoch": self._next_epoch(member),
+            "topics": [{"topicId": "${t}", "partitions": [row]}],
+        }
+        self._ask(_CONNECTIONS[member], "ShareAcknowledge", 2, body)
+
+
+def spell(script: Step) -> str:
+    """One step a line, as the written scripts are kept."""
+    head = "".join(f" {json.dumps(key)}: {json.dumps(script[key])},\n" for key in script if key != "steps")
+    steps = ",\n".join(f"  {json.dumps(step)}" for step in script["steps"])
+    return f'{{\n{head} "steps": [\n{steps}\n ]\n}}\n'
+
+
+def main(arguments: list[str]) -> int:
+    """Write COUNT scripts."""
+    if len(arguments) != 3:
+        print(__doc__, file=sys.stderr)
+        return 2
+    folder, first, count = Path(arguments[0]), int(arguments[1]), int(arguments[2])
+    for seed in range(first, first + count):
+        script = Sequence(seed).script()
+        (folder / f"{script['name']}.json").write_text(spell(script), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
