@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mockbroker.state.share_coordinator import ShareCoordinator, ShareKey
     from mockbroker.state.share_partitions import SharePartitions
     from mockbroker.state.share_session import ShareSessions
+    from mockbroker.state.transactions import Transactions
 
 
 class Node:
@@ -59,6 +60,28 @@ class Node:
         from mockbroker.state.producer_ids import ProducerIds
 
         return ProducerIds(self.node_id)
+
+    @cached_property
+    def transactions(self) -> Transactions:
+        """The transactional ids that this node coordinates."""
+        from mockbroker.markers import Markers
+        from mockbroker.state.transactions import Transactions
+
+        cluster = self._cluster
+        markers = Markers(cluster.calls, cluster.metadata)
+
+        def coordinator_epoch(transactional_id: str) -> int | None:
+            partition = cluster.metadata.coordinator(CoordinatorKind.TRANSACTION, transactional_id)
+            return partition.leader_epoch if partition.leader == self.node_id else None
+
+        room = Transactions(
+            self.producer_ids,
+            cluster.config,
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=cluster.features.get("transaction.version", 0),
+            send=lambda ending, places, now_ms: markers.send(room, ending, places, now_ms),
+        )
+        return room
 
     @cached_property
     def groups(self) -> Groups:
@@ -119,11 +142,14 @@ class Node:
         """When one of the rooms has something to do, or None."""
         locks = self.share_partitions.next_deadline_ms() if self.entered("share_partitions") else None
         timers = self.groups.next_deadline_ms() if self.entered("groups") else None
-        return timers if locks is None else locks if timers is None else min(locks, timers)
+        transactions = self.transactions.next_deadline_ms() if self.entered("transactions") else None
+        return min((due for due in (locks, timers, transactions) if due is not None), default=None)
 
     def expire(self, *, now_ms: int) -> None:
-        """Let the rooms do what is due: locks first, then members and rebalances."""
+        """Let the rooms do what is due: locks first, then members and rebalances, then transactions."""
         if self.entered("share_partitions"):
             self.share_partitions.expire(now_ms=now_ms)
         if self.entered("groups"):
             self.groups.expire(now_ms=now_ms)
+        if self.entered("transactions"):
+            self.transactions.expire(now_ms=now_ms)

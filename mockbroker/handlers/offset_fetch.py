@@ -38,9 +38,10 @@ def offset_fetch(request: OffsetFetchRequest, ctx: Context) -> Outcome:
     Pinned by the conversations other-offset-commit-fetch and other-offset-topic-ids.
     """
     if ctx.api_version >= _BATCHED_SINCE:
-        return Reply(OffsetFetchResponse(groups=[_group(asked, ctx) for asked in request.groups]))
+        groups = [_group(asked, ctx, stable=request.require_stable) for asked in request.groups]
+        return Reply(OffsetFetchResponse(groups=groups))
     asked = OffsetFetchRequestGroup(group_id=request.group_id, topics=_as_batched(request.topics))
-    return Reply(_as_before(_group(asked, ctx), asked, ctx))
+    return Reply(_as_before(_group(asked, ctx, stable=request.require_stable), asked, ctx))
 
 
 def _as_batched(topics: Sequence[OffsetFetchRequestTopic] | None) -> list[OffsetFetchRequestTopics] | None:
@@ -76,7 +77,8 @@ def _as_before(group: OffsetFetchResponseGroup, asked: OffsetFetchRequestGroup, 
     )
 
 
-def _group(asked: OffsetFetchRequestGroup, ctx: Context) -> OffsetFetchResponseGroup:
+def _group(asked: OffsetFetchRequestGroup, ctx: Context, *, stable: bool) -> OffsetFetchResponseGroup:
+    """The offsets of a group. stable: those that an open transaction may replace are not told (KIP-447)."""
     try:
         must_coordinate(asked.group_id, ctx)
         group = ctx.node.groups.find(asked.group_id)
@@ -89,36 +91,40 @@ def _group(asked: OffsetFetchRequestGroup, ctx: Context) -> OffsetFetchResponseG
         return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
     # A share group has no offsets of this kind, and a group that is not there has none either; neither is an error.
     if asked.topics is None:
-        topics = _all(asked.group_id, ctx)
+        topics = _all(asked.group_id, ctx, stable=stable)
     else:
-        topics = [_topic(asked.group_id, row, ctx) for row in asked.topics]
+        topics = [_topic(asked.group_id, row, ctx, stable=stable) for row in asked.topics]
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
 
 
-def _all(group_id: str, ctx: Context) -> list[OffsetFetchResponseTopics]:
+def _all(group_id: str, ctx: Context, *, stable: bool) -> list[OffsetFetchResponseTopics]:
     metadata = ctx.cluster.metadata
     answered: dict[bytes, OffsetFetchResponseTopics] = {}
-    for (topic_id, partition_index), committed in ctx.node.offsets.all(group_id, metadata).items():
+    for topic_id, partition_index in ctx.node.offsets.all(group_id, metadata):
         topic = metadata.topic_by_id(topic_id)
         assert topic is not None
         row = OffsetFetchResponseTopics(name=topic.name, topic_id=topic_id, partitions=[])
-        answered.setdefault(topic_id, row).partitions.append(_row(partition_index, committed, ErrorCode.NONE))
+        found = _found(group_id, (topic_id, partition_index), ctx, stable=stable)
+        answered.setdefault(topic_id, row).partitions.append(found)
     return list(answered.values())
 
 
-def _topic(group_id: str, asked: OffsetFetchRequestTopics, ctx: Context) -> OffsetFetchResponseTopics:
+def _topic(group_id: str, asked: OffsetFetchRequestTopics, ctx: Context, *, stable: bool) -> OffsetFetchResponseTopics:
     metadata = ctx.cluster.metadata
     by_id = ctx.api_version >= _TOPIC_IDS_SINCE
     topic = metadata.topic_by_id(asked.topic_id) if by_id else metadata.topic(asked.name)
     if topic is None:
         # A name that is not known has no offsets; an id that is not known is an error.
         return _refused_topic(asked, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.NONE)
-    offsets = ctx.node.offsets
-    rows = [
-        _row(index, offsets.committed(group_id, (topic.topic_id, index)), ErrorCode.NONE)
-        for index in asked.partition_indexes
-    ]
+    rows = [_found(group_id, (topic.topic_id, index), ctx, stable=stable) for index in asked.partition_indexes]
     return OffsetFetchResponseTopics(name=asked.name, topic_id=asked.topic_id, partitions=rows)
+
+
+def _found(group_id: str, partition: tuple[bytes, int], ctx: Context, *, stable: bool) -> OffsetFetchResponsePartitions:
+    offsets = ctx.node.offsets
+    if stable and offsets.is_pending(group_id, partition):
+        return _row(partition[1], None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    return _row(partition[1], offsets.committed(group_id, partition), ErrorCode.NONE)
 
 
 def _refused_topic(asked: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:

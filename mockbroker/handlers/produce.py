@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kwire import uuids
 from kwire.error_codes import ErrorCode
 from kwire.errors import WireError
@@ -23,6 +25,10 @@ from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Hangup, Outcome, Reply, Silence
 from mockbroker.state.batch_rules import RecordsRefusedError
 from mockbroker.state.metadata import Topic
+from mockbroker.state.verification import Guard
+
+#: How transactional batches may be appended, or why they may not, by topic id and partition.
+Guards = Mapping[tuple[bytes, int], Guard | KafkaError]
 
 _IDS_SINCE = 13
 _ZSTD_SINCE = 7
@@ -44,12 +50,22 @@ _WITHOUT_LOG_START = frozenset(
 def produce(request: ProduceRequest, ctx: Context) -> Outcome:
     """Append every partition's batch; rows fail one by one. With acks 0 an error ends the connection.
 
-    Pinned by the conversations other-produce-*.
+    Pinned by the conversations other-produce-* and other-txn-*.
     """
-    if request.transactional_id is None and _has_transactional(request):
-        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if request.transactional_id is None:
+        if _has_transactional(request):
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return _append_all(request, {}, ctx)
+    # Most producers have no transactions, and load nothing for them.
+    from mockbroker.handlers.transactional_produce import verified
+
+    batches = _transactional_batches(request, ctx)
+    return verified(request.transactional_id, batches, lambda guards, later: _append_all(request, guards, later), ctx)
+
+
+def _append_all(request: ProduceRequest, guards: Guards, ctx: Context) -> Outcome:
     response = ProduceResponse(
-        responses=[_topic_row(topic, request, ctx) for topic in request.topic_data if topic.partition_data]
+        responses=[_topic_row(topic, request, guards, ctx) for topic in request.topic_data if topic.partition_data]
     )
     if request.acks == 0:
         wrong = [
@@ -76,22 +92,25 @@ def refuse_produce(request: ProduceRequest, error: KafkaError) -> ProduceRespons
     )
 
 
-def _topic_row(data: TopicProduceData, request: ProduceRequest, ctx: Context) -> TopicProduceResponse:
-    by_id = ctx.api_version >= _IDS_SINCE
+def _topic(data: TopicProduceData, ctx: Context) -> Topic | None:
     known = ctx.cluster.metadata
-    topic = known.topic_by_id(data.topic_id) if by_id else known.topic(data.name)
-    unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return known.topic_by_id(data.topic_id) if ctx.api_version >= _IDS_SINCE else known.topic(data.name)
+
+
+def _topic_row(data: TopicProduceData, request: ProduceRequest, guards: Guards, ctx: Context) -> TopicProduceResponse:
+    topic = _topic(data, ctx)
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if ctx.api_version >= _IDS_SINCE else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     rows = []
     for partition in data.partition_data:
         if topic is None:
             rows.append(_failed(partition.index, KafkaError(unknown)))
         else:
-            rows.append(_partition_row(topic, partition, request, ctx))
+            rows.append(_partition_row(topic, partition, request, guards, ctx))
     return TopicProduceResponse(data.name, data.topic_id, rows)
 
 
 def _partition_row(
-    topic: Topic, data: PartitionProduceData, request: ProduceRequest, ctx: Context
+    topic: Topic, data: PartitionProduceData, request: ProduceRequest, guards: Guards, ctx: Context
 ) -> PartitionProduceResponse:
     log_start = -1
     try:
@@ -99,6 +118,9 @@ def _partition_row(
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         records = _check_form(data.records, ctx.api_version)
+        guard = guards.get((topic.topic_id, data.index))
+        if isinstance(guard, KafkaError):
+            raise guard
         if request.acks not in _ACKS:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
         if topic.internal and ctx.client_id != "__admin_client":
@@ -110,7 +132,7 @@ def _partition_row(
             assert isinstance(least, int)
             if len(partition.isr) < min(least, len(partition.replicas)):
                 raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} replica(s) in sync, not {least}")
-        appended = log.append(records, now_ms=ctx.now_ms)
+        appended = log.append(records, now_ms=ctx.now_ms, guard=guard)
     except KafkaError as error:
         return _failed(data.index, error, log_start=log_start)
     return PartitionProduceResponse(
@@ -157,12 +179,27 @@ def _is_whole(records: bytes | memoryview) -> bool:
 
 
 def _has_transactional(request: ProduceRequest) -> bool:
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            # Bit 4 of the attributes' low byte, of a batch of magic 2.
-            if data.records and len(data.records) > 22 and data.records[16] == 2 and data.records[22] & 0x10:
-                return True
-    return False
+    return any(_is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data)
+
+
+def _is_transactional(records: bytes | memoryview | None) -> bool:
+    # Bit 4 of the attributes' low byte, of a batch of magic 2.
+    return bool(records and len(records) > 22 and records[16] == 2 and records[22] & 0x10)
+
+
+def _transactional_batches(request: ProduceRequest, ctx: Context) -> dict[tuple[str, bytes, int], Batch]:
+    """The transactional batches that could be written, by topic name, topic id and partition."""
+    found = {}
+    for data in request.topic_data:
+        topic = _topic(data, ctx)
+        for row in data.partition_data:
+            if topic is None or topic.partition(row.index) is None or not _is_transactional(row.records):
+                continue
+            try:
+                found[topic.name, topic.topic_id, row.index] = parse_header(_check_form(row.records, ctx.api_version))
+            except KafkaError:
+                continue  # Its row will say so.
+    return found
 
 
 def _failed(index: int, error: KafkaError, *, log_start: int = -1) -> PartitionProduceResponse:

@@ -28,6 +28,7 @@ from mockbroker.state.batch_rules import (
     read_one_batch,
 )
 from mockbroker.state.producers import Aborted, Producers
+from mockbroker.state.verification import NO_GUARD, Guard, Verifications
 
 
 class Origin(Enum):
@@ -97,6 +98,7 @@ class PartitionLog:
         self.start_offset = 0
         self.end_offset = 0
         self.producers = Producers()
+        self._verifications = Verifications()
         self._rules = rules
         self._moved = moved
         self._batches: list[StoredBatch] = []
@@ -133,11 +135,30 @@ class PartitionLog:
                 self._epochs.pop()
             self._epochs.append((leader_epoch, self.end_offset))
 
-    def append(self, data: bytes | bytearray | memoryview, *, now_ms: int, origin: Origin = Origin.CLIENT) -> Appended:
+    def begin_verification(self, producer_id: int, epoch: int, sequence: int, *, adds: bool) -> Guard:
+        """What a transactional batch has to be appended with; NO_GUARD when its transaction is open here already.
+
+        adds: the coordinator is told to add the partition, not only asked whether it did.
+        Raises: INVALID_PRODUCER_EPOCH.
+        """
+        if self.producers.is_open(producer_id, epoch):
+            return NO_GUARD
+        return self._verifications.begin(producer_id, epoch, sequence, adds=adds)
+
+    def append(
+        self,
+        data: bytes | bytearray | memoryview,
+        *,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+        guard: Guard | None = None,
+    ) -> Appended:
         """Append the one batch that `data` is, at the end of the log.
 
+        guard: of a transactional batch, None when nobody has to be asked.
         Raises: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP (RecordsRefusedError when single records are wrong),
-        MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER.
+        MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER,
+        INVALID_TXN_STATE.
         """
         rules = self._rules()
         batch = read_one_batch(data)
@@ -150,13 +171,18 @@ class PartitionLog:
                 again = self.producers.duplicate(batch)
                 if again is not None:
                     return Appended(again.first_offset, again.last_offset, again.timestamp, duplicate=True)
+                self._check_guard(batch, guard, origin)
                 self.producers.check(batch)
+        else:
+            self._check_guard(batch, guard, origin)
         if written is None and rules.append_time:
             written = with_append_time(data, now_ms)
         max_timestamp = batch.max_timestamp if written is None else parse_header(written).max_timestamp
         first_offset = self._store(bytearray(data if written is None else written), batch, max_timestamp)
         if batch.producer_id >= 0 and not batch.is_control:
             self.producers.wrote(batch, first_offset, max_timestamp)
+            if batch.is_transactional:
+                self._verifications.written(batch.producer_id)
         self._moved()
         return Appended(first_offset, self.end_offset - 1, now_ms if rules.append_time else -1)
 
@@ -185,6 +211,7 @@ class PartitionLog:
         self.producers.ended(
             producer_id, producer_epoch, coordinator_epoch, marker_offset=offset, timestamp=now_ms, commit=commit
         )
+        self._verifications.ended(producer_id, producer_epoch)
         self._moved()
         return offset
 
@@ -277,6 +304,15 @@ class PartitionLog:
             at = bisect_right(self._epochs, self.start_offset, key=lambda entry: entry[1]) - 1
             return self._epochs[at][0]
         return None
+
+    def _check_guard(self, batch: Batch, guard: Guard | None, origin: Origin) -> None:
+        if guard is None or not batch.is_transactional:
+            return
+        if self.producers.is_open(batch.producer_id, batch.producer_epoch):
+            return
+        self._verifications.check(batch, guard)
+        if origin is Origin.CLIENT:
+            self._verifications.check_sequence(batch, guard, is_first=not self.producers.knows(batch.producer_id))
 
     def _store(self, raw: bytearray, batch: Batch, max_timestamp: int) -> int:
         first_offset = self.end_offset

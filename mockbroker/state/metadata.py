@@ -224,8 +224,12 @@ class Metadata(msgspec.Struct):
 
         Creates the internal topic on first use. A node id of -1 means that the partition has no leader.
         """
+        return self.coordinator(kind, key).leader
+
+    def coordinator(self, kind: CoordinatorKind, key: str) -> Partition:
+        """The partition of the internal topic that this key's records go to; its leader coordinates."""
         topic = self.internal_topic(kind)
-        return topic.partitions[partition_of(key, len(topic.partitions))].leader
+        return topic.partitions[partition_of(key, len(topic.partitions))]
 
     def coordinator_partition(self, kind: CoordinatorKind, key: str) -> int:
         """The partition of the internal topic that this key's records go to."""

@@ -65,6 +65,22 @@ class Producers:
         """Everybody who is remembered, as DescribeProducers lists them."""
         return list(self._producers.values())
 
+    def knows(self, producer_id: int) -> bool:
+        """Whether anything is remembered of a producer."""
+        return producer_id in self._producers
+
+    def is_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether a producer has a transaction open here, in this epoch.
+
+        Raises: INVALID_PRODUCER_EPOCH for an epoch of the past.
+        """
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            return False
+        if epoch < producer.epoch:
+            raise _old_epoch(producer, epoch)
+        return producer.transaction_start is not None and epoch == producer.epoch
+
     def duplicate(self, batch: Batch) -> Written | None:
         """The very same batch, if it was among the last five of its producer and epoch."""
         producer = self._producers.get(batch.producer_id)
@@ -85,10 +101,7 @@ class Producers:
         if producer is None or producer.epoch == -1:
             return  # Nothing is known, possibly because its records are deleted: every sequence is welcome.
         if batch.producer_epoch < producer.epoch:
-            raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {batch.producer_id} has epoch {producer.epoch}, the batch {batch.producer_epoch}",
-            )
+            raise _old_epoch(producer, batch.producer_epoch)
         if batch.producer_epoch > producer.epoch:
             in_sequence = batch.base_sequence == 0
         else:
@@ -179,6 +192,13 @@ class Producers:
         for producer in self.active():
             if producer.transaction_start is None and now_ms - producer.last_timestamp >= expiration_ms:
                 del self._producers[producer.producer_id]
+
+
+def _old_epoch(producer: Producer, epoch: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        f"producer {producer.producer_id} has epoch {producer.epoch}, the batch {epoch}",
+    )
 
 
 def last_sequence(batch: Batch) -> int:
