@@ -39,6 +39,7 @@ def build_core(
     configs = Configs(config, elr=features.get("eligible.leader.replicas.version", 0) >= _FIRST_VERSION_WITH_ELR)
     configs.follow(metadata)
     nodes: dict[int, Node] = {}
+    running: dict[int, Node] = {}
 
     def wake(key: Key) -> None:
         core.wake(key)
@@ -50,15 +51,19 @@ def build_core(
         metadata=metadata,
         features=features,
         nodes=nodes,
-        calls=Calls(nodes),
+        calls=Calls(running),
         rng=rng,
         wake=wake,
     )
-    core = Core(state, now_ms=now_ms)
     store = LogStore(metadata, configs, wake)
     rack = config.string("broker.rack")
+
+    def make_node(node_id: int) -> Node:
+        return Node(node_id, state, store, rack=rack)
+
+    core = Core(state, make_node, now_ms=now_ms)
     for node_id in node_ids:
-        nodes[node_id] = Node(node_id, state, store, rack=rack)
+        nodes[node_id] = running[node_id] = make_node(node_id)
     for name, count in topics.items():
         core.create_topic(name, count)
     return core

@@ -65,8 +65,11 @@ class _Letter(Generic[T]):
         self.queue.later(self.fate.back_ms, lambda at: self.done(answer, at), now_ms=now_ms)
 
     def _handle(self, now_ms: int) -> T | KafkaError:
+        node = self.queue.nodes.get(self.to)
+        if node is None:
+            return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"node {self.to} is not running")
         try:
-            return self.handle(self.queue.nodes[self.to], now_ms)
+            return self.handle(node, now_ms)
         except KafkaError as refusal:
             return refusal
 
@@ -74,6 +77,7 @@ class _Letter(Generic[T]):
 class Calls:
     """The cluster's own queue of messages, in order of time and then of sending.
 
+    nodes: those that run; a call to another one is answered with NETWORK_EXCEPTION.
     latency_ms: how long a message travels, milliseconds of the cluster's clock, each way. fate: decides instead, for
     each call by target and time; the simulator's weather.
     """

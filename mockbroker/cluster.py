@@ -136,6 +136,34 @@ class Cluster:
         """Make a topic, as CreateTopics does; raises KafkaError where that would be refused."""
         self.run(lambda server: server.core.create_topic(name, partitions))
 
+    def stop_node(self, node_id: int) -> None:
+        """End a node cleanly: others lead what it led, then its connections close. Raises KafkaError if it is down."""
+        self.run(lambda server: server.live().stop_node(node_id))
+
+    def kill_node(self, node_id: int) -> None:
+        """End a node at once, as a power cut would.
+
+        The others take over when its session ends, `broker.session.timeout.ms` (9 seconds) later by the cluster's
+        clock. Raises KafkaError if it is down.
+        """
+        self.run(lambda server: server.live().kill_node(node_id))
+
+    def start_node(self, node_id: int) -> None:
+        """Start a node again, at its old addresses, with its logs and without what it had in memory.
+
+        Raises: KafkaError if it runs, OSError when an address has been taken meanwhile.
+        """
+        server = self._running()
+        assert self._loop is not None
+        asyncio.run_coroutine_threadsafe(server.live().start_node(node_id), self._loop).result(_PATIENCE_S)
+
+    def move_leader(self, topic: str, partition: int, *, to: int) -> None:
+        """Have another in-sync replica lead a partition; the coordinators move with those of internal topics.
+
+        Raises: KafkaError when `to` is no in-sync replica, or leads already.
+        """
+        self.run(lambda server: server.core.move_leader(topic, partition, server.clock.now_ms(), to=to))
+
     def run(self, action: Callable[[Server], T]) -> T:
         """Run something in the cluster's own thread, where nothing else moves meanwhile, and bring back its result."""
         server = self._running()

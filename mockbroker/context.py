@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mockbroker.kept import Kept
+
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
@@ -36,7 +38,10 @@ class ConnectionInfo:
 
 @dataclass(slots=True)
 class ClusterState:
-    """What every node knows: the controller's image, the configuration, and the way to other nodes."""
+    """What every node knows: the controller's image, the configuration, and the way to other nodes.
+
+    nodes: the brokers that clients are told of, in order of their ids; those that run are `calls.nodes`.
+    """
 
     cluster_id: str
     config: BrokerConfig
@@ -47,6 +52,7 @@ class ClusterState:
     calls: Calls
     rng: random.Random
     wake: Callable[[Key], None]
+    kept: Kept = field(default_factory=Kept)
     keys_made: int = field(default=0)
 
     def new_key(self) -> Key:

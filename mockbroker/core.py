@@ -10,14 +10,19 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from mockbroker.context import ClusterState, ConnectionInfo, Context
+from mockbroker.controller import Controller
 from mockbroker.dispatch import Incoming, Undispatchable, read, refuse, write
 from mockbroker.handlers import ROUTES
 from mockbroker.journal import Exchange, Journal
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Hangup, Key, Outcome, Park, Reply, Silence
 from mockbroker.parked import Parked, Waiting
+
+if TYPE_CHECKING:
+    from mockbroker.node import Node
 
 log = logging.getLogger(__name__)
 
@@ -36,10 +41,11 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """A connection that the broker ends, and why."""
+    """A connection that the broker ends, and why; is_abrupt: without what has not left yet, as the broker died."""
 
     connection_id: int
     reason: str
+    is_abrupt: bool = False
 
 
 Output = Send | Close
@@ -67,8 +73,18 @@ class Core:
     go back: an earlier `now_ms` than one already seen counts as that one.
     """
 
-    def __init__(self, state: ClusterState, *, now_ms: int, journal: Journal | None = None) -> None:
+    def __init__(
+        self,
+        state: ClusterState,
+        make_node: Callable[[int], Node],
+        *,
+        now_ms: int,
+        journal: Journal | None = None,
+    ) -> None:
         self.state = state
+        self._controller = Controller(state, make_node)
+        self._running = state.calls.nodes
+        self._down: dict[int, Node] = {}
         self.journal = journal if journal is not None else Journal()
         self.now_ms = now_ms
         self._connections: dict[int, _Connection] = {}
@@ -82,7 +98,10 @@ class Core:
         """A client has connected to a node; its number names it from now on."""
         self._connected += 1
         info = ConnectionInfo(self._connected, node_id, host, port, listener)
-        self._connections[info.id] = _Connection(info)
+        if node_id in self._running:
+            self._connections[info.id] = _Connection(info)
+        else:
+            self._output.append(Close(info.id, f"node {node_id} is not running", is_abrupt=True))
         return info.id
 
     def submit(self, connection_id: int, frame: bytes | memoryview, now_ms: int, *, arrived_ns: int = 0) -> None:
@@ -113,7 +132,7 @@ class Core:
         if connection.parked is not None:
             self._parked.remove(connection.parked)
         connection.waiting.clear()
-        node = self.state.nodes[connection.info.node_id]
+        node = self._running[connection.info.node_id]
         if node.entered("share_sessions"):
             from mockbroker.handlers.share_fetch import on_disconnect
 
@@ -140,12 +159,63 @@ class Core:
         self.state.metadata.create_topic(name, partition_count=partition_count)
         self._work()
 
+    def stop_node(self, node_id: int, now_ms: int) -> None:
+        """End a broker cleanly: what it leads goes to others first, and those who wait there are told.
+
+        Raises: BROKER_NOT_AVAILABLE when it does not run.
+        """
+        self._move_clock(now_ms)
+        self._controller.shut_down(node_id, now_ms=self.now_ms)
+        self._work()
+        self._power_off(node_id, is_abrupt=False)
+
+    def kill_node(self, node_id: int, now_ms: int) -> None:
+        """End a broker at once; the others take over when its session ends (`broker.session.timeout.ms`).
+
+        Raises: BROKER_NOT_AVAILABLE when it does not run.
+        """
+        self._move_clock(now_ms)
+        self._power_off(node_id, is_abrupt=True)
+
+    def start_node(self, node_id: int, now_ms: int) -> None:
+        """Have a broker that was stopped or killed start again, at its old addresses and with empty rooms.
+
+        Raises: BROKER_ID_NOT_REGISTERED, DUPLICATE_BROKER_REGISTRATION.
+        """
+        self._move_clock(now_ms)
+        node = self._controller.power_on(node_id, now_ms=self.now_ms)
+        node.listen_as(self._down.pop(node_id))
+        self._work()
+
+    def move_leader(self, topic: str, partition_index: int, now_ms: int, *, to: int) -> None:
+        """Have another in-sync replica lead a partition, as an election would.
+
+        Raises: UNKNOWN_TOPIC_OR_PARTITION, ELIGIBLE_LEADERS_NOT_AVAILABLE, ELECTION_NOT_NEEDED.
+        """
+        self._move_clock(now_ms)
+        self._controller.move_leader(topic, partition_index, to=to, now_ms=self.now_ms)
+        self._work()
+
+    def _power_off(self, node_id: int, *, is_abrupt: bool) -> None:
+        self._down[node_id] = self._controller.node(node_id)
+        self._controller.power_off(node_id, now_ms=self.now_ms)
+        reason = f"node {node_id} was {'killed' if is_abrupt else 'stopped'}"
+        for connection in [one for one in self._connections.values() if one.info.node_id == node_id]:
+            del self._connections[connection.info.id]
+            connection.waiting.clear()
+            if connection.parked is not None:
+                self._parked.remove(connection.parked)
+                connection.parked.request.exchange.closed = reason
+                self.journal.answered(connection.parked.request.exchange)
+            self._output.append(Close(connection.info.id, reason, is_abrupt=is_abrupt))
+        self._work()
+
     def next_deadline_ms(self) -> int | None:
         """When `advance` has something to do next, or None."""
         deadlines = [
             self.state.calls.next_deadline_ms(),
             self._parked.next_deadline_ms(),
-            *(node.next_deadline_ms() for node in self.state.nodes.values()),
+            *(node.next_deadline_ms() for node in self._running.values()),
         ]
         return min((due for due in deadlines if due is not None), default=None)
 
@@ -174,7 +244,7 @@ class Core:
 
     def _fire(self) -> None:
         self.state.calls.expire(now_ms=self.now_ms, after_each=self._work)
-        for node in self.state.nodes.values():
+        for node in list(self._running.values()):
             node.expire(now_ms=self.now_ms)
             self._work()
         for waiting in self._parked.due(now_ms=self.now_ms):
@@ -265,7 +335,7 @@ class Core:
     def _run(self, request: _Request, step: Callable[[Context], Outcome], was: Waiting[_Request] | None) -> None:
         info = request.connection.info
         incoming = request.incoming
-        node = self.state.nodes[info.node_id]
+        node = self._running[info.node_id]
         ctx = Context(self.now_ms, incoming.api_version, incoming.client_id, info, node, self.state)
         try:
             outcome = step(ctx)

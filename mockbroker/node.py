@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mockbroker.state.logs import Logs, LogStore
+from mockbroker.state.metadata import Watcher
 from mockbroker.state.topics import CoordinatorKind
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from mockbroker.state.share_coordinator import ShareCoordinator, ShareKey
     from mockbroker.state.share_partitions import SharePartitions
     from mockbroker.state.share_session import ShareSessions
-    from mockbroker.state.transactions import Transactions
 
 
 class Node:
@@ -36,6 +36,7 @@ class Node:
         self.logs = Logs(node_id, cluster.metadata, store)
         self._cluster = cluster
         self._endpoints: dict[str, tuple[str, int]] = {}
+        self._watchers: list[Watcher] = []
 
     def listen(self, listener: str, host: str, port: int) -> None:
         """Note the address at which clients reach this node by a listener; the first is the node's own."""
@@ -47,6 +48,23 @@ class Node:
         """Host and port for clients that came in by this listener."""
         return self._endpoints.get(listener, (self.host, self.port))
 
+    def listen_as(self, former: Node) -> None:
+        """Take the addresses of this broker's former life."""
+        for listener, (host, port) in former._endpoints.items():
+            self.listen(listener, host, port)
+
+    def close(self) -> None:
+        """The broker has ended: its rooms hear of topics no more, and no answer reaches them."""
+        for watcher in self._watchers:
+            self._cluster.metadata.unwatch(watcher)
+        self._watchers.clear()
+        if self.entered("persister"):
+            self.persister.close()
+
+    def _watch(self, watcher: Watcher) -> None:
+        self._watchers.append(watcher)
+        self._cluster.metadata.watch(watcher)
+
     @cached_property
     def fetch_sessions(self) -> FetchSessions:
         """What consumers fetch incrementally (KIP-227)."""
@@ -57,31 +75,7 @@ class Node:
     @cached_property
     def producer_ids(self) -> ProducerIds:
         """The producer ids that this node gives out."""
-        from mockbroker.state.producer_ids import ProducerIds
-
-        return ProducerIds(self.node_id)
-
-    @cached_property
-    def transactions(self) -> Transactions:
-        """The transactional ids that this node coordinates."""
-        from mockbroker.markers import Markers
-        from mockbroker.state.transactions import Transactions
-
-        cluster = self._cluster
-        markers = Markers(cluster.calls, cluster.metadata)
-
-        def coordinator_epoch(transactional_id: str) -> int | None:
-            partition = cluster.metadata.coordinator(CoordinatorKind.TRANSACTION, transactional_id)
-            return partition.leader_epoch if partition.leader == self.node_id else None
-
-        room = Transactions(
-            self.producer_ids,
-            cluster.config,
-            coordinator_epoch=coordinator_epoch,
-            transaction_version=cluster.features.get("transaction.version", 0),
-            send=lambda ending, places, now_ms: markers.send(room, ending, places, now_ms),
-        )
-        return room
+        return self._cluster.kept.producer_ids(self.node_id)
 
     @cached_property
     def groups(self) -> Groups:
@@ -93,9 +87,7 @@ class Node:
     @cached_property
     def offsets(self) -> Offsets:
         """The offsets that they have committed."""
-        from mockbroker.state.offsets import Offsets
-
-        return Offsets()
+        return self._cluster.kept.offsets
 
     @cached_property
     def persister(self) -> Persister:
@@ -117,7 +109,7 @@ class Node:
         from mockbroker.state.share_partitions import SharePartitions
 
         room = SharePartitions(wake=self._cluster.wake, send=self.persister.send)
-        self._cluster.metadata.watch(lambda change, topic: room.topic_changed(change, topic, node_id=self.node_id))
+        self._watch(lambda change, topic: room.topic_changed(change, topic, node_id=self.node_id))
         return room
 
     @cached_property
@@ -131,7 +123,7 @@ class Node:
             return metadata.coordinator_for(CoordinatorKind.SHARE, str(key)) == self.node_id
 
         room = ShareCoordinator(metadata, self._cluster.config, is_mine=is_mine)
-        metadata.watch(room.topic_changed)
+        self._watch(room.topic_changed)
         return room
 
     def entered(self, room: str) -> bool:
@@ -142,14 +134,11 @@ class Node:
         """When one of the rooms has something to do, or None."""
         locks = self.share_partitions.next_deadline_ms() if self.entered("share_partitions") else None
         timers = self.groups.next_deadline_ms() if self.entered("groups") else None
-        transactions = self.transactions.next_deadline_ms() if self.entered("transactions") else None
-        return min((due for due in (locks, timers, transactions) if due is not None), default=None)
+        return min((due for due in (locks, timers) if due is not None), default=None)
 
     def expire(self, *, now_ms: int) -> None:
-        """Let the rooms do what is due: locks first, then members and rebalances, then transactions."""
+        """Let the rooms do what is due: locks first, then members and rebalances."""
         if self.entered("share_partitions"):
             self.share_partitions.expire(now_ms=now_ms)
         if self.entered("groups"):
             self.groups.expire(now_ms=now_ms)
-        if self.entered("transactions"):
-            self.transactions.expire(now_ms=now_ms)

@@ -64,6 +64,11 @@ class Persister:
         self._calls = calls
         self._metadata = metadata
         self._rng = rng
+        self._is_closed = False
+
+    def close(self) -> None:
+        """The node has ended: what is under way is not asked for again, and nobody is there for its answers."""
+        self._is_closed = True
 
     def initialize(
         self, key: ShareKey, *, state_epoch: int, start_offset: int = -1, done: Done[None], now_ms: int
@@ -144,7 +149,12 @@ class Persister:
         def handle(node: Node, at_ms: int) -> T:
             return operation(node.share_coordinator, at_ms)
 
+        if self._is_closed:
+            return
+
         def judge(answer: T | KafkaError, at_ms: int) -> None:
+            if self._is_closed:
+                return
             if not isinstance(answer, KafkaError) or answer.code not in _RETRIED or retries == _RETRY_MAX:
                 done(answer, at_ms)
                 return

@@ -58,6 +58,7 @@ class Server:
             now_ms=self.clock.now_ms(),
         )
         self.shell: Shell | None = None
+        self._nodes = list(self.core.state.nodes.values())
 
     async def start(self) -> None:
         """Listen on every node; afterwards `bootstrap` is what clients need."""
@@ -86,10 +87,15 @@ class Server:
         if self.shell is not None:
             await self.shell.stop()
 
+    def live(self) -> Shell:
+        """The shell of a server that was started."""
+        assert self.shell is not None
+        return self.shell
+
     def bootstrap(self, listener: str | None = None) -> str:
-        """HOST:PORT of every node, by the first listener unless another is named."""
+        """HOST:PORT of every node, those that are down included, by the first listener unless another is named."""
         name = listener or self._listeners[0].name
-        return ",".join("{}:{}".format(*node.endpoint(name)) for node in self.core.state.nodes.values())
+        return ",".join("{}:{}".format(*node.endpoint(name)) for node in self._nodes)
 
 
 def _tap(capture: Path | None) -> Tap | None:

@@ -113,9 +113,13 @@ class ClientConnection(asyncio.Protocol):
         self._writable = True
         self._shell.settle(self)
 
-    def close(self) -> None:
-        """End the connection once what was written has left."""
-        if self._transport is not None:
+    def close(self, *, is_abrupt: bool = False) -> None:
+        """End the connection once what was written has left; abruptly, without waiting for that."""
+        if self._transport is None:
+            return
+        if is_abrupt:
+            self._transport.abort()
+        else:
             self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mockbroker.core import Close, Core, Send
 from mockbroker.net.connection import ClientConnection
@@ -24,6 +24,13 @@ log = logging.getLogger(__name__)
 _BACKLOG_MAX = 1
 
 
+class _Door(NamedTuple):
+    """Where a node listens, with the port that the system chose, to come back to after a restart."""
+
+    listener: Listener
+    port: int
+
+
 class Shell:
     """One event loop's worth of cluster: every method runs in that loop's thread.
 
@@ -36,7 +43,9 @@ class Shell:
         self.frame_bytes_max = frame_bytes_max
         self.tap = tap
         self._connections: dict[int, ClientConnection] = {}
-        self._servers: list[asyncio.Server] = []
+        self._servers: dict[int, list[asyncio.Server]] = {}
+        self._doors: dict[int, list[_Door]] = {}
+        self._tls: ssl.SSLContext | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms: int | None = None
 
@@ -49,7 +58,8 @@ class Shell:
         try:
             for index, node in enumerate(self.core.state.nodes.values()):
                 for listener in listeners:
-                    bound.append((node.node_id, listener, _bind(listener, index)))
+                    port = listener.port + index if listener.port else 0
+                    bound.append((node.node_id, listener, _bind(listener.host, port)))
         except OSError:
             for _, _, sock in bound:
                 sock.close()
@@ -63,29 +73,65 @@ class Shell:
                 listener.advertised_host or _shown(listener.host),
                 shown_port + shift if shown_port else port,
             )
+            self._doors.setdefault(node_id, []).append(_Door(listener, port))
+        self._tls = tls
         for node_id, listener, sock in bound:
-            self._servers.append(await self._serve(node_id, listener, sock, tls))
+            await self._serve(node_id, listener, sock)
 
-    async def _serve(
-        self, node_id: int, listener: Listener, sock: socket.socket, tls: ssl.SSLContext | None
-    ) -> asyncio.Server:
+    async def _serve(self, node_id: int, listener: Listener, sock: socket.socket) -> None:
         encrypted = listener.protocol == "SSL"
-        return await asyncio.get_running_loop().create_server(
+        server = await asyncio.get_running_loop().create_server(
             lambda: ClientConnection(self, node_id, listener.name, encrypted=encrypted),
             sock=sock,
-            ssl=tls if encrypted else None,
+            ssl=self._tls if encrypted else None,
             backlog=512,
         )
+        self._servers.setdefault(node_id, []).append(server)
+
+    def stop_node(self, node_id: int) -> None:
+        """End a node cleanly: its leaderships move, its answers leave, its listeners and connections close."""
+        self.core.stop_node(node_id, self.clock.now_ms())
+        self._close_doors(node_id)
+
+    def kill_node(self, node_id: int) -> None:
+        """End a node at once; what it had not sent yet is lost."""
+        self.core.kill_node(node_id, self.clock.now_ms())
+        self._close_doors(node_id)
+
+    def _close_doors(self, node_id: int) -> None:
+        for server in self._servers.pop(node_id, []):
+            server.close()
+        self.turn()
+
+    async def start_node(self, node_id: int) -> None:
+        """Start a node that was stopped or killed, at the addresses it had.
+
+        Raises: OSError where an address has been taken meanwhile; KafkaError when the node is no such one.
+        """
+        self.core.start_node(node_id, self.clock.now_ms())
+        bound: list[tuple[_Door, socket.socket]] = []
+        try:
+            for door in self._doors[node_id]:
+                bound.append((door, _bind(door.listener.host, door.port)))
+        except OSError:
+            for _, sock in bound:
+                sock.close()
+            self.kill_node(node_id)
+            raise
+        for door, sock in bound:
+            await self._serve(node_id, door.listener, sock)
+        self.turn()
 
     async def stop(self) -> None:
         """Accept nothing more, end every connection, and let go of the addresses."""
         if self._timer is not None:
             self._timer.cancel()
-        for server in self._servers:
+        servers = [server for node_servers in self._servers.values() for server in node_servers]
+        for server in servers:
             server.close()
         for connection in list(self._connections.values()):
             connection.close()
-        for server in self._servers:
+        for server in servers:
             await server.wait_closed()
         while self._connections:
             await asyncio.sleep(0)
@@ -96,6 +142,7 @@ class Shell:
         """A client has connected; answers the number by which the core knows it."""
         number = self.core.connect(node_id, host, port, listener=listener)
         self._connections[number] = connection
+        self._carry()  # A node that ended while the connection came up has something to say at once.
         return number
 
     def disconnected(self, connection: ClientConnection) -> None:
@@ -146,7 +193,7 @@ class Shell:
                     connection.send(output)
                     self.settle(connection)
                 case Close():
-                    connection.close()
+                    connection.close(is_abrupt=output.is_abrupt)
         if self.tap is not None:
             self.tap.flush()
 
@@ -168,16 +215,15 @@ class Shell:
         self.turn()
 
 
-def _bind(listener: Listener, index: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((listener.host, listener.port + index if listener.port else 0))
+        sock.bind((host, port))
     except OSError as error:
         sock.close()
-        place = f"{listener.host}:{listener.port + index if listener.port else 0}"
-        raise OSError(error.errno, f"cannot listen on {place}: {error.strerror}") from error
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
     return sock
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from kwire.error_codes import ErrorCode
 from mockbroker.state.classic_members import ClassicMember, ClassicMembers, JoinAnswer, SyncAnswer
-from mockbroker.state.group_kinds import GroupType
+from mockbroker.state.group_kinds import GroupType, Settings
 from mockbroker.state.group_timers import Timers
 
 
@@ -79,6 +79,30 @@ class ClassicRebalance:
     def is_deletable(self) -> bool:
         """Say whether nobody is in it."""
         return self.state is ClassicState.EMPTY
+
+    def give_up(self) -> None:
+        """This node coordinates the group no more: who waits is sent to the one that does."""
+        for member in self.members.all():
+            member.answer_join(JoinAnswer(ErrorCode.NOT_COORDINATOR, member.member_id))
+            member.answer_sync(SyncAnswer(ErrorCode.NOT_COORDINATOR))
+
+    def rehome(self, timers: Timers, *, settings: Settings, now_ms: int) -> None:
+        """Go on at another coordinator, from the last generation that was complete; sessions begin anew.
+
+        Members that had not been through a whole join phase are unknown there, as are ids that nobody joined with; a
+        generation that was not assigned never was. Source: Kafka's GroupMetadataManager writes a group when its leader
+        has synced, and knows after a load only what it had written.
+        """
+        self._timers = timers
+        for member_id in [*self.members.pending, *(m.member_id for m in self.members.all() if m.is_new)]:
+            self.members.remove(member_id)
+        if self.state is ClassicState.COMPLETING_REBALANCE:
+            self.generation_id -= 1
+        self._pending_sync.clear()
+        self._new_member_added = False
+        self.state = ClassicState.STABLE if len(self.members) else ClassicState.EMPTY
+        for member in self.members.all():
+            self._set_session(member.member_id, now_ms + member.session_timeout_ms)
 
     def _joined(self, member: ClassicMember, *, skip_assignment: bool = False) -> JoinAnswer:
         protocol = self.protocol_name or ""

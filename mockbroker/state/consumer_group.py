@@ -314,6 +314,13 @@ class ConsumerGroup:
         elif member.revoking != revoking_before or not self._timers.is_set(key):
             self._timers.set(key, now_ms + member.rebalance_timeout_ms, lambda _now_ms: self._remove(member_id))
 
+    def rehome(self, timers: Timers, *, settings: Settings, now_ms: int) -> None:
+        """Go on at another coordinator: sessions, and the time to give partitions up, begin anew there."""
+        self._timers = timers
+        session_ms = number(settings, "consumer.session.timeout.ms")
+        for member in self.members.values():
+            self._set_timers(member, member.revoking, session_ms, now_ms)
+
     def _cancel_timers(self, member_id: str) -> None:
         for kind in ("session", "rebalance"):
             self._timers.cancel((kind, self.group_id, member_id))

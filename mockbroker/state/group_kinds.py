@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.group_timers import Timers
 
 #: Kafka's configuration names to their values in force: those of one group, or those of the broker.
 Settings = Mapping[str, object]
@@ -72,6 +73,9 @@ class Group(Protocol):
 
     def is_deletable(self) -> bool:
         """Say whether DeleteGroups may remove it: nobody is in it."""
+
+    def rehome(self, timers: Timers, *, settings: Settings, now_ms: int) -> None:
+        """Go on at another coordinator, which keeps its deadlines with these timers."""
 
 
 def number(settings: Settings, name: str) -> int:

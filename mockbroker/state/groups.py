@@ -8,7 +8,7 @@ from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.classic_group import ClassicGroup
 from mockbroker.state.consumer_group import ConsumerGroup
-from mockbroker.state.group_kinds import Group, Topics
+from mockbroker.state.group_kinds import Group, Settings, Topics
 from mockbroker.state.group_timers import Timers
 from mockbroker.state.share_group import ShareGroup
 
@@ -39,6 +39,19 @@ class Groups:
         """Forget a group and its deadlines."""
         self._groups.pop(group_id, None)
         self.timers.cancel_all(group_id)
+
+    def give_up(self, group_id: str) -> Group | None:
+        """Hand a group to another coordinator; who waits in it is sent there. None when there is no such group."""
+        group = self._groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            group.give_up()
+        self.remove(group_id)
+        return group
+
+    def take_over(self, group: Group, *, settings: Settings, now_ms: int) -> None:
+        """Go on with a group of another coordinator."""
+        self._groups[group.group_id] = group
+        group.rehome(self.timers, settings=settings, now_ms=now_ms)
 
     def share(self, group_id: str, *, create: bool = False) -> ShareGroup:
         """The share group of this name.

@@ -64,13 +64,14 @@ class Metadata(msgspec.Struct):
     """All topics of the cluster by name and id.
 
     node_ids: the brokers, in order. config: broker configuration by Kafka's names. `version` counts every change,
-    so that groups can tell whether topics changed since they looked.
+    so that groups can tell whether topics changed since they looked. `fenced`: brokers that are down, or count as such.
     """
 
     node_ids: Sequence[int]
     config: Mapping[str, object]
     chance: Chance
     version: int = 0
+    fenced: set[int] = msgspec.field(default_factory=set)
     _by_name: dict[str, Topic] = msgspec.field(default_factory=dict)
     _folded: dict[str, str] = msgspec.field(default_factory=dict)
     _by_id: dict[bytes, Topic] = msgspec.field(default_factory=dict)
@@ -79,6 +80,10 @@ class Metadata(msgspec.Struct):
     def watch(self, watcher: Watcher) -> None:
         """Have `watcher(change, topic)` called after each change of a topic."""
         self._watchers.append(watcher)
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Tell this watcher no more."""
+        self._watchers.remove(watcher)
 
     def topic(self, name: str) -> Topic | None:
         """The topic of this name, or None."""
@@ -100,7 +105,7 @@ class Metadata(msgspec.Struct):
     @property
     def controller_id(self) -> int:
         """The broker that clients are told is the controller; the requests for it are forwarded from any."""
-        return self.node_ids[0]
+        return next((node_id for node_id in self.node_ids if node_id not in self.fenced), -1)
 
     def plan_topic(
         self,
@@ -127,7 +132,7 @@ class Metadata(msgspec.Struct):
                     replication_factor, self.config["default.replication.factor"], ErrorCode.INVALID_REPLICATION_FACTOR
                 ),
             )
-        partitions = [Partition(index, replicas[0], 0, replicas, replicas) for index, replicas in enumerate(placed)]
+        partitions = [self._partition(index, replicas) for index, replicas in enumerate(placed)]
         return Topic(name, self._new_id(), partitions, is_internal(name))
 
     def add(self, topic: Topic) -> Topic:
@@ -201,7 +206,7 @@ class Metadata(msgspec.Struct):
                 raise KafkaError(
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the replication factor is {topic.replication_factor}"
                 )
-        return [Partition(index, replicas[0], 0, replicas, replicas) for index, replicas in enumerate(placed, have)]
+        return [self._partition(index, replicas) for index, replicas in enumerate(placed, have)]
 
     def grow(self, topic: Topic, partitions: Sequence[Partition]) -> None:
         """Add planned partitions to a topic."""
@@ -252,14 +257,34 @@ class Metadata(msgspec.Struct):
             )
         return topic
 
+    def _partition(self, index: int, replicas: tuple[int, ...]) -> Partition:
+        """A new partition; brokers that are down have no part in it yet.
+
+        Raises: INVALID_REPLICA_ASSIGNMENT when all of them are.
+        """
+        if not self.fenced:
+            return Partition(index, replicas[0], 0, replicas, replicas)
+        living = tuple(replica for replica in replicas if replica not in self.fenced)
+        if not living:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"all brokers of partition {index} are fenced: {list(replicas)}"
+            )
+        down = tuple(replica for replica in replicas if replica in self.fenced)
+        return Partition(index, living[0], 0, replicas, living, down)
+
     def _changed(self, change: Change, topic: Topic) -> None:
         self.version += 1
-        for watcher in self._watchers:
+        for watcher in list(self._watchers):
             watcher(change, topic)
 
     def _place(self, count: int, factor: int) -> list[tuple[int, ...]]:
-        start = self.chance.randrange(len(self.node_ids))
-        return placement.place(self.node_ids, count=count, factor=factor, start=start)
+        living = [node_id for node_id in self.node_ids if node_id not in self.fenced]
+        if not living:
+            raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "all brokers are fenced")
+        # A broker that is down gets a copy only where there are not enough others.
+        nodes = living if factor <= len(living) else self.node_ids
+        start = self.chance.randrange(len(nodes))
+        return placement.place(nodes, count=count, factor=factor, start=start)
 
     def _new_id(self) -> bytes:
         """A random UUID of version 4 whose text does not begin with a dash, as Kafka makes them."""

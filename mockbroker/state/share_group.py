@@ -220,6 +220,12 @@ class ShareGroup:
         self.states.start(missing, now_ms=now_ms)
         return Initialise(self.group_id, self.group_epoch, missing)
 
+    def rehome(self, timers: Timers, *, settings: Settings, now_ms: int) -> None:
+        """Go on at another coordinator: every member's session begins anew there, as after a load in Kafka."""
+        self._timers = timers
+        for member_id in self.members:
+            self._restart_session(member_id, now_ms + number(settings, "share.session.timeout.ms"))
+
     def _restart_session(self, member_id: str, deadline_ms: int) -> None:
         self._timers.set(("session", self.group_id, member_id), deadline_ms, lambda _now_ms: self._remove(member_id))
 

@@ -92,6 +92,25 @@ class Broker:
         self.core.disconnect(self._connections.pop(connection), self.now_ms)
         self._collect()
 
+    def stop_node(self, node_id: int) -> None:
+        """End a broker cleanly."""
+        self.core.stop_node(node_id, self.now_ms)
+        self._collect()
+
+    def kill_node(self, node_id: int) -> None:
+        """End a broker at once."""
+        self.core.kill_node(node_id, self.now_ms)
+        self._collect()
+
+    def start_node(self, node_id: int) -> None:
+        """Start it again."""
+        self.core.start_node(node_id, self.now_ms)
+        self._collect()
+
+    def forget(self, connection: str) -> None:
+        """Let the next use of this name be a new connection: the broker has ended the old one."""
+        del self._connections[connection]
+
     def _collect(self) -> None:
         names = {number: name for name, number in self._connections.items()}
         for output in self.core.take_output():
