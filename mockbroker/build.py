@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping
 
 from kwire import uuids
+from mockbroker.authorize import authorizer_of
 from mockbroker.calls import Calls
 from mockbroker.config import BrokerConfig
 from mockbroker.context import ClusterState
@@ -31,7 +32,7 @@ def build_core(
     """A cluster of `node_count` nodes, whose ids follow each other from `node.id` on.
 
     features: finalized levels by name. topics: name to partition count, made at once.
-    Raises: KafkaError for a topic that cannot be made.
+    Raises: KafkaError for a topic that cannot be made, ConfigError for super users that are no principals.
     """
     first_id = config.integer("node.id")
     node_ids = range(first_id, first_id + node_count)
@@ -54,6 +55,7 @@ def build_core(
         calls=Calls(running),
         rng=rng,
         wake=wake,
+        authorizer=authorizer_of(config),
     )
     store = LogStore(metadata, configs, wake)
     rack = config.string("broker.rack")

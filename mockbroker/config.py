@@ -16,6 +16,10 @@ _STANDARD: Mapping[str, Value] = {
     "controller.listener.names": ["CONTROLLER"],
 }
 
+#: The one authorizer that there is here, and its own names, which Kafka's list does not have.
+_STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_AUTHORIZER_NAMES = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found")
+
 #: Names that change what this broker does; a trailing dot stands for all names that begin so.
 _HEEDED = (
     "advertised.listeners",
@@ -95,8 +99,9 @@ class BrokerConfig(Mapping[str, Value]):
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
         self.given = dict(given or {})
         known = keys(Scope.BROKER)
-        self.unknown = [name for name in self.given if name not in known]
-        self.ignored = [name for name in self.given if name in known and not _heeded(name)]
+        heeded = _AUTHORIZER_NAMES if self.has_authorizer else ()
+        self.unknown = [name for name in self.given if name not in known and name not in heeded]
+        self.ignored = [name for name in self.given if name in known and not _heeded(name) and name not in heeded]
         self._values: dict[str, Value] = {name: _STANDARD.get(name, key.default) for name, key in known.items()}
         for name, text in self.given.items():
             if name in known:
@@ -113,6 +118,11 @@ class BrokerConfig(Mapping[str, Value]):
                 raise ConfigError(f"{setting!r}: a setting has the form KEY=VALUE")
             given[name.strip()] = value
         return cls(given)
+
+    @property
+    def has_authorizer(self) -> bool:
+        """Whether Kafka's standard authorizer is configured; every other one is without effect here."""
+        return self.given.get("authorizer.class.name", "").strip() == _STANDARD_AUTHORIZER
 
     def __getitem__(self, name: str) -> Value:
         return self._values[name]

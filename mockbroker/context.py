@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mockbroker.config import BrokerConfig
     from mockbroker.node import Node
     from mockbroker.outcome import Key
+    from mockbroker.state.authorizer import Authorizer
     from mockbroker.state.configs import Configs
     from mockbroker.state.metadata import Metadata
 
@@ -52,6 +53,7 @@ class ClusterState:
     calls: Calls
     rng: random.Random
     wake: Callable[[Key], None]
+    authorizer: Authorizer | None = None
     kept: Kept = field(default_factory=Kept)
     keys_made: int = field(default=0)
 
