@@ -1,0 +1,105 @@
+"""What stands on the pages runs: their Python as it is, their commands on a capture, their options in the programs.
+
+`docs/spark.md` has its own test, beside those that have a Spark running.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("README.md", "docs/captures.md", "docs/mockbroker.md")
+CAPTURES = ROOT / "tests" / "captures"
+
+
+def _python_blocks() -> list[tuple[str, str]]:
+    return [(page, code) for page in PAGES for code in re.findall(r"```python\n(.*?)```", _text(page), re.DOTALL)]
+
+
+def _commands() -> list[str]:
+    """Every line that is a command of ours, without what the page says of it behind.
+
+    The report is left to its own tests, which have a Spark that runs already.
+    """
+    lines = [line.strip() for page in PAGES for line in _text(page).splitlines()]
+    return sorted({re.split(r"\s{2,}", line)[0] for line in lines if re.match(r"kwire (?!report)\w+ ", line)})
+
+
+def _text(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def _run(*command: str, cwd: Path) -> str:
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=170, cwd=cwd, check=False)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with the captures that the pages name."""
+    for name in ("traffic.pcapng", "trace.pcapng"):
+        (tmp_path / name).write_bytes((CAPTURES / "small_share.pcap").read_bytes())
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "captures").symlink_to(CAPTURES)
+    return tmp_path
+
+
+def _is_test(code: str) -> bool:
+    return "def test_" in code
+
+
+def _is_spark(code: str) -> bool:
+    return "spark" in code
+
+
+@pytest.mark.parametrize(("page", "code"), [each for each in _python_blocks() if _is_test(each[1])])
+def test_an_example_test_passes(page: str, code: str, place: Path) -> None:
+    (place / "test_example.py").write_text(code, encoding="utf-8")
+
+    assert "1 passed" in _run("-m", "pytest", "-q", "test_example.py", cwd=place), page
+
+
+@pytest.mark.parametrize(
+    ("page", "code"), [each for each in _python_blocks() if not _is_test(each[1]) and not _is_spark(each[1])]
+)
+def test_an_example_runs(page: str, code: str, place: Path) -> None:
+    (place / "example.py").write_text(code, encoding="utf-8")
+
+    _run("-W", "error", "example.py", cwd=place)
+
+
+@pytest.mark.spark
+def test_the_spark_example_runs(place: Path) -> None:
+    (code,) = (code for _, code in _python_blocks() if _is_spark(code))
+    (place / "example.py").write_text(code, encoding="utf-8")
+
+    assert "ShareFetch" in _run("example.py", cwd=place)
+
+
+@pytest.mark.parametrize("command", _commands())
+def test_a_command_runs(command: str, place: Path) -> None:
+    name, *words = shlex.split(command)
+    assert name == "kwire"
+
+    assert _run("-m", "kwire.cli.main", *words, cwd=place)
+
+
+def test_the_pages_have_commands_and_examples() -> None:
+    assert len(_commands()) >= 5
+    assert {page for page, _ in _python_blocks()} == set(PAGES)
+
+
+def test_the_page_of_the_broker_names_the_options_that_there_are() -> None:
+    there = set(re.findall(r"--[a-z-]+", _run("-m", "mockbroker.cli", "--help", cwd=ROOT))) - {"--help", "--version"}
+    named = set(re.findall(r"--[a-z-]+", _text("docs/mockbroker.md")))
+    refused = set(re.findall(r"--[a-z-]+", _text("docs/not-supported.md")))
+
+    assert named - there == set()
+    assert there - named == refused & there
