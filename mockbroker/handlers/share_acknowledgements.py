@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kwire.error_codes import ErrorCode
+from mockbroker.authorize import Operation, ResourceType, may
 from mockbroker.handlers.share_leader import drop_if_fenced, send_write
 from mockbroker.outcome import Key
 from mockbroker.state.acknowledgement import AcknowledgementBatch, acknowledge, check_structure
@@ -106,6 +107,8 @@ def _refusal(
     error = check_structure(batches, version=ctx.api_version, is_renewal=is_renewal)
     if error is not None:
         return error
+    if not may(Operation.READ, ResourceType.TOPIC, topic.name, ctx):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic.partition(key.partition_index) is None else None
 
 

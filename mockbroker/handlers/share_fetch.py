@@ -14,6 +14,7 @@ from kwire.messages.share_acknowledge import (
     ShareAcknowledgeTopicResponse,
 )
 from kwire.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
+from mockbroker.authorize import Operation, ResourceType, must
 from mockbroker.handlers import share_acknowledgements
 from mockbroker.handlers.share_acknowledgements import Acknowledgements
 from mockbroker.handlers.share_fetch_wait import ShareFetchWait
@@ -95,6 +96,7 @@ def _identify(group_id: str | None, member_id: str | None, ctx: Context) -> tupl
     must_have_share_groups(ctx)
     if group_id is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
+    must(Operation.READ, ResourceType.GROUP, group_id, ctx)
     if not member_id or len(member_id.encode("utf-16-le")) // 2 > _MEMBER_ID_SIZE_MAX:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     return group_id, member_id

@@ -15,6 +15,7 @@ from kwire.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
+from mockbroker.authorize import Operation, ResourceType, may
 from mockbroker.handlers.share_acknowledgements import Acknowledgements
 from mockbroker.handlers.share_leader import drop_if_fenced, end_session, find_partition
 from mockbroker.handlers.share_reads import Isolation, Read, budgets, joined, read_all, satisfies
@@ -55,6 +56,8 @@ class ShareFetchWait:
         for key, entry in self.session.partitions.items():
             if entry.topic_name is None:
                 self.errors[key] = ErrorCode.UNKNOWN_TOPIC_ID
+            elif not may(Operation.READ, ResourceType.TOPIC, entry.topic_name, ctx):
+                self.errors[key] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif ctx.cluster.metadata.leader(*key) is None:
                 self.errors[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:

@@ -45,6 +45,7 @@ from kwire.messages.write_share_group_state import (
     WriteShareGroupStateResponse,
     WriteStateResult,
 )
+from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, must
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
 from mockbroker.state.share_coordinator import ShareKey, Written
@@ -84,7 +85,7 @@ def initialize_share_group_state(request: InitializeShareGroupStateRequest, ctx:
         room.initialize(key, state_epoch=asked.state_epoch, start_offset=asked.start_offset, now_ms=ctx.now_ms)
         return Initialized(key.partition)
 
-    rows = _each(request.group_id, request.topics, one, Initialized) if request.group_id else []
+    rows = _each(ctx, request.group_id, request.topics, one, Initialized) if request.group_id else []
     return Reply(InitializeShareGroupStateResponse([InitializeStateResult(*row) for row in rows]))
 
 
@@ -101,7 +102,7 @@ def read_share_group_state(request: ReadShareGroupStateRequest, ctx: Context) ->
             state_batches=[ReadBatch(*batch) for batch in stored.batches],
         )
 
-    rows = _each(request.group_id, request.topics, one, ReadResult) if _is_whole(request) else []
+    rows = _each(ctx, request.group_id, request.topics, one, ReadResult) if _is_whole(request) else []
     return Reply(ReadShareGroupStateResponse([ReadStateResult(*row) for row in rows]))
 
 
@@ -120,7 +121,7 @@ def write_share_group_state(request: WriteShareGroupStateRequest, ctx: Context) 
         room.write(key, written, now_ms=ctx.now_ms)
         return WriteResult(key.partition)
 
-    rows = _each(request.group_id, request.topics, one, WriteResult) if _is_whole(request) else []
+    rows = _each(ctx, request.group_id, request.topics, one, WriteResult) if _is_whole(request) else []
     return Reply(WriteShareGroupStateResponse([WriteStateResult(*row) for row in rows]))
 
 
@@ -132,7 +133,7 @@ def delete_share_group_state(request: DeleteShareGroupStateRequest, ctx: Context
         room.delete(key)
         return Deleted(key.partition)
 
-    rows = _each(request.group_id, request.topics, one, Deleted) if _is_whole(request) else []
+    rows = _each(ctx, request.group_id, request.topics, one, Deleted) if _is_whole(request) else []
     return Reply(DeleteShareGroupStateResponse([DeleteStateResult(*row) for row in rows]))
 
 
@@ -150,7 +151,7 @@ def read_share_group_state_summary(request: ReadShareGroupStateSummaryRequest, c
             delivery_complete_count=summary.delivery_complete_count,
         )
 
-    rows = _each(request.group_id, request.topics, one, SummaryResult) if _is_whole(request) else []
+    rows = _each(ctx, request.group_id, request.topics, one, SummaryResult) if _is_whole(request) else []
     return Reply(ReadShareGroupStateSummaryResponse([ReadStateSummaryResult(*row) for row in rows]))
 
 
@@ -166,14 +167,18 @@ def _is_whole(request: _Request) -> bool:
 
 
 def _each(
-    group_id: str, topics: Iterable[_Topic[P]], one: Callable[[ShareKey, P], R], row: Callable[[int], R]
+    ctx: Context, group_id: str, topics: Iterable[_Topic[P]], one: Callable[[ShareKey, P], R], row: Callable[[int], R]
 ) -> list[tuple[bytes, list[R]]]:
-    """Topic by topic the rows of `one`; a refusal becomes a row of defaults with its code."""
+    """Topic by topic the rows of `one`; a refusal becomes a row of defaults with its code.
+
+    Only brokers may ask this: without CLUSTER_ACTION every row is refused.
+    """
     results: dict[bytes, list[R]] = {}
     for topic in topics:
         rows = results.setdefault(topic.topic_id, [])
         for asked in topic.partitions:
             try:
+                must(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, ctx, message="only brokers may ask")
                 answer = one(ShareKey(group_id, topic.topic_id, asked.partition), asked)
             except KafkaError as refusal:
                 answer = row(asked.partition)
