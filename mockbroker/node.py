@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mockbroker.state.logs import Logs, LogStore
 from mockbroker.state.metadata import Watcher
-from mockbroker.state.topics import CoordinatorKind
+from mockbroker.state.topics import INTERNAL_TOPICS, CoordinatorKind
 
 if TYPE_CHECKING:
     from mockbroker.context import ClusterState
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from mockbroker.state.groups import Groups
     from mockbroker.state.offsets import Offsets
     from mockbroker.state.producer_ids import ProducerIds
-    from mockbroker.state.share_coordinator import ShareCoordinator, ShareKey
+    from mockbroker.share_state_log import ShareStateLog
+    from mockbroker.state.share_coordinator import ShareCoordinator
     from mockbroker.state.share_partitions import SharePartitions
     from mockbroker.state.share_session import ShareSessions
+    from mockbroker.state.transactions import Transactions
 
 
 class Node:
@@ -78,6 +80,28 @@ class Node:
         return self._cluster.kept.producer_ids(self.node_id)
 
     @cached_property
+    def transactions(self) -> Transactions:
+        """The transactional ids that this node coordinates."""
+        from mockbroker.markers import Markers
+        from mockbroker.state.transactions import Transactions
+
+        cluster = self._cluster
+        markers = Markers(cluster.calls, cluster.metadata)
+
+        def coordinator_epoch(transactional_id: str) -> int | None:
+            partition = cluster.metadata.coordinator(CoordinatorKind.TRANSACTION, transactional_id)
+            return partition.leader_epoch if partition.leader == self.node_id else None
+
+        room = Transactions(
+            self.producer_ids,
+            cluster.config,
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=cluster.features.get("transaction.version", 0),
+            send=lambda ending, places, now_ms: markers.send(room, ending, places, now_ms),
+        )
+        return room
+
+    @cached_property
     def groups(self) -> Groups:
         """The groups that this node coordinates, of every type."""
         from mockbroker.state.groups import Groups
@@ -113,18 +137,26 @@ class Node:
         return room
 
     @cached_property
-    def share_coordinator(self) -> ShareCoordinator:
-        """The stored state of share partitions."""
-        from mockbroker.state.share_coordinator import ShareCoordinator
+    def share_state_log(self) -> ShareStateLog:
+        """The partitions of the share coordinator's topic that this node leads."""
+        from mockbroker.share_state_log import ShareStateLog
 
-        metadata = self._cluster.metadata
-
-        def is_mine(key: ShareKey) -> bool:
-            return metadata.coordinator_for(CoordinatorKind.SHARE, str(key)) == self.node_id
-
-        room = ShareCoordinator(metadata, self._cluster.config, is_mine=is_mine)
+        room = ShareStateLog(self._cluster, self.logs)
         self._watch(room.topic_changed)
         return room
+
+    @property
+    def share_coordinator(self) -> ShareCoordinator:
+        """The stored state of share partitions."""
+        return self.share_state_log.coordinator
+
+    def take_over(self, *, now_ms: int) -> None:
+        """After an election: load what share coordinators have written to the partitions that this node leads."""
+        topic = self._cluster.metadata.topic(INTERNAL_TOPICS[CoordinatorKind.SHARE].name)
+        led = [p for p in topic.partitions if p.leader == self.node_id] if topic is not None else []
+        if topic is not None and any(self.logs.get(topic.topic_id, p.index).end_offset for p in led):
+            self.share_state_log.follow()
+            self.share_state_log.start_housekeeping(now_ms=now_ms)
 
     def entered(self, room: str) -> bool:
         """Whether a room has been furnished: one that nobody entered has no deadlines, and no sessions to close."""
@@ -134,11 +166,17 @@ class Node:
         """When one of the rooms has something to do, or None."""
         locks = self.share_partitions.next_deadline_ms() if self.entered("share_partitions") else None
         timers = self.groups.next_deadline_ms() if self.entered("groups") else None
-        return min((due for due in (locks, timers) if due is not None), default=None)
+        transactions = self.transactions.next_deadline_ms() if self.entered("transactions") else None
+        states = self.share_state_log.next_deadline_ms() if self.entered("share_state_log") else None
+        return min((due for due in (locks, timers, transactions, states) if due is not None), default=None)
 
     def expire(self, *, now_ms: int) -> None:
-        """Let the rooms do what is due: locks first, then members and rebalances."""
+        """Let the rooms do what is due: locks first, then members and rebalances, then transactions."""
         if self.entered("share_partitions"):
             self.share_partitions.expire(now_ms=now_ms)
         if self.entered("groups"):
             self.groups.expire(now_ms=now_ms)
+        if self.entered("transactions"):
+            self.transactions.expire(now_ms=now_ms)
+        if self.entered("share_state_log"):
+            self.share_state_log.expire(now_ms=now_ms)

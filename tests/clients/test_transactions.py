@@ -1,0 +1,196 @@
+"""Transactions of real clients: librdkafka's producer and consumers, and Kafka's own tools."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, Message, Producer, TopicPartition
+
+from mockbroker import Cluster
+from tests.clients import java_tools
+
+pytestmark = [pytest.mark.client, pytest.mark.timeout(600)]
+
+PATIENCE_S = 40.0
+QUIET = {"log_level": 0}
+PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=3, topics={"orders": 3, "bills": 1}) as running:
+        yield running
+
+
+def _producer(cluster: Cluster, name: str = "tx") -> Producer:
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": name, "linger.ms": 1, **QUIET}
+    )
+    producer.init_transactions(PATIENCE_S)
+    return producer
+
+
+def _write(producer: Producer, topic: str, values: list[bytes]) -> None:
+    for number, value in enumerate(values):
+        producer.produce(topic, value=value, key=b"%d" % number)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def _consumer(cluster: Cluster, group: str = "readers", *, isolation: str = "read_committed") -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": group,
+            "isolation.level": isolation,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            **QUIET,
+        }
+    )
+
+
+def _read(cluster: Cluster, topic: str, partitions: int, *, isolation: str) -> list[bytes]:
+    """Everything from the beginning to the end of every partition."""
+    with closing(_consumer(cluster, f"r-{isolation}", isolation=isolation)) as consumer:
+        consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
+        values: list[bytes] = []
+        ends = 0
+        deadline = time.monotonic() + PATIENCE_S
+        while ends < partitions and time.monotonic() < deadline:
+            message = consumer.poll(0.5)
+            if message is None:
+                continue
+            if message.error() is not None:
+                ends += 1
+            else:
+                value = message.value()
+                assert isinstance(value, bytes)
+                values.append(value)
+    assert ends == partitions
+    return sorted(values)
+
+
+def _polled(consumer: Consumer, count: int) -> list[Message]:
+    """As many records, whatever partition ends in between."""
+    messages: list[Message] = []
+    deadline = time.monotonic() + PATIENCE_S
+    while len(messages) < count and time.monotonic() < deadline:
+        message = consumer.poll(0.5)
+        if message is not None and message.error() is None:
+            messages.append(message)
+    assert len(messages) == count
+    return messages
+
+
+def test_committed_records_are_read_and_aborted_ones_only_by_those_who_ask_for_them(cluster: Cluster) -> None:
+    producer = _producer(cluster)
+    kept, dropped = [b"kept %d" % at for at in range(30)], [b"dropped %d" % at for at in range(30)]
+    for values, commit in ((kept, True), (dropped, False)):
+        producer.begin_transaction()
+        _write(producer, "orders", values)
+        if commit:
+            producer.commit_transaction(PATIENCE_S)
+        else:
+            producer.abort_transaction(PATIENCE_S)
+
+    assert _read(cluster, "orders", 3, isolation="read_committed") == sorted(kept)
+    assert _read(cluster, "orders", 3, isolation="read_uncommitted") == sorted(kept + dropped)
+
+
+def test_records_of_an_open_transaction_wait(cluster: Cluster) -> None:
+    producer = _producer(cluster)
+    producer.begin_transaction()
+    _write(producer, "bills", [b"open"])
+
+    assert _read(cluster, "bills", 1, isolation="read_committed") == []
+    assert _read(cluster, "bills", 1, isolation="read_uncommitted") == [b"open"]
+    producer.commit_transaction(PATIENCE_S)
+    assert _read(cluster, "bills", 1, isolation="read_committed") == [b"open"]
+
+
+def test_many_transactions_in_a_row_are_each_whole(cluster: Cluster) -> None:
+    producer = _producer(cluster)
+    values = []
+    for number in range(25):
+        producer.begin_transaction()
+        batch = [b"%d of %d" % (at, number) for at in range(6)]
+        _write(producer, "orders", batch)
+        if number % 3:
+            values += batch
+            producer.commit_transaction(PATIENCE_S)
+        else:
+            producer.abort_transaction(PATIENCE_S)
+
+    assert _read(cluster, "orders", 3, isolation="read_committed") == sorted(values)
+
+
+def test_a_second_producer_of_the_name_fences_the_first(cluster: Cluster) -> None:
+    first = _producer(cluster)
+    first.begin_transaction()
+    _write(first, "bills", [b"first"])
+    second = _producer(cluster)
+    second.begin_transaction()
+    _write(second, "bills", [b"second"])
+    second.commit_transaction(PATIENCE_S)
+
+    with pytest.raises(KafkaException) as caught:
+        first.commit_transaction(PATIENCE_S)
+    assert caught.value.args[0].fatal()
+    assert _read(cluster, "bills", 1, isolation="read_committed") == [b"second"]
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_offsets_are_sent_with_what_was_made_of_them(cluster: Cluster, commit: bool) -> None:
+    source = _producer(cluster, "source")
+    source.begin_transaction()
+    _write(source, "bills", [b"a", b"b", b"c"])
+    source.commit_transaction(PATIENCE_S)
+    producer = _producer(cluster)
+    with closing(_consumer(cluster)) as consumer:
+        consumer.subscribe(["bills"])
+        messages = _polled(consumer, 3)
+        producer.begin_transaction()
+        _write(producer, "orders", [b"made of " + (message.value() or b"") for message in messages])
+        positions = consumer.position(consumer.assignment())
+        producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), PATIENCE_S)
+        if commit:
+            producer.commit_transaction(PATIENCE_S)
+        else:
+            producer.abort_transaction(PATIENCE_S)
+        committed = consumer.committed([TopicPartition("bills", 0)], PATIENCE_S)
+
+    made = [b"made of a", b"made of b", b"made of c"]
+    assert committed[0].offset == (3 if commit else OFFSET_INVALID)
+    assert _read(cluster, "orders", 3, isolation="read_committed") == (made if commit else [])
+
+
+def test_kafkas_own_producer_commits_under_the_second_version(cluster: Cluster) -> None:
+    written = java_tools.run(
+        PERFORMANCE,
+        *("--topic", "orders", "--num-records", "300", "--record-size", "10", "--throughput", "-1"),
+        *("--transactional-id", "java", "--transaction-duration-ms", "20"),
+        *("--command-property", f"bootstrap.servers={cluster.bootstrap_servers}"),
+    )
+
+    assert "300 records sent" in written
+    assert len(_read(cluster, "orders", 3, isolation="read_committed")) == 300
+    listed = java_tools.run(TRANSACTIONS, "--bootstrap-server", cluster.bootstrap_servers, "list")
+    row = next(line for line in listed.splitlines() if line.startswith("java"))
+    assert "CompleteCommit" in row
+
+
+def test_the_admin_client_describes_what_is_open(cluster: Cluster) -> None:
+    producer = _producer(cluster)
+    producer.begin_transaction()
+    _write(producer, "bills", [b"open"])
+
+    described = java_tools.run(
+        TRANSACTIONS, "--bootstrap-server", cluster.bootstrap_servers, "describe", "--transactional-id", "tx"
+    )
+    assert "Ongoing" in described
+    assert "bills-0" in described
