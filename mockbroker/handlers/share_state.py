@@ -45,7 +45,7 @@ from kwire.messages.write_share_group_state import (
     WriteShareGroupStateResponse,
     WriteStateResult,
 )
-from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, must
+from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may, must
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
 from mockbroker.state.share_coordinator import ShareKey, Written
@@ -85,7 +85,11 @@ def initialize_share_group_state(request: InitializeShareGroupStateRequest, ctx:
         room.initialize(key, state_epoch=asked.state_epoch, start_offset=asked.start_offset, now_ms=ctx.now_ms)
         return Initialized(key.partition)
 
-    rows = _each(ctx, request.group_id, request.topics, one, Initialized) if request.group_id else []
+    rows = (
+        _each(ctx, request.group_id, request.topics, one, Initialized)
+        if request.group_id or not _is_broker(ctx)
+        else []
+    )
     return Reply(InitializeShareGroupStateResponse([InitializeStateResult(*row) for row in rows]))
 
 
@@ -102,7 +106,7 @@ def read_share_group_state(request: ReadShareGroupStateRequest, ctx: Context) ->
             state_batches=[ReadBatch(*batch) for batch in stored.batches],
         )
 
-    rows = _each(ctx, request.group_id, request.topics, one, ReadResult) if _is_whole(request) else []
+    rows = _each(ctx, request.group_id, request.topics, one, ReadResult) if _has_rows(request, ctx) else []
     return Reply(ReadShareGroupStateResponse([ReadStateResult(*row) for row in rows]))
 
 
@@ -121,7 +125,7 @@ def write_share_group_state(request: WriteShareGroupStateRequest, ctx: Context) 
         room.write(key, written, now_ms=ctx.now_ms)
         return WriteResult(key.partition)
 
-    rows = _each(ctx, request.group_id, request.topics, one, WriteResult) if _is_whole(request) else []
+    rows = _each(ctx, request.group_id, request.topics, one, WriteResult) if _has_rows(request, ctx) else []
     return Reply(WriteShareGroupStateResponse([WriteStateResult(*row) for row in rows]))
 
 
@@ -130,10 +134,10 @@ def delete_share_group_state(request: DeleteShareGroupStateRequest, ctx: Context
     room = ctx.node.share_coordinator
 
     def one(key: ShareKey, asked: DeletePartition) -> Deleted:
-        room.delete(key)
+        room.delete(key, now_ms=ctx.now_ms)
         return Deleted(key.partition)
 
-    rows = _each(ctx, request.group_id, request.topics, one, Deleted) if _is_whole(request) else []
+    rows = _each(ctx, request.group_id, request.topics, one, Deleted) if _has_rows(request, ctx) else []
     return Reply(DeleteShareGroupStateResponse([DeleteStateResult(*row) for row in rows]))
 
 
@@ -151,7 +155,7 @@ def read_share_group_state_summary(request: ReadShareGroupStateSummaryRequest, c
             delivery_complete_count=summary.delivery_complete_count,
         )
 
-    rows = _each(ctx, request.group_id, request.topics, one, SummaryResult) if _is_whole(request) else []
+    rows = _each(ctx, request.group_id, request.topics, one, SummaryResult) if _has_rows(request, ctx) else []
     return Reply(ReadShareGroupStateSummaryResponse([ReadStateSummaryResult(*row) for row in rows]))
 
 
@@ -162,8 +166,14 @@ class _Request(Protocol):
     def topics(self) -> Sequence[_Topic[_Partition]]: ...
 
 
-def _is_whole(request: _Request) -> bool:
-    return bool(request.group_id) and all(topic.partitions for topic in request.topics)
+def _has_rows(request: _Request, ctx: Context) -> bool:
+    """Who may not ask at all is told so in every row, whatever the request is like."""
+    is_whole = bool(request.group_id) and all(topic.partitions for topic in request.topics)
+    return is_whole or not _is_broker(ctx)
+
+
+def _is_broker(ctx: Context) -> bool:
+    return may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, ctx)
 
 
 def _each(
