@@ -97,6 +97,7 @@ class Controller:
         """After an election every coordinator has what it coordinates now."""
         cluster = self._cluster
         for node in cluster.calls.nodes.values():
+            node.take_over(now_ms=now_ms)
             self._give_up_groups(node, is_running=True)
         for group_id in list(cluster.kept.groups):
             elected = cluster.calls.nodes.get(self._coordinator(group_id))

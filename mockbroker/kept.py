@@ -1,7 +1,8 @@
 """What outlives a broker beside the logs: what coordinators would read from their topics after an election.
 
 Groups and committed offsets are in `__consumer_offsets` in Kafka, on every replica of the partition that a group
-belongs to. Here they are handed over as they are (docs/decisions/replicas-share-a-log.md): whoever is elected has all of them.
+belongs to. Here they are handed over as they are: whoever is elected has all of them.
+Source: docs/decisions/replicas-share-a-log.md.
 """
 
 from __future__ import annotations

@@ -143,6 +143,7 @@ class Node:
 
         room = ShareStateLog(self._cluster, self.logs)
         self._watch(room.topic_changed)
+        room.follow()
         return room
 
     @property
@@ -155,7 +156,6 @@ class Node:
         topic = self._cluster.metadata.topic(INTERNAL_TOPICS[CoordinatorKind.SHARE].name)
         led = [p for p in topic.partitions if p.leader == self.node_id] if topic is not None else []
         if topic is not None and any(self.logs.get(topic.topic_id, p.index).end_offset for p in led):
-            self.share_state_log.follow()
             self.share_state_log.start_housekeeping(now_ms=now_ms)
 
     def entered(self, room: str) -> bool:

@@ -114,7 +114,7 @@ class Persister:
 
     def delete(self, key: ShareKey, *, done: Done[None], now_ms: int) -> None:
         """Have a share partition forgotten."""
-        self._ask(key, lambda room, at_ms: room.delete(key), done, now_ms)
+        self._ask(key, lambda room, at_ms: room.delete(key, now_ms=at_ms), done, now_ms)
 
     def summary(self, key: ShareKey, *, done: Done[Summary], now_ms: int) -> None:
         """Start offset and delivery-complete count as stored."""

@@ -7,6 +7,7 @@ all that a log has to keep. Source: share-semantics 7.2 and 7.3.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
@@ -96,7 +97,11 @@ class Image(Protocol):
 
 
 class ShareCoordinator:
-    """One node's share coordinator. `is_mine` says whether this node coordinates a key now."""
+    """One node's share coordinator.
+
+    is_mine: whether this node coordinates a key now, with its shard loaded. shard_of: the partition of the coordinator's
+    topic that a key's facts go to. record: keeps a fact, as of a time; a refusal (KafkaError) undoes the operation.
+    """
 
     def __init__(
         self,
@@ -104,12 +109,15 @@ class ShareCoordinator:
         config: Mapping[str, object],
         *,
         is_mine: Callable[[ShareKey], bool] = lambda key: True,
-        record: Callable[[Fact], None] = lambda fact: None,
+        shard_of: Callable[[ShareKey], int] = lambda key: 0,
+        record: Callable[[Fact, int], None] = lambda fact, now_ms: None,
     ) -> None:
         self._topics = topics
         self._config = config
         self._is_mine = is_mine
+        self._shard_of = shard_of
         self._record = record
+        self._seen_ms = 0
         self._stored: dict[ShareKey, Stored] = {}
         self._leader_epochs: dict[ShareKey, int] = {}
         self._state_epochs: dict[ShareKey, int] = {}
@@ -129,7 +137,7 @@ class ShareCoordinator:
         old = self._stored.get(key)
         complete = UNINITIALIZED_START if start_offset == UNINITIALIZED_START else 0
         epoch = 0 if old is None else old.snapshot_epoch + 1
-        self._do(Snapshot(key, Stored(epoch, state_epoch, 0, start_offset, complete, (), now_ms, now_ms)))
+        self._do(Snapshot(key, Stored(epoch, state_epoch, 0, start_offset, complete, (), now_ms, now_ms)), now_ms)
 
     def read(self, key: ShareKey, *, leader_epoch: int, now_ms: int) -> Stored:
         """The state for a leader that takes over; a new leader epoch is stored with it."""
@@ -140,7 +148,7 @@ class ShareCoordinator:
         self._check_topic(key)
         if leader_epoch not in (NO_EPOCH, self._leader_epochs.get(key)):
             written = Written(stored.state_epoch, leader_epoch, stored.start_offset, stored.delivery_complete_count, ())
-            self._do(self._fact(key, written, leader_epoch, now_ms))
+            self._do(self._fact(key, written, leader_epoch, now_ms), now_ms)
         return stored
 
     def write(self, key: ShareKey, written: Written, *, now_ms: int) -> None:
@@ -151,14 +159,14 @@ class ShareCoordinator:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {written.leader_epoch} of {key} is old")
         self._check_state_epoch(key, written.state_epoch)
         self._check_topic(key)
-        self._do(self._fact(key, written, stored.leader_epoch, now_ms))
+        self._do(self._fact(key, written, stored.leader_epoch, now_ms), now_ms)
 
-    def delete(self, key: ShareKey) -> None:
+    def delete(self, key: ShareKey, *, now_ms: int) -> None:
         """Forget a share partition; one that is not known is a success."""
         self._check_place(key)
         self._check_topic(key)
         if key in self._stored:
-            self._do(Snapshot(key, None))
+            self._do(Snapshot(key, None), now_ms)
 
     def summary(self, key: ShareKey) -> Summary:
         """Start and count for admin tools; of a key that is not known, the values that say so."""
@@ -170,20 +178,26 @@ class ShareCoordinator:
         return Summary(stored.start_offset, stored.delivery_complete_count, stored.leader_epoch, stored.state_epoch)
 
     def topic_changed(self, change: Change, topic: Topic) -> None:
-        """Forget all share partitions of a topic that was deleted."""
+        """Forget all share partitions of a topic that was deleted; what cannot be recorded now stays, out of reach."""
         if change is Change.DELETED:
             for key in [key for key in self._stored if key.topic_id == topic.topic_id]:
-                self._do(Snapshot(key, None))
+                with suppress(KafkaError):
+                    self._do(Snapshot(key, None), self._seen_ms)
 
     def snapshot_cold(self, *, now_ms: int) -> None:
-        """Write a fresh snapshot of what has not had one for long, unless all have been so kept (7.5)."""
-        if all(stored.created_ms != stored.written_ms for stored in self._stored.values()):
-            return
+        """Write a fresh snapshot of what has not had one for long; not in shards where all have been so kept (7.5)."""
+        warm = {self._shard_of(key) for key, stored in self._stored.items() if stored.created_ms == stored.written_ms}
         interval_ms = self._number("share.coordinator.cold.partition.snapshot.interval.ms")
         for key, stored in list(self._stored.items()):
-            if now_ms - stored.written_ms >= interval_ms:
+            if self._shard_of(key) in warm and now_ms - stored.written_ms >= interval_ms:
                 fresh = replace(stored, snapshot_epoch=stored.snapshot_epoch + 1, written_ms=now_ms)
-                self._do(Snapshot(key, fresh))
+                with suppress(KafkaError):
+                    self._do(Snapshot(key, fresh), now_ms)
+
+    def unload(self, shard: int) -> None:
+        """Forget a shard that another node coordinates now; its facts are in the log."""
+        for key in [key for key in self._stored if self._shard_of(key) == shard]:
+            self._forget(key)
 
     # Facts.
 
@@ -195,8 +209,7 @@ class ShareCoordinator:
             self._stored[key] = self._merged(self._stored.get(key), fact)
             self._updates[key] = self._updates.get(key, 0) + 1
         elif fact.value is None:
-            for table in (self._stored, self._leader_epochs, self._state_epochs, self._updates):
-                table.pop(key, None)
+            self._forget(key)
         else:
             self._raise_epoch(self._leader_epochs, key, fact.value.leader_epoch)
             self._raise_epoch(self._state_epochs, key, fact.value.state_epoch)
@@ -204,9 +217,14 @@ class ShareCoordinator:
             if self._updates.get(key, 0) >= self._updates_per_snapshot:
                 self._updates[key] = 0
 
-    def _do(self, fact: Fact) -> None:
-        self._record(fact)
+    def _do(self, fact: Fact, now_ms: int) -> None:
+        self._seen_ms = now_ms
+        self._record(fact, now_ms)
         self.replay(fact)
+
+    def _forget(self, key: ShareKey) -> None:
+        for table in (self._stored, self._leader_epochs, self._state_epochs, self._updates):
+            table.pop(key, None)
 
     def _fact(self, key: ShareKey, written: Written, leader_epoch: int, now_ms: int) -> Fact:
         """An update, or after enough of them a snapshot with everything merged (7.2)."""

@@ -28,7 +28,7 @@ class Room:
         self.metadata = Metadata([0], CONFIG, random.Random(0))
         self.topic = self.metadata.create_topic("t")
         self.facts: list[Fact] = []
-        self.room = ShareCoordinator(self.metadata, CONFIG, record=self.facts.append)
+        self.room = ShareCoordinator(self.metadata, CONFIG, record=lambda fact, _: self.facts.append(fact))
         self.key = ShareKey("g", self.topic.topic_id, 0)
 
     def initialize(self, *, epoch: int = 1, start: int = 0, now_ms: int = 0) -> None:
@@ -53,7 +53,7 @@ def test_7_3_what_was_never_initialized_reads_as_a_bad_request_and_sums_up_as_un
     assert refused(lambda: room.room.read(room.key, leader_epoch=0, now_ms=0)) is ErrorCode.INVALID_REQUEST
     assert refused(lambda: room.write("0-9:2/1")) is ErrorCode.INVALID_REQUEST
     assert room.room.summary(room.key) == Summary(-1, -1, 0, 0)
-    room.room.delete(room.key)
+    room.room.delete(room.key, now_ms=0)
     assert room.facts == []
 
 
@@ -72,7 +72,7 @@ def test_7_3_partitions_that_cannot_be() -> None:
 
     assert refused(lambda: room.room.summary(negative)) is ErrorCode.INVALID_REQUEST
     assert refused(lambda: room.room.summary(beyond)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert refused(lambda: room.room.delete(beyond)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert refused(lambda: room.room.delete(beyond, now_ms=0)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     room.key = beyond
     assert refused(room.initialize) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

@@ -1,0 +1,227 @@
+"""The share coordinator's topic, `__share_group_state`: facts as records, loading them back, and its housekeeping.
+
+Source: share-semantics 7.2 and 7.5. Keys and values are those of Kafka's schemas behind two bytes: the type of the
+record before the key, the version before the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kwire.codec import decode, encode
+from kwire.error_codes import ErrorCode
+from kwire.records import Record, write_batch
+from kwire.records.coordinator.share_snapshot import ShareSnapshotKey, ShareSnapshotValue
+from kwire.records.coordinator.share_snapshot import StateBatch as SnapshotBatch
+from kwire.records.coordinator.share_update import ShareUpdateKey, ShareUpdateValue
+from kwire.records.coordinator.share_update import StateBatch as UpdateBatch
+from mockbroker.kafka_error import KafkaError
+from mockbroker.state.log import Origin, PartitionLog
+from mockbroker.state.share_coordinator import Fact, ShareCoordinator, ShareKey, Snapshot, Stored, Update
+from mockbroker.state.state_batches import StateBatch
+from mockbroker.state.topics import INTERNAL_TOPICS, CoordinatorKind, Topic
+
+if TYPE_CHECKING:
+    from mockbroker.context import ClusterState
+    from mockbroker.state.logs import Logs
+    from mockbroker.state.metadata import Change
+
+_TOPIC_NAME = INTERNAL_TOPICS[CoordinatorKind.SHARE].name
+_TYPE_SIZE = 2
+_SNAPSHOT, _UPDATE = ShareSnapshotKey.API_KEY, ShareUpdateKey.API_KEY
+#: Everything that a load reads fits into memory, as the log itself does.
+_READ_ALL = 1 << 62
+
+
+class ShareStateLog:
+    """One node's way to the partitions of the topic that it leads; each of them is a shard of its coordinator."""
+
+    def __init__(self, cluster: ClusterState, logs: Logs) -> None:
+        self._cluster = cluster
+        self._logs = logs
+        self._snapshots: dict[int, dict[ShareKey, int]] = {}
+        self._pruned: dict[int, int] = {}
+        self._snapshots_due_ms: int | None = None
+        self._pruning_due_ms: int | None = None
+        self.coordinator = ShareCoordinator(
+            cluster.metadata, cluster.config, is_mine=self._is_mine, shard_of=self._shard_of, record=self._record
+        )
+
+    # Leading and loading.
+
+    def _shard_of(self, key: ShareKey) -> int:
+        return self._cluster.metadata.coordinator_partition(CoordinatorKind.SHARE, str(key))
+
+    def _is_mine(self, key: ShareKey) -> bool:
+        return self._shard_of(key) in self._snapshots
+
+    def topic_changed(self, change: Change, topic: Topic) -> None:
+        """Take shards over and give them up as leaders change, and forget the state of deleted topics."""
+        if topic.name == _TOPIC_NAME:
+            self.follow()
+        else:
+            self.coordinator.topic_changed(change, topic)
+
+    def follow(self) -> None:
+        """Load the shards that this node leads and has not loaded yet; forget those that it leads no more."""
+        topic = self._cluster.metadata.topic(_TOPIC_NAME)
+        led = {} if topic is None else {p.index: topic for p in topic.partitions if p.leader == self._logs.node_id}
+        for shard in [shard for shard in self._snapshots if shard not in led]:
+            self.coordinator.unload(shard)
+            del self._snapshots[shard]
+            self._pruned.pop(shard, None)
+        for shard, its_topic in led.items():
+            if shard not in self._snapshots:
+                self._load(its_topic, shard)
+
+    def _load(self, topic: Topic, shard: int) -> None:
+        self._snapshots[shard] = {}
+        for offset, fact in _facts(self._logs.get(topic.topic_id, shard)):
+            self._note(shard, offset, fact)
+            self.coordinator.replay(fact)
+
+    # Writing.
+
+    def _record(self, fact: Fact, now_ms: int) -> None:
+        """Append a fact as a batch of its own.
+
+        Raises: COORDINATOR_NOT_AVAILABLE while too few replicas are in sync, as Kafka makes of NOT_ENOUGH_REPLICAS.
+        """
+        topic = self._cluster.metadata.internal_topic(CoordinatorKind.SHARE)
+        shard = self._shard_of(fact.key)
+        partition = topic.partitions[shard]
+        least = self._cluster.configs.topic(_TOPIC_NAME)["min.insync.replicas"]
+        assert isinstance(least, int)
+        if len(partition.isr) < min(least, len(partition.replicas)):
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{len(partition.isr)} replica(s) in sync")
+        key, value = _record_of(fact)
+        batch = write_batch([Record(offset=0, timestamp=now_ms, key=key, value=value)])
+        log = self._logs.get(topic.topic_id, shard)
+        appended = log.append(batch, now_ms=now_ms, origin=Origin.COORDINATOR)
+        self._note(shard, appended.last_offset, fact)
+        self.start_housekeeping(now_ms=now_ms)
+
+    def _note(self, shard: int, offset: int, fact: Fact) -> None:
+        """Remember where the last snapshot of each share partition is: what lies before all of them is redundant."""
+        if isinstance(fact, Snapshot):
+            if fact.value is None:
+                self._snapshots[shard].pop(fact.key, None)
+            else:
+                self._snapshots[shard][fact.key] = offset
+
+    # Housekeeping.
+
+    def start_housekeeping(self, *, now_ms: int) -> None:
+        """Begin to snapshot and to prune from time to time, if that has not begun yet."""
+        if self._snapshots_due_ms is None:
+            self._snapshots_due_ms = now_ms + self._interval_ms("cold.partition.snapshot")
+            self._pruning_due_ms = now_ms + self._interval_ms("state.topic.prune")
+
+    def next_deadline_ms(self) -> int | None:
+        """When to snapshot or to prune next, or None."""
+        return min((due for due in (self._snapshots_due_ms, self._pruning_due_ms) if due is not None), default=None)
+
+    def expire(self, *, now_ms: int) -> None:
+        """Snapshot what is cold, and delete what is redundant, if it is time; both rest while share groups are off."""
+        is_on = self._cluster.features.get("share.version", 0) > 0
+        if self._snapshots_due_ms is not None and now_ms >= self._snapshots_due_ms:
+            self._snapshots_due_ms = now_ms + self._interval_ms("cold.partition.snapshot")
+            if is_on:
+                self.coordinator.snapshot_cold(now_ms=now_ms)
+        if self._pruning_due_ms is not None and now_ms >= self._pruning_due_ms:
+            self._pruning_due_ms = now_ms + self._interval_ms("state.topic.prune")
+            if is_on:
+                self._prune()
+
+    def _prune(self) -> None:
+        topic = self._cluster.metadata.topic(_TOPIC_NAME)
+        for shard, offsets in self._snapshots.items() if topic is not None else ():
+            redundant = min(offsets.values(), default=0)
+            if redundant > 0 and redundant != self._pruned.get(shard):
+                assert topic is not None
+                self._logs.get(topic.topic_id, shard).delete_before(redundant)
+                self._pruned[shard] = redundant
+
+    def _interval_ms(self, what: str) -> int:
+        return self._cluster.config.integer(f"share.coordinator.{what}.interval.ms")
+
+
+def _facts(log: PartitionLog) -> Iterator[tuple[int, Fact]]:
+    for batch in log.read(log.start_offset, _READ_ALL).batches:
+        for record in batch.records():
+            fact = _fact_of(record.key, record.value)
+            if fact is not None and record.offset >= log.start_offset:
+                yield record.offset, fact
+
+
+def _record_of(fact: Fact) -> tuple[bytes, bytes | None]:
+    """Key and value of the record that keeps a fact; no value: the share partition is deleted."""
+    if isinstance(fact, Update):
+        value = ShareUpdateValue(
+            fact.snapshot_epoch,
+            fact.leader_epoch,
+            fact.start_offset,
+            fact.delivery_complete_count,
+            [UpdateBatch(*batch) for batch in fact.batches],
+        )
+        return _typed(_UPDATE, encode(ShareUpdateKey(*fact.key), 0)), _typed(0, encode(value, 0))
+    key = _typed(_SNAPSHOT, encode(ShareSnapshotKey(*fact.key), 0))
+    stored = fact.value
+    if stored is None:
+        return key, None
+    snapshot = ShareSnapshotValue(
+        stored.snapshot_epoch,
+        stored.state_epoch,
+        stored.leader_epoch,
+        stored.start_offset,
+        stored.delivery_complete_count,
+        stored.created_ms,
+        stored.written_ms,
+        [SnapshotBatch(*batch) for batch in stored.batches],
+    )
+    return key, _typed(0, encode(snapshot, 0))
+
+
+def _typed(number: int, body: bytes) -> bytes:
+    return number.to_bytes(_TYPE_SIZE, "big") + body
+
+
+def _fact_of(key: bytes | memoryview | None, value: bytes | memoryview | None) -> Fact | None:
+    """The fact that a record keeps; None for a type that this version does not know, which Kafka skips as well."""
+    if key is None:
+        return None
+    kind = int.from_bytes(key[:_TYPE_SIZE], "big")
+    if kind == _UPDATE and value is not None:
+        name = decode(ShareUpdateKey, 0, key[_TYPE_SIZE:])
+        update = decode(ShareUpdateValue, 0, value[_TYPE_SIZE:])
+        return Update(
+            ShareKey(name.group_id, name.topic_id, name.partition),
+            update.snapshot_epoch,
+            update.leader_epoch,
+            update.start_offset,
+            update.delivery_complete_count,
+            _batches(update.state_batches),
+        )
+    if kind != _SNAPSHOT:
+        return None
+    place = decode(ShareSnapshotKey, 0, key[_TYPE_SIZE:])
+    share_key = ShareKey(place.group_id, place.topic_id, place.partition)
+    if value is None:
+        return Snapshot(share_key, None)
+    snapshot = decode(ShareSnapshotValue, 0, value[_TYPE_SIZE:])
+    stored = Stored(
+        snapshot.snapshot_epoch,
+        snapshot.state_epoch,
+        snapshot.leader_epoch,
+        snapshot.start_offset,
+        snapshot.delivery_complete_count,
+        _batches(snapshot.state_batches),
+        snapshot.create_timestamp,
+        snapshot.write_timestamp,
+    )
+    return Snapshot(share_key, stored)
+
+
+def _batches(rows: list[SnapshotBatch] | list[UpdateBatch]) -> tuple[StateBatch, ...]:
+    return tuple(StateBatch(row.first_offset, row.last_offset, row.delivery_state, row.delivery_count) for row in rows)
