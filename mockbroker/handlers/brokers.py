@@ -1,4 +1,4 @@
-"""Brokers as responses name them, and what anybody may do where nobody is refused."""
+"""Brokers as responses name them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from mockbroker.state.metadata import Partition
 
 #: "Not asked for" in every field of authorized operations.
 NO_OPERATIONS = -2147483648
-#: Every operation that a resource knows, a bit each by Kafka's AclOperation codes: seen on a broker without authorizer.
-CLUSTER_OPERATIONS = 8096
-TOPIC_OPERATIONS = 3576
 
 
 def brokers(ctx: Context) -> list[Node]:

@@ -10,6 +10,7 @@ from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from kwire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from kwire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.handlers.member_ids import random_uuid
@@ -42,6 +43,8 @@ def join_group(request: JoinGroupRequest, ctx: Context) -> Outcome:
     Pinned by the conversations other-classic-*.
     """
     broker = ctx.cluster.config
+    if not may(Operation.READ, ResourceType.GROUP, request.group_id, ctx):
+        return Reply(_joined(JoinAnswer(ErrorCode.GROUP_AUTHORIZATION_FAILED), ctx.api_version))
     try:
         _must_fit(request, broker)
         must_coordinate(request.group_id, ctx)
@@ -70,10 +73,11 @@ def _must_fit(request: JoinGroupRequest, broker: Settings) -> None:
 
 
 def _must_be_group(group_id: str, ctx: Context) -> None:
-    """Pass only for a group id that classic groups may have, on its coordinator.
+    """Pass only for a group id that classic groups may have, on its coordinator, and for those who may read it.
 
-    Raises: INVALID_GROUP_ID, NOT_COORDINATOR.
+    Raises: GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID, NOT_COORDINATOR.
     """
+    must(Operation.READ, ResourceType.GROUP, group_id, ctx)
     if not group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
     must_coordinate(group_id, ctx)

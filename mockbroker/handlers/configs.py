@@ -19,6 +19,8 @@ from kwire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from mockbroker.authorize import CLUSTER_NAME, ResourceType, must
+from mockbroker.authorize import Operation as Act
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
@@ -60,6 +62,7 @@ def refuse_incremental_alter_configs(
 
 def _described(wanted: DescribeConfigsResource, request: DescribeConfigsRequest, ctx: Context) -> DescribeConfigsResult:
     try:
+        _must(Act.DESCRIBE_CONFIGS, wanted.resource_type, wanted.resource_name, ctx)
         resource = _checked(wanted.resource_type, wanted.resource_name, ctx)
         if resource.kind is ResourceKind.TOPIC:
             validate_topic_name(resource.name)
@@ -95,6 +98,20 @@ def _not_described(wanted: DescribeConfigsResource, error: KafkaError) -> Descri
     return DescribeConfigsResult(error.code, error.message, wanted.resource_type, wanted.resource_name)
 
 
+def _must(operation: Act, resource_type: int, name: str, ctx: Context) -> None:
+    """Pass only those who may do this to the configuration; that of brokers is the cluster's.
+
+    Raises: TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED.
+    """
+    message = f"{operation.name} is not allowed."
+    if resource_type == ResourceKind.TOPIC:
+        must(operation, ResourceType.TOPIC, name, ctx, message=message)
+    elif resource_type == ResourceKind.GROUP:
+        must(operation, ResourceType.GROUP, name, ctx, message=message)
+    else:
+        must(operation, ResourceType.CLUSTER, CLUSTER_NAME, ctx, message=message)
+
+
 def _checked(resource_type: int, name: str, ctx: Context) -> Resource:
     """The resource that a request means. A broker answers for itself alone.
 
@@ -123,6 +140,7 @@ def _altered(
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         changes = _changes(wanted)
         resource = _checked(wanted.resource_type, wanted.resource_name, ctx)
+        _must(Act.ALTER_CONFIGS, wanted.resource_type, wanted.resource_name, ctx)
         after = altered(ctx.cluster.configs, resource, changes)
         if resource.kind is ResourceKind.TOPIC and ctx.cluster.metadata.topic(resource.name) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 
 from kwire.error_codes import ErrorCode
 from kwire.messages.consumer_group_describe import Assignment as DescribedAssignment
@@ -19,10 +19,11 @@ from kwire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from mockbroker.authorize import Operation, ResourceType, must, operations_on
 from mockbroker.context import Context
 from mockbroker.handlers.coordinators import must_coordinate
+from mockbroker.handlers.group_access import HIDES_TOPICS, hides_topics, must_see
 from mockbroker.handlers.member_ids import random_kafka_uuid
-from mockbroker.handlers.share_groups import GROUP_OPERATIONS
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
 from mockbroker.state.assignors_consumer import ASSIGNORS
@@ -39,6 +40,8 @@ _NEW_PROTOCOL = 1
 
 def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, ctx: Context) -> Outcome:
     """Join, stay in or leave a consumer group. Pinned by the conversations other-consumer-*."""
+    must(Operation.READ, ResourceType.GROUP, request.group_id, ctx)
+    must_see(request.subscribed_topic_names, ctx)
     assignors = _assignors(ctx)
     _validate(request, assignors, ctx.api_version)
     must_coordinate(request.group_id, ctx)
@@ -151,7 +154,8 @@ def consumer_group_describe(request: ConsumerGroupDescribeRequest, ctx: Context)
     if request.include_authorized_operations:
         for row in rows:
             if row.error_code == ErrorCode.NONE:
-                row.authorized_operations = GROUP_OPERATIONS
+                row.authorized_operations = operations_on(ResourceType.GROUP, row.group_id, ctx)
+    rows = [_hidden(row) if hides_topics(_topics_of(row), ctx) else row for row in rows]
     return Reply(ConsumerGroupDescribeResponse(groups=rows))
 
 
@@ -167,8 +171,19 @@ def refuse_consumer_group_describe(
     )
 
 
+def _topics_of(row: DescribedGroup) -> Iterable[str]:
+    for member in row.members:
+        for assignment in (member.assignment, member.target_assignment):
+            yield from (partitions.topic_name for partitions in assignment.topic_partitions)
+
+
+def _hidden(row: DescribedGroup) -> DescribedGroup:
+    return DescribedGroup(ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDES_TOPICS, row.group_id)
+
+
 def _described(group_id: str, ctx: Context) -> DescribedGroup:
     try:
+        must(Operation.DESCRIBE, ResourceType.GROUP, group_id, ctx)
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         must_coordinate(group_id, ctx)

@@ -8,6 +8,7 @@ from kwire import uuids
 from kwire.error_codes import ErrorCode
 from kwire.errors import InvalidValue
 from kwire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, must
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
@@ -44,7 +45,8 @@ def find_coordinator(request: FindCoordinatorRequest, ctx: Context) -> Outcome:
 
 def _row(key_type: int, key: str, ctx: Context) -> Coordinator:
     try:
-        kind, text = _resolve(key_type, key, ctx.api_version)
+        _must_find(key_type, key, ctx)
+        kind, text = _resolve(key_type, key, ctx)
         node_id = ctx.cluster.metadata.coordinator_for(kind, text)
         node = ctx.cluster.nodes.get(node_id)
         if node is None:
@@ -56,10 +58,21 @@ def _row(key_type: int, key: str, ctx: Context) -> Coordinator:
     return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message="")
 
 
-def _resolve(key_type: int, key: str, api_version: int) -> tuple[CoordinatorKind, str]:
+def _must_find(key_type: int, key: str, ctx: Context) -> None:
+    """Pass only for those who may describe the group or the transactional id.
+
+    Raises: GROUP_AUTHORIZATION_FAILED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+    """
+    if key_type == CoordinatorKind.GROUP:
+        must(Operation.DESCRIBE, ResourceType.GROUP, key, ctx)
+    elif key_type == CoordinatorKind.TRANSACTION:
+        must(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key, ctx)
+
+
+def _resolve(key_type: int, key: str, ctx: Context) -> tuple[CoordinatorKind, str]:
     """Read the kind and the text that is hashed.
 
-    Raises: INVALID_REQUEST.
+    Raises: INVALID_REQUEST, CLUSTER_AUTHORIZATION_FAILED.
     """
     try:
         kind = CoordinatorKind(key_type)
@@ -67,8 +80,10 @@ def _resolve(key_type: int, key: str, api_version: int) -> tuple[CoordinatorKind
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key_type} is no type of coordinator") from None
     if kind is not CoordinatorKind.SHARE:
         return kind, key
-    if api_version < _SHARE_SINCE:
+    if ctx.api_version < _SHARE_SINCE:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
+    message = "CLUSTER_ACTION is not allowed."
+    must(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, ctx, message=message)
     return kind, share_key(key)
 
 

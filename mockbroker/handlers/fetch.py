@@ -17,6 +17,7 @@ from kwire.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may
 from mockbroker.context import Context
 from mockbroker.handlers.brokers import address, leader_of
 from mockbroker.kafka_error import KafkaError
@@ -111,12 +112,28 @@ def _read_all(plan: Sequence[Wanted], request: FetchRequest, ctx: Context) -> li
     rows: list[_Row] = []
     min_one = True
     for wanted in plan:
+        if _is_denied(wanted, request, ctx):
+            rows.append(_Row(wanted.key, None, _failed(wanted.key[1], ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
+            continue
         row = _read(wanted, min(wanted.max_bytes, left), ctx, committed=committed, min_one=min_one)
         # The first partition that has anything may pass the limits by one batch, so that a consumer gets on.
         min_one = min_one and row.size == 0
         left = max(0, left - row.size)
         rows.append(row)
     return rows
+
+
+def _is_denied(wanted: Wanted, request: FetchRequest, ctx: Context) -> bool:
+    """Whether the client may not read the topic; whoever calls itself a follower needs CLUSTER_ACTION instead."""
+    if ctx.cluster.authorizer is None:
+        return False
+    if max(request.replica_id, request.replica_state.replica_id) >= 0:
+        return not may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, ctx)
+    name: bytes | str | None = wanted.key[0]
+    if isinstance(name, bytes):
+        topic = ctx.cluster.metadata.topic_by_id(name)
+        name = None if topic is None else topic.name
+    return name is not None and not may(Operation.READ, ResourceType.TOPIC, name, ctx)
 
 
 def _read(wanted: Wanted, max_bytes: int, ctx: Context, *, committed: bool, min_one: bool) -> _Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kwire.error_codes import ErrorCode
-from mockbroker.authorize import Operation, ResourceType, may, must
+from mockbroker.authorize import Operation, ResourceType, may
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 
@@ -13,12 +13,11 @@ from mockbroker.kafka_error import KafkaError
 HIDES_TOPICS = "The group has topics that the client may not describe."
 
 
-def must_join(group_id: str, topic_names: Iterable[str] | None, ctx: Context) -> None:
-    """Pass only for those who may read the group and describe all topics of the subscription, known or not.
+def must_see(topic_names: Iterable[str] | None, ctx: Context) -> None:
+    """Pass only for those who may describe all topics of a subscription, known or not.
 
-    Raises: GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED.
+    Raises: TOPIC_AUTHORIZATION_FAILED.
     """
-    must(Operation.READ, ResourceType.GROUP, group_id, ctx)
     if topic_names is not None and hides_topics(topic_names, ctx):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 

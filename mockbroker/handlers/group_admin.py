@@ -13,10 +13,10 @@ from kwire.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from kwire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may, must, operations_on
 from mockbroker.context import Context
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.handlers.gathering import Gathering
-from mockbroker.handlers.share_groups import GROUP_OPERATIONS
 from mockbroker.handlers.share_state_deletion import delete_share_states
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
@@ -40,7 +40,7 @@ def describe_groups(request: DescribeGroupsRequest, ctx: Context) -> Outcome:
     if request.include_authorized_operations:
         for row in rows:
             if row.error_code == ErrorCode.NONE:
-                row.authorized_operations = GROUP_OPERATIONS
+                row.authorized_operations = operations_on(ResourceType.GROUP, row.group_id, ctx)
     return Reply(DescribeGroupsResponse(groups=rows))
 
 
@@ -53,6 +53,7 @@ def refuse_describe_groups(request: DescribeGroupsRequest, error: KafkaError) ->
 
 def _described(group_id: str, ctx: Context) -> DescribedGroup:
     try:
+        must(Operation.DESCRIBE, ResourceType.GROUP, group_id, ctx)
         must_coordinate(group_id, ctx)
     except KafkaError as error:
         return DescribedGroup(group_id=group_id, error_code=error.code)
@@ -93,7 +94,12 @@ def list_groups(request: ListGroupsRequest, ctx: Context) -> Outcome:
     """
     states = {text.lower().strip() for text in request.states_filter}
     types = {text.lower() for text in request.types_filter}
-    rows = [_listed(group) for group in ctx.node.groups.all()]
+    sees_all = may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, ctx)
+    rows = [
+        _listed(group)
+        for group in ctx.node.groups.all()
+        if sees_all or may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id, ctx)
+    ]
     return Reply(
         ListGroupsResponse(
             groups=[
@@ -149,6 +155,7 @@ def refuse_delete_groups(request: DeleteGroupsRequest, error: KafkaError) -> Del
 
 def _undeletable(name: str, ctx: Context) -> ErrorCode | None:
     try:
+        must(Operation.DELETE, ResourceType.GROUP, name, ctx)
         must_coordinate(name, ctx)
     except KafkaError as error:
         return error.code

@@ -12,6 +12,7 @@ from kwire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from mockbroker.authorize import Operation, ResourceType, may
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
@@ -35,6 +36,10 @@ def list_offsets(request: ListOffsetsRequest, ctx: Context) -> Outcome:
     named = Counter((topic.name, row.partition_index) for topic in request.topics for row in topic.partitions)
     topics = []
     for topic in request.topics:
+        if not may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, ctx):
+            denied = [_failed(row, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for row in topic.partitions]
+            topics.append(ListOffsetsTopicResponse(topic.name, denied))
+            continue
         wanted = {row.partition_index: row for row in topic.partitions}.values()
         rows = [
             _failed(row, ErrorCode.INVALID_REQUEST)

@@ -24,6 +24,7 @@ from kwire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
@@ -115,6 +116,7 @@ def _log(name: str, index: int, ctx: Context, *, leader_epoch: int = -1) -> Part
 
 def _deleted(name: str, row: DeleteRecordsPartition, ctx: Context) -> DeleteRecordsPartitionResult:
     try:
+        must(Operation.DELETE, ResourceType.TOPIC, name, ctx)
         topic = ctx.cluster.metadata.topic(name)
         log = _log(name, row.partition_index, ctx)
         if topic is not None and topic.internal:
@@ -130,6 +132,8 @@ def _deleted(name: str, row: DeleteRecordsPartition, ctx: Context) -> DeleteReco
 
 def _epoch_end(name: str, row: OffsetForLeaderPartition, ctx: Context) -> EpochEndOffset:
     try:
+        if not may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, ctx):
+            must(Operation.DESCRIBE, ResourceType.TOPIC, name, ctx)
         log = _log(name, row.partition, ctx, leader_epoch=row.current_leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(error.code, row.partition)
@@ -141,6 +145,7 @@ def _epoch_end(name: str, row: OffsetForLeaderPartition, ctx: Context) -> EpochE
 
 def _producers(name: str, index: int, ctx: Context) -> PartitionResponse:
     try:
+        must(Operation.READ, ResourceType.TOPIC, name, ctx, message=f"READ of topic {name} is not allowed.")
         log = _log(name, index, ctx)
     except KafkaError as error:
         return PartitionResponse(index, error.code, error.message)

@@ -15,8 +15,9 @@ from kwire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may, operations_on
 from mockbroker.context import Context
-from mockbroker.handlers.brokers import CLUSTER_OPERATIONS, NO_OPERATIONS, TOPIC_OPERATIONS, address, brokers
+from mockbroker.handlers.brokers import NO_OPERATIONS, address, brokers
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
 from mockbroker.state.metadata import Partition, Topic, is_internal, is_valid_topic_name
@@ -36,7 +37,8 @@ def metadata(request: MetadataRequest, ctx: Context) -> Outcome:
     rows = _rows(request, ctx)
     if request.include_topic_authorized_operations:
         for row in rows:
-            row.topic_authorized_operations = TOPIC_OPERATIONS
+            if row.name is not None and row.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                row.topic_authorized_operations = operations_on(ResourceType.TOPIC, row.name, ctx)
     asked = request.include_cluster_authorized_operations
     return Reply(
         MetadataResponse(
@@ -44,7 +46,7 @@ def metadata(request: MetadataRequest, ctx: Context) -> Outcome:
             cluster_id=ctx.cluster.cluster_id,
             controller_id=ctx.cluster.metadata.controller_id,
             topics=rows,
-            cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NO_OPERATIONS,
+            cluster_authorized_operations=_cluster_operations(ctx) if asked else NO_OPERATIONS,
         )
     )
 
@@ -70,16 +72,32 @@ def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> Outcome:
             cluster_id=ctx.cluster.cluster_id,
             controller_id=ctx.cluster.metadata.controller_id,
             brokers=[DescribeClusterBroker(node.node_id, *address(node, ctx), node.rack) for node in brokers(ctx)],
-            cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NO_OPERATIONS,
+            cluster_authorized_operations=_cluster_operations(ctx) if asked else NO_OPERATIONS,
         )
     )
+
+
+def _cluster_operations(ctx: Context) -> int:
+    """What the client may do to the cluster, and nothing at all if it may not describe it."""
+    if not may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, ctx):
+        return 0
+    return operations_on(ResourceType.CLUSTER, CLUSTER_NAME, ctx)
+
+
+def _is_shown(name: str, ctx: Context) -> bool:
+    return may(Operation.DESCRIBE, ResourceType.TOPIC, name, ctx)
+
+
+def _may_make(name: str, ctx: Context) -> bool:
+    on_cluster = may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, ctx)
+    return on_cluster or may(Operation.CREATE, ResourceType.TOPIC, name, ctx)
 
 
 def _rows(request: MetadataRequest, ctx: Context) -> list[MetadataResponseTopic]:
     known = ctx.cluster.metadata
     # Version 0 has no null, there an empty list stands for all topics.
     if request.topics is None or (ctx.api_version == 0 and not request.topics):
-        return [_topic_row(topic, ctx) for topic in known.topics()]
+        return [_topic_row(topic, ctx) for topic in known.topics() if _is_shown(topic.name, ctx)]
     ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != uuids.ZERO)
     if ctx.api_version < _IDS_SINCE and (ids or any(topic.name is None for topic in request.topics)):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"topics are asked for by name in version {ctx.api_version}")
@@ -95,12 +113,18 @@ def _rows(request: MetadataRequest, ctx: Context) -> list[MetadataResponseTopic]
 
 def _rows_by_name(names: Iterable[str], ctx: Context, *, may_make: bool) -> Iterable[MetadataResponseTopic]:
     for name in names:
+        if not _is_shown(name, ctx):
+            # Not even whether it exists.
+            yield MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
+            continue
         topic = ctx.cluster.metadata.topic(name)
         if topic is not None:
             yield _topic_row(topic, ctx)
             continue
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if not is_valid_topic_name(name):
+        if may_make and not _may_make(name, ctx):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif not is_valid_topic_name(name):
             code = ErrorCode.INVALID_TOPIC_EXCEPTION
         elif may_make:
             # What the controller refuses (a name that collides with another) shows only when the client asks again.
@@ -113,6 +137,9 @@ def _row_by_id(topic_id: bytes, ctx: Context) -> MetadataResponseTopic:
     topic = ctx.cluster.metadata.topic_by_id(topic_id)
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+    if not _is_shown(topic.name, ctx):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return MetadataResponseTopic(error_code=code, name=None, topic_id=topic_id)
     return _topic_row(topic, ctx)
 
 

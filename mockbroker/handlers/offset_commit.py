@@ -10,6 +10,7 @@ from kwire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.kafka_error import KafkaError
@@ -27,21 +28,20 @@ _GROUP_NOT_FOUND_SINCE = 9
 
 
 def offset_commit(request: OffsetCommitRequest, ctx: Context) -> Outcome:
-    """Store offsets; partitions that do not exist are refused in their rows, members that may not in all of them.
+    """Store offsets; partitions that do not exist are refused in their rows, members that may not in all others.
 
     Pinned by the conversations other-offset-commit-fetch, other-offset-topic-ids and share-heartbeat-other-types.
     """
-    existing = [(row, topic) for row in request.topics if (topic := _topic(row, ctx)) is not None]
+    must(Operation.READ, ResourceType.GROUP, request.group_id, ctx)
     wanted = [
         (topic.topic_id, entry.partition_index)
-        for row, topic in existing
+        for row in request.topics
         for entry in row.partitions
-        if topic.partition(entry.partition_index) is not None
+        if (topic := _topic(row, ctx)) is not None and _problem(row, entry.partition_index, ctx) is ErrorCode.NONE
     ]
-    if wanted:
-        must_coordinate(request.group_id, ctx)
-        _must_be_allowed(request, wanted, ctx)
-    return Reply(OffsetCommitResponse(topics=[_commit_topic(request.group_id, row, ctx) for row in request.topics]))
+    refused = _refusal(request, wanted, ctx) if wanted else ErrorCode.NONE
+    rows = [_commit_topic(request.group_id, row, ctx, refused=refused) for row in request.topics]
+    return Reply(OffsetCommitResponse(topics=rows))
 
 
 def refuse_offset_commit(request: OffsetCommitRequest, error: KafkaError) -> OffsetCommitResponse:
@@ -63,6 +63,29 @@ def refuse_offset_commit(request: OffsetCommitRequest, error: KafkaError) -> Off
 def _topic(row: OffsetCommitRequestTopic, ctx: Context) -> Topic | None:
     metadata = ctx.cluster.metadata
     return metadata.topic_by_id(row.topic_id) if ctx.api_version >= _TOPIC_IDS_SINCE else metadata.topic(row.name)
+
+
+def _problem(row: OffsetCommitRequestTopic, partition_index: int, ctx: Context) -> ErrorCode:
+    """What is wrong with a partition whatever the group says of it, or NONE."""
+    topic = _topic(row, ctx)
+    by_id = ctx.api_version >= _TOPIC_IDS_SINCE
+    if topic is None and by_id:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    name = row.name if topic is None else topic.name
+    if not may(Operation.READ, ResourceType.TOPIC, name, ctx):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    known = topic is not None and topic.partition(partition_index) is not None
+    return ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _refusal(request: OffsetCommitRequest, partitions: list[tuple[bytes, int]], ctx: Context) -> ErrorCode:
+    """What the group has against this commit, or NONE."""
+    try:
+        must_coordinate(request.group_id, ctx)
+        _must_be_allowed(request, partitions, ctx)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE
 
 
 def _must_be_allowed(request: OffsetCommitRequest, partitions: list[tuple[bytes, int]], ctx: Context) -> None:
@@ -88,21 +111,19 @@ def _must_be_allowed(request: OffsetCommitRequest, partitions: list[tuple[bytes,
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is a share group.")
 
 
-def _commit_topic(group_id: str, row: OffsetCommitRequestTopic, ctx: Context) -> OffsetCommitResponseTopic:
+def _commit_topic(
+    group_id: str, row: OffsetCommitRequestTopic, ctx: Context, *, refused: ErrorCode
+) -> OffsetCommitResponseTopic:
     topic = _topic(row, ctx)
-    by_id = ctx.api_version >= _TOPIC_IDS_SINCE
     metadata_size_max = number(ctx.cluster.config, "offset.metadata.max.bytes")
     answered = OffsetCommitResponseTopic(name=row.name, topic_id=row.topic_id, partitions=[])
     for entry in row.partitions:
         text = entry.committed_metadata or ""
-        if topic is None:
-            code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        elif topic.partition(entry.partition_index) is None:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        elif len(text) > metadata_size_max:  # Kafka counts characters here, whatever the name says.
-            code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-        else:
-            code = ErrorCode.NONE
+        code = _problem(row, entry.partition_index, ctx) or refused
+        if code is ErrorCode.NONE and len(text) > metadata_size_max:
+            code = ErrorCode.OFFSET_METADATA_TOO_LARGE  # Kafka counts characters, whatever the name says.
+        if code is ErrorCode.NONE:
+            assert topic is not None
             committed = Committed(entry.committed_offset, entry.committed_leader_epoch, text, ctx.now_ms)
             ctx.node.offsets.commit(group_id, (topic.topic_id, entry.partition_index), committed)
         answered.partitions.append(OffsetCommitResponsePartition(entry.partition_index, code))

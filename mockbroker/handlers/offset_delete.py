@@ -13,6 +13,7 @@ from kwire.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.kafka_error import KafkaError
@@ -27,22 +28,17 @@ _VERSION_SIZE = 2
 
 
 def offset_delete(request: OffsetDeleteRequest, ctx: Context) -> Outcome:
-    """Forget offsets. Unknown partitions are refused first, and then the group does not matter any more.
+    """Forget offsets; unknown partitions are refused in their rows, and a group that is not there as a whole.
 
     Pinned by the conversations other-offset-delete and share-heartbeat-other-types.
     """
-    if not any(_exists(row.name, entry.partition_index, ctx) for row in request.topics for entry in row.partitions):
-        return _answered(request, None, ctx)
+    must(Operation.DELETE, ResourceType.GROUP, request.group_id, ctx)
     must_coordinate(request.group_id, ctx)
     group = ctx.node.groups.find(request.group_id)
     if not isinstance(group, ClassicGroup | ConsumerGroup):
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
     if isinstance(group, ClassicGroup) and not group.is_deletable() and group.protocol_type != _CONSUMER_PROTOCOL:
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
-    return _answered(request, group, ctx)
-
-
-def _answered(request: OffsetDeleteRequest, group: Group | None, ctx: Context) -> Outcome:
     return Reply(OffsetDeleteResponse(topics=[_deleted(request.group_id, row, group, ctx) for row in request.topics]))
 
 
@@ -52,13 +48,16 @@ def _exists(topic_name: str, partition_index: int, ctx: Context) -> bool:
 
 
 def _deleted(
-    group_id: str, row: OffsetDeleteRequestTopic, group: Group | None, ctx: Context
+    group_id: str, row: OffsetDeleteRequestTopic, group: Group, ctx: Context
 ) -> OffsetDeleteResponseTopic:
     topic = ctx.cluster.metadata.topic(row.name)
-    subscribed = group is not None and _is_subscribed(group, row.name)
+    subscribed = _is_subscribed(group, row.name)
+    readable = may(Operation.READ, ResourceType.TOPIC, row.name, ctx)
     answered = OffsetDeleteResponseTopic(name=row.name, partitions=[])
     for entry in row.partitions:
-        if topic is None or not _exists(row.name, entry.partition_index, ctx):
+        if not readable:
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif topic is None or not _exists(row.name, entry.partition_index, ctx):
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif subscribed:
             code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC

@@ -17,6 +17,7 @@ from kwire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.kafka_error import KafkaError
@@ -80,6 +81,7 @@ def _as_before(group: OffsetFetchResponseGroup, asked: OffsetFetchRequestGroup, 
 def _group(asked: OffsetFetchRequestGroup, ctx: Context, *, stable: bool) -> OffsetFetchResponseGroup:
     """The offsets of a group. stable: those that an open transaction may replace are not told (KIP-447)."""
     try:
+        must(Operation.DESCRIBE, ResourceType.GROUP, asked.group_id, ctx)
         must_coordinate(asked.group_id, ctx)
         group = ctx.node.groups.find(asked.group_id)
         if isinstance(group, ConsumerGroup) and (asked.member_id is not None or asked.member_epoch >= 0):
@@ -103,6 +105,8 @@ def _all(group_id: str, ctx: Context, *, stable: bool) -> list[OffsetFetchRespon
     for topic_id, partition_index in ctx.node.offsets.all(group_id, metadata):
         topic = metadata.topic_by_id(topic_id)
         assert topic is not None
+        if not may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, ctx):
+            continue
         row = OffsetFetchResponseTopics(name=topic.name, topic_id=topic_id, partitions=[])
         found = _found(group_id, (topic_id, partition_index), ctx, stable=stable)
         answered.setdefault(topic_id, row).partitions.append(found)
@@ -113,6 +117,9 @@ def _topic(group_id: str, asked: OffsetFetchRequestTopics, ctx: Context, *, stab
     metadata = ctx.cluster.metadata
     by_id = ctx.api_version >= _TOPIC_IDS_SINCE
     topic = metadata.topic_by_id(asked.topic_id) if by_id else metadata.topic(asked.name)
+    name = asked.name if topic is None else topic.name
+    if not (by_id and topic is None) and not may(Operation.DESCRIBE, ResourceType.TOPIC, name, ctx):
+        return _refused_topic(asked, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if topic is None:
         # A name that is not known has no offsets; an id that is not known is an error.
         return _refused_topic(asked, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.NONE)

@@ -11,6 +11,7 @@ from kwire.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+from mockbroker.authorize import Operation, ResourceType, must
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
@@ -28,6 +29,7 @@ def create_partitions(request: CreatePartitionsRequest, ctx: Context) -> Outcome
             continue
         row = CreatePartitionsTopicResult(topic.name)
         try:
+            must(Operation.ALTER, ResourceType.TOPIC, topic.name, ctx)
             _grow(topic, ctx, validate_only=request.validate_only)
         except KafkaError as error:
             row.error_code, row.error_message = error.code, error.message

@@ -19,6 +19,7 @@ from kwire.messages.produce import (
     TopicProduceResponse,
 )
 from kwire.records import Batch, Codec, parse_header
+from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.handlers.brokers import address, leader_of
 from mockbroker.kafka_error import KafkaError
@@ -56,6 +57,9 @@ def produce(request: ProduceRequest, ctx: Context) -> Outcome:
         if _has_transactional(request):
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return _append_all(request, {}, ctx)
+    may_write = may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id, ctx)
+    if not may_write and _has_transactional(request):
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     # Most producers have no transactions, and load nothing for them.
     from mockbroker.handlers.transactional_produce import verified
 
@@ -92,20 +96,29 @@ def refuse_produce(request: ProduceRequest, error: KafkaError) -> ProduceRespons
     )
 
 
-def _topic(data: TopicProduceData, ctx: Context) -> Topic | None:
+def _writable(data: TopicProduceData, ctx: Context) -> Topic:
+    """The topic, for those who may write to it; who names a topic does not learn whether it exists.
+
+    Raises: UNKNOWN_TOPIC_ID, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION.
+    """
     known = ctx.cluster.metadata
-    return known.topic_by_id(data.topic_id) if ctx.api_version >= _IDS_SINCE else known.topic(data.name)
+    by_id = ctx.api_version >= _IDS_SINCE
+    topic = known.topic_by_id(data.topic_id) if by_id else known.topic(data.name)
+    if topic is None and by_id:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    must(Operation.WRITE, ResourceType.TOPIC, data.name if topic is None else topic.name, ctx)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return topic
 
 
 def _topic_row(data: TopicProduceData, request: ProduceRequest, guards: Guards, ctx: Context) -> TopicProduceResponse:
-    topic = _topic(data, ctx)
-    unknown = ErrorCode.UNKNOWN_TOPIC_ID if ctx.api_version >= _IDS_SINCE else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    rows = []
-    for partition in data.partition_data:
-        if topic is None:
-            rows.append(_failed(partition.index, KafkaError(unknown)))
-        else:
-            rows.append(_partition_row(topic, partition, request, guards, ctx))
+    try:
+        topic = _writable(data, ctx)
+    except KafkaError as error:
+        rows = [_failed(partition.index, error) for partition in data.partition_data]
+    else:
+        rows = [_partition_row(topic, partition, request, guards, ctx) for partition in data.partition_data]
     return TopicProduceResponse(data.name, data.topic_id, rows)
 
 
@@ -191,11 +204,13 @@ def _transactional_batches(request: ProduceRequest, ctx: Context) -> dict[tuple[
     """The transactional batches that could be written, by topic name, topic id and partition."""
     found = {}
     for data in request.topic_data:
-        topic = _topic(data, ctx)
         for row in data.partition_data:
-            if topic is None or topic.partition(row.index) is None or not _is_transactional(row.records):
+            if not _is_transactional(row.records):
                 continue
             try:
+                topic = _writable(data, ctx)
+                if topic.partition(row.index) is None:
+                    continue
                 found[topic.name, topic.topic_id, row.index] = parse_header(_check_form(row.records, ctx.api_version))
             except KafkaError:
                 continue  # Its row will say so.

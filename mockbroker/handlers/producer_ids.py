@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kwire.error_codes import ErrorCode
 from kwire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may_any, must
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
@@ -15,6 +16,7 @@ _FENCED_SINCE = 4
 
 def init_producer_id(request: InitProducerIdRequest, ctx: Context) -> Outcome:
     """Give a producer id. Source: Kafka's TransactionCoordinator.handleInitProducerId."""
+    _must_be_allowed(request, ctx)
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "producer id and epoch are given both, or not at all")
     name = request.transactional_id
@@ -34,6 +36,20 @@ def init_producer_id(request: InitProducerIdRequest, ctx: Context) -> Outcome:
 def refuse_init_producer_id(request: InitProducerIdRequest, error: KafkaError) -> InitProducerIdResponse:
     """A response that carries an error, with neither id nor epoch."""
     return InitProducerIdResponse(error_code=error.code, producer_id=-1, producer_epoch=-1)
+
+
+def _must_be_allowed(request: InitProducerIdRequest, ctx: Context) -> None:
+    """Pass only for those who may use the transactional id, or without one may write idempotently somewhere.
+
+    Raises: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED.
+    """
+    name = request.transactional_id
+    if name is not None:
+        must(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name, ctx)
+        if request.enable2_pc:
+            must(Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID, name, ctx)
+    elif not may_any(Operation.WRITE, ResourceType.TOPIC, ctx):
+        must(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME, ctx)
 
 
 def _timeout_ms(name: str, request: InitProducerIdRequest, ctx: Context) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kwire.error_codes import ErrorCode
 from kwire.messages.share_group_describe import Assignment as DescribedAssignment
 from kwire.messages.share_group_describe import (
@@ -17,8 +19,10 @@ from kwire.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
     TopicPartitions,
 )
+from mockbroker.authorize import Operation, ResourceType, must, operations_on
 from mockbroker.context import Context
 from mockbroker.handlers.coordinators import must_coordinate
+from mockbroker.handlers.group_access import HIDES_TOPICS, hides_topics, must_see
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
 from mockbroker.persister import Outcomes
@@ -29,8 +33,6 @@ from mockbroker.state.share_group_init import Initialise
 
 _LEAVE_EPOCH = -1
 _MEMBER_ID_LENGTH_MAX = 36
-#: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS as bits: all that may be done to a group.
-GROUP_OPERATIONS = 3400
 
 
 def must_have_share_groups(ctx: Context, message: str | None = None) -> None:
@@ -48,6 +50,9 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, ctx: Context) -> 
     Source: share-semantics 5.1 to 5.4; pinned by the conversations share-heartbeat-*.
     """
     must_have_share_groups(ctx)
+    must(Operation.READ, ResourceType.GROUP, request.group_id, ctx)
+    _validate_member_id(request)
+    must_see(request.subscribed_topic_names, ctx)
     _validate(request)
     must_coordinate(request.group_id, ctx)
     group = ctx.node.groups.share(request.group_id, create=request.member_epoch == 0)
@@ -76,10 +81,13 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, ctx: Context) -> 
     )
 
 
-def _validate(request: ShareGroupHeartbeatRequest) -> None:
-    """Refuse what makes no sense, in Kafka's order: share-semantics 5.1 rules 3, 6 and 7."""
+def _validate_member_id(request: ShareGroupHeartbeatRequest) -> None:
     if not request.member_id or len(request.member_id) > _MEMBER_ID_LENGTH_MAX:
         raise KafkaError(ErrorCode.INVALID_REQUEST)  # This path of Kafka's has no message.
+
+
+def _validate(request: ShareGroupHeartbeatRequest) -> None:
+    """Refuse what makes no sense, in Kafka's order: share-semantics 5.1 rules 6 and 7."""
     problem = None
     if not request.member_id.strip():
         problem = "MemberId is blank."
@@ -142,7 +150,8 @@ def share_group_describe(request: ShareGroupDescribeRequest, ctx: Context) -> Ou
     if request.include_authorized_operations:
         for row in rows:
             if row.error_code == ErrorCode.NONE:
-                row.authorized_operations = GROUP_OPERATIONS
+                row.authorized_operations = operations_on(ResourceType.GROUP, row.group_id, ctx)
+    rows = [_hidden(row) if hides_topics(_topics_of(row), ctx) else row for row in rows]
     return Reply(ShareGroupDescribeResponse(groups=rows))
 
 
@@ -158,8 +167,18 @@ def refuse_share_group_describe(
     )
 
 
+def _topics_of(row: DescribedGroup) -> Iterable[str]:
+    for member in row.members:
+        yield from (partitions.topic_name for partitions in member.assignment.topic_partitions)
+
+
+def _hidden(row: DescribedGroup) -> DescribedGroup:
+    return DescribedGroup(ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDES_TOPICS, row.group_id)
+
+
 def _described(group_id: str, ctx: Context) -> DescribedGroup:
     try:
+        must(Operation.DESCRIBE, ResourceType.GROUP, group_id, ctx)
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         must_coordinate(group_id, ctx)

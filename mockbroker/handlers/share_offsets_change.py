@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kwire import uuids
 from kwire.error_codes import ErrorCode
 from kwire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -15,6 +16,7 @@ from kwire.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsResponseTopic,
 )
+from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.handlers.gathering import Gathering
@@ -28,14 +30,18 @@ from mockbroker.state.topics import Topic
 
 _UNKNOWN = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
+_DENIED = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "READ of the topic is not allowed.")
+
 
 def alter_share_group_offsets(request: AlterShareGroupOffsetsRequest, ctx: Context) -> Outcome:
     """Have share-partitions begin at other offsets. The group is made if it is not there; its epoch stays.
 
     Source: share-semantics 6.4; pinned by the conversations share-offsets-alter*.
     """
-    _must_be_served(request.group_id, ctx)
-    known = [(row, ctx.cluster.metadata.topic(row.topic_name)) for row in request.topics]
+    _must_be_served(Operation.READ, request.group_id, ctx)
+    asked = [(row, ctx.cluster.metadata.topic(row.topic_name)) for row in request.topics]
+    known = [(row, topic) for row, topic in asked if _may_read(row.topic_name, ctx)]
+    denied_rows = [_not_altered(row, topic) for row, topic in asked if not _may_read(row.topic_name, ctx)]
     starts = {
         ShareKey(request.group_id, topic.topic_id, entry.partition_index): entry.start_offset
         for row, topic in known
@@ -46,7 +52,8 @@ def alter_share_group_offsets(request: AlterShareGroupOffsetsRequest, ctx: Conte
     # A topic that exists makes the group, even if none of the partitions does.
     group = _empty_group(request.group_id, ctx, create=any(topic is not None for _, topic in known))
     if group is None:
-        return Reply(AlterShareGroupOffsetsResponse(responses=[_altered(row, None, {}) for row, _ in known]))
+        rows = [_altered(row, None, {}) for row, _ in known]
+        return Reply(AlterShareGroupOffsetsResponse(responses=rows + denied_rows))
     group.states.start(_by_topic(starts), now_ms=ctx.now_ms)
     if any(key.partition < 0 for key in starts):
         # Kafka's persister refuses to ask at all; what has been noted as on its way stays so.
@@ -65,20 +72,26 @@ def alter_share_group_offsets(request: AlterShareGroupOffsetsRequest, ctx: Conte
         errors = {key: gathering.error(key) for key in starts}
         if not any(errors.values()):
             group.states.succeed(_by_topic(starts))
-        return AlterShareGroupOffsetsResponse(responses=[_altered(row, topic, errors) for row, topic in known])
+        rows = [_altered(row, topic, errors) for row, topic in known]
+        return AlterShareGroupOffsetsResponse(responses=rows + denied_rows)
 
     return gathering.then(respond, ctx)
 
 
-def _must_be_served(group_id: str, ctx: Context) -> None:
-    """Pass only for a group id that can be, on its coordinator, with share groups switched on.
+def _must_be_served(operation: Operation, group_id: str, ctx: Context) -> None:
+    """Pass only for a group id that can be, on its coordinator, with share groups switched on, who may do this to it.
 
-    Raises: UNSUPPORTED_VERSION, INVALID_GROUP_ID, NOT_COORDINATOR, each with a message.
+    Raises: UNSUPPORTED_VERSION, GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID, NOT_COORDINATOR, each with a message.
     """
     must_have_share_groups(ctx, "Share groups are switched off: share.version is 0.")
+    must(operation, ResourceType.GROUP, group_id, ctx, message=f"{operation.name} of group {group_id} is not allowed.")
     if not group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "The group id is empty.")
     must_coordinate(group_id, ctx)
+
+
+def _may_read(topic_name: str, ctx: Context) -> bool:
+    return may(Operation.READ, ResourceType.TOPIC, topic_name, ctx)
 
 
 def _empty_group(group_id: str, ctx: Context, *, create: bool) -> ShareGroup | None:
@@ -120,16 +133,35 @@ def _altered(
     return answered
 
 
+def _not_altered(
+    row: AlterShareGroupOffsetsRequestTopic, topic: Topic | None
+) -> AlterShareGroupOffsetsResponseTopic:
+    """The row of a topic that may not be read; it does tell the topic's id."""
+    return AlterShareGroupOffsetsResponseTopic(
+        topic_name=row.topic_name,
+        topic_id=uuids.ZERO if topic is None else topic.topic_id,
+        partitions=[
+            AlterShareGroupOffsetsResponsePartition(entry.partition_index, _DENIED.code, _DENIED.message)
+            for entry in row.partitions
+        ],
+    )
+
+
 def delete_share_group_offsets(request: DeleteShareGroupOffsetsRequest, ctx: Context) -> Outcome:
     """Forget the state of whole topics; a later subscription begins them anew.
 
     Source: share-semantics 6.5; pinned by the conversation share-offsets-delete-errors.
     """
-    _must_be_served(request.group_id, ctx)
+    _must_be_served(Operation.DELETE, request.group_id, ctx)
     group = _empty_group(request.group_id, ctx, create=False)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
-    names = {row.topic_name: ctx.cluster.metadata.topic(row.topic_name) for row in request.topics}
+    denied_rows = [_not_deleted(row.topic_name) for row in request.topics if not _may_read(row.topic_name, ctx)]
+    names = {
+        row.topic_name: ctx.cluster.metadata.topic(row.topic_name)
+        for row in request.topics
+        if _may_read(row.topic_name, ctx)
+    }
     topics = {topic.topic_id for topic in names.values() if topic is not None}
     states = group.states
     deletable = topics & (states.initialized.keys() | states.deleting)
@@ -142,12 +174,16 @@ def delete_share_group_offsets(request: DeleteShareGroupOffsetsRequest, ctx: Con
         assert isinstance(errors, dict)
         if not states.is_recorded:
             # A group that never had any state has no rows at all, not even for unknown topics.
-            return DeleteShareGroupOffsetsResponse()
+            return DeleteShareGroupOffsetsResponse(responses=denied_rows)
         return DeleteShareGroupOffsetsResponse(
-            responses=[_deleted(name, topic, errors) for name, topic in names.items()]
+            responses=[_deleted(name, topic, errors) for name, topic in names.items()] + denied_rows
         )
 
     return gathering.then(respond, ctx)
+
+
+def _not_deleted(name: str) -> DeleteShareGroupOffsetsResponseTopic:
+    return DeleteShareGroupOffsetsResponseTopic(name, uuids.ZERO, _DENIED.code, _DENIED.message)
 
 
 def _deleted(name: str, topic: Topic | None, errors: dict[bytes, ErrorCode]) -> DeleteShareGroupOffsetsResponseTopic:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kwire import uuids
@@ -14,6 +15,7 @@ from kwire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
+from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.handlers.gathering import Gathering
@@ -33,6 +35,7 @@ class _Asked(NamedTuple):
     group_id: str
     topics: list[tuple[str, bytes, tuple[int, ...]]]
     error: KafkaError | None = None
+    denied: Sequence[tuple[str, tuple[int, ...]]] = ()
 
     def keys_asked(self) -> list[ShareKey]:
         """The share-partitions whose state has to be looked up."""
@@ -78,17 +81,24 @@ def _refused(group_id: str, error: KafkaError) -> DescribeShareGroupOffsetsRespo
 def _asked(group: DescribeShareGroupOffsetsRequestGroup, ctx: Context) -> _Asked:
     try:
         must_have_share_groups(ctx)
+        must(Operation.DESCRIBE, ResourceType.GROUP, group.group_id, ctx)
         must_coordinate(group.group_id, ctx)
         if group.topics is None:
             return _Asked(group.group_id, _initialized(group.group_id, ctx))
-        topics = [(row.topic_name, _topic_id(row.topic_name, ctx), row.partitions) for row in group.topics]
-        asked = _Asked(group.group_id, topics)
+        seen = [row for row in group.topics if _is_shown(row.topic_name, ctx)]
+        topics = [(row.topic_name, _topic_id(row.topic_name, ctx), row.partitions) for row in seen]
+        denied = [(row.topic_name, row.partitions) for row in group.topics if not _is_shown(row.topic_name, ctx)]
+        asked = _Asked(group.group_id, topics, denied=denied)
         if any(not key.group_id or key.partition < 0 for key in asked.keys_asked()):
             # Kafka's persister refuses to ask at all, and the refusal has no number of its own.
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "no share-partition has this group id and partition")
     except KafkaError as error:
         return _Asked(group.group_id, [], error)
     return asked
+
+
+def _is_shown(topic_name: str, ctx: Context) -> bool:
+    return may(Operation.DESCRIBE, ResourceType.TOPIC, topic_name, ctx)
 
 
 def _topic_id(name: str, ctx: Context) -> bytes:
@@ -102,7 +112,8 @@ def _initialized(group_id: str, ctx: Context) -> list[tuple[str, bytes, tuple[in
     if not isinstance(group, ShareGroup):
         return []
     found = ((ctx.cluster.metadata.topic_by_id(topic_id), rows) for topic_id, rows in group.states.initialized.items())
-    return [(topic.name, topic.topic_id, tuple(sorted(rows))) for topic, rows in found if topic is not None]
+    shown = [(topic, rows) for topic, rows in found if topic is not None and _is_shown(topic.name, ctx)]
+    return [(topic.name, topic.topic_id, tuple(sorted(rows))) for topic, rows in shown]
 
 
 def _ask_high_watermark(key: ShareKey, into: Gathering[ShareKey, int], ctx: Context) -> None:
@@ -138,8 +149,17 @@ def _described(
                 topic_name=name, topic_id=topic_id, partitions=[row(topic_id, index) for index in indexes]
             )
             for name, topic_id, indexes in asked.topics
-        ],
+        ]
+        + [_denied_row(name, indexes) for name, indexes in asked.denied],
     )
+
+
+def _denied_row(name: str, indexes: Sequence[int]) -> DescribeShareGroupOffsetsResponseTopic:
+    code, message = ErrorCode.TOPIC_AUTHORIZATION_FAILED, "DESCRIBE of the topic is not allowed."
+    rows = [_unread(index) for index in indexes]
+    for row in rows:
+        row.error_code, row.error_message = code, message
+    return DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=uuids.ZERO, partitions=rows)
 
 
 def _unread(index: int) -> DescribeShareGroupOffsetsResponsePartition:

@@ -19,6 +19,7 @@ from kwire.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
@@ -31,6 +32,7 @@ from mockbroker.state.metadata import Topic
 _PARTITIONS_MAX = 10_000
 _METADATA_TOPIC = "__cluster_metadata"
 _DISABLED_SINCE = 3
+_NO_DELETE = "DELETE is not allowed."
 
 
 def create_topics(request: CreateTopicsRequest, ctx: Context) -> Outcome:
@@ -71,9 +73,15 @@ def delete_topics(request: DeleteTopicsRequest, ctx: Context) -> Outcome:
     rows, found = [], []
     for (name, topic_id), times in named.items():
         try:
-            found.append(_doomed(name, topic_id, ctx, times=times))
+            topic = _doomed(name, topic_id, ctx, times=times)
         except KafkaError as error:
             rows.append(DeletableTopicResult(name, topic_id, error.code, error.message))
+            continue
+        if _may_delete(topic.name, ctx):
+            found.append(topic)
+            continue
+        shown = name or (topic.name if may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, ctx) else None)
+        rows.append(DeletableTopicResult(shown, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, _NO_DELETE))
     # A topic may be named once by its name and once by its id: then it stays.
     meant = Counter(topic.topic_id for topic in found)
     for topic in {topic.topic_id: topic for topic in found}.values():
@@ -94,6 +102,11 @@ def refuse_delete_topics(request: DeleteTopicsRequest, error: KafkaError) -> Del
     )
 
 
+def _may_delete(name: str, ctx: Context) -> bool:
+    on_cluster = may(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME, ctx)
+    return on_cluster or may(Operation.DELETE, ResourceType.TOPIC, name, ctx)
+
+
 def _creation_row(wanted: CreatableTopic, ctx: Context, *, validate_only: bool) -> CreatableTopicResult:
     try:
         topic, given = _planned(wanted, ctx)
@@ -111,6 +124,13 @@ def _creation_row(wanted: CreatableTopic, ctx: Context, *, validate_only: bool) 
             for entry in creation_entries(configs, given)
         ],
     )
+    if not may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, ctx):
+        row = CreatableTopicResult(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            error_message=None,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        )
     if not validate_only:
         configs.put(Resource(ResourceKind.TOPIC, topic.name), given)
         ctx.cluster.metadata.add(topic)
@@ -121,6 +141,8 @@ def _planned(wanted: CreatableTopic, ctx: Context) -> tuple[Topic, dict[str, str
     """The topic with its configuration, checked in Kafka's order: name, configuration, then its partitions."""
     if wanted.name == _METADATA_TOPIC:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {_METADATA_TOPIC} is prohibited.")
+    if not may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, ctx):
+        must(Operation.CREATE, ResourceType.TOPIC, wanted.name, ctx, message="CREATE is not allowed.")
     metadata = ctx.cluster.metadata
     metadata.check_name(wanted.name)
     empty = [config.name for config in wanted.configs if config.value is None]
@@ -156,6 +178,8 @@ def _doomed(name: str | None, topic_id: bytes, ctx: Context, *, times: int) -> T
         raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
     if times > 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
+    if name is not None and not may(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME, ctx):
+        must(Operation.DESCRIBE, ResourceType.TOPIC, name, ctx, message=_NO_DELETE)
     metadata = ctx.cluster.metadata
     topic = metadata.topic_by_id(topic_id) if name is None else metadata.topic(name)
     if topic is None:

@@ -21,6 +21,7 @@ from kwire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.markers import write_marker
@@ -35,6 +36,8 @@ _STATES = {state.value: state for state in State}
 
 def write_txn_markers(request: WriteTxnMarkersRequest, ctx: Context) -> Outcome:
     """End transactions in partitions of this node. Source: Kafka's KafkaApis.handleWriteTxnMarkersRequest."""
+    if not may(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME, ctx):
+        must(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, ctx)
     answered: dict[int, dict[str, dict[int, ErrorCode]]] = {}
     for marker in request.markers:
         codes = answered.setdefault(marker.producer_id, {})
@@ -110,7 +113,7 @@ def list_transactions(request: ListTransactionsRequest, ctx: Context) -> Outcome
             transaction_states=[
                 Listed(held.transactional_id, held.producer_id, held.state.value)
                 for held in ctx.node.transactions.all()
-                if passes(held)
+                if passes(held) and may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, held.transactional_id, ctx)
             ],
         )
     )
@@ -139,6 +142,7 @@ def _write(marker: WritableTxnMarker, place: Place, ctx: Context) -> ErrorCode:
 def _described(transactional_id: str, ctx: Context) -> Described:
     row = Described(transactional_id=transactional_id)
     try:
+        must(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id, ctx)
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         held = ctx.node.transactions.find(transactional_id)
@@ -153,7 +157,8 @@ def _described(transactional_id: str, ctx: Context) -> Described:
     row.producer_id, row.producer_epoch = held.holder
     indexes: dict[str, list[int]] = {}
     for place in sorted(held.partitions):
-        indexes.setdefault(place.topic, []).append(place.partition_index)
+        if may(Operation.DESCRIBE, ResourceType.TOPIC, place.topic, ctx):
+            indexes.setdefault(place.topic, []).append(place.partition_index)
     row.topics = [TopicData(name, tuple(partitions)) for name, partitions in indexes.items()]
     return row
 

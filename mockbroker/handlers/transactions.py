@@ -16,11 +16,12 @@ from kwire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from kwire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.node import Node
 from mockbroker.outcome import Outcome, Reply
-from mockbroker.state.metadata import CoordinatorKind, Metadata
+from mockbroker.state.metadata import CoordinatorKind, Metadata, is_internal
 from mockbroker.state.transaction import EPOCH_BUMP_SINCE, Holder, Place
 
 #: From this version AddPartitionsToTxn is what brokers ask of each other, for several transactions at once.
@@ -36,13 +37,15 @@ Codes = Mapping[Place, ErrorCode]
 def add_partitions_to_txn(request: AddPartitionsToTxnRequest, ctx: Context) -> Outcome:
     """Add partitions to transactions, or only say whether they are in. Pinned by the conversation other-txn-errors."""
     if ctx.api_version >= _BATCHED_SINCE:
+        must(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, ctx)
         results = [
             AddPartitionsToTxnResult(one.transactional_id, _rows(one.topics, _transaction_codes(one, ctx)))
             for one in request.transactions
         ]
         return Reply(AddPartitionsToTxnResponse(results_by_transaction=results))
     one = _as_batched(request)
-    rows = _rows(one.topics, _transaction_codes(one, ctx))
+    must(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, one.transactional_id, ctx)
+    rows = _rows(one.topics, _denials(one, ctx) or _transaction_codes(one, ctx))
     return Reply(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rows))
 
 
@@ -55,6 +58,8 @@ def refuse_add_partitions_to_txn(request: AddPartitionsToTxnRequest, error: Kafk
 
 def add_offsets_to_txn(request: AddOffsetsToTxnRequest, ctx: Context) -> Outcome:
     """Add a group's partition of the offsets topic to a transaction. Source: KafkaApis.handleAddOffsetsToTxnRequest."""
+    must(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id, ctx)
+    must(Operation.READ, ResourceType.GROUP, request.group_id, ctx)
     metadata = ctx.cluster.metadata
     topic = metadata.internal_topic(CoordinatorKind.GROUP)
     place = Place(topic.name, metadata.coordinator_partition(CoordinatorKind.GROUP, request.group_id))
@@ -68,6 +73,7 @@ def add_offsets_to_txn(request: AddOffsetsToTxnRequest, ctx: Context) -> Outcome
 
 def end_txn(request: EndTxnRequest, ctx: Context) -> Outcome:
     """Commit or abort: the answer does not wait for the markers. Pinned by the conversations other-txn-*."""
+    must(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id, ctx)
     holder = Holder(request.producer_id, request.producer_epoch)
     version = EPOCH_BUMP_SINCE if ctx.api_version >= _BUMPS_SINCE else 0
     try:
@@ -108,6 +114,22 @@ def add_or_verify(
     except KafkaError as error:
         return dict.fromkeys(places, error.code)
     return dict.fromkeys(places, ErrorCode.NONE)
+
+
+def _denials(asked: AddPartitionsToTxnTransaction, ctx: Context) -> Codes:
+    """What to answer if the client may not write to one of the topics, else nothing; internal ones nobody may."""
+    places = _places(asked.topics)
+    denied = [
+        place
+        for place in places
+        if is_internal(place.topic) or not may(Operation.WRITE, ResourceType.TOPIC, place.topic, ctx)
+    ]
+    if not denied:
+        return {}
+    missing = [place for place in places if not _exists(place, ctx.cluster.metadata)]
+    codes = dict.fromkeys(places, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    codes |= dict.fromkeys(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return codes | dict.fromkeys(denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _transaction_codes(asked: AddPartitionsToTxnTransaction, ctx: Context) -> Codes:

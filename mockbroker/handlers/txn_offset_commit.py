@@ -17,6 +17,7 @@ from kwire.messages.txn_offset_commit import (
 )
 from kwire.records import Record, write_batch
 from kwire.records.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
+from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.handlers.transactions import Codes
 from mockbroker.handlers.verification import Support, ask, is_verified
@@ -56,6 +57,8 @@ def txn_offset_commit(request: TxnOffsetCommitRequest, ctx: Context) -> Outcome:
 
     Source: Kafka's KafkaApis.handleTxnOffsetCommitRequest and OffsetMetadataManager.commitTransactionalOffset.
     """
+    must(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id, ctx)
+    must(Operation.READ, ResourceType.GROUP, request.group_id, ctx)
     rows = _existing(request, ctx)
     if not rows:
         return Reply(_answer(request, {}, ctx))
@@ -134,7 +137,7 @@ def _existing(request: TxnOffsetCommitRequest, ctx: Context) -> list[Row]:
     rows: list[Row] = []
     for asked in request.topics:
         topic = ctx.cluster.metadata.topic(asked.name)
-        if topic is not None:
+        if topic is not None and may(Operation.READ, ResourceType.TOPIC, asked.name, ctx):
             rows += [(topic, row) for row in asked.partitions if topic.partition(row.partition_index) is not None]
     return rows
 
@@ -228,9 +231,12 @@ def _answer(
     response = TxnOffsetCommitResponse(topics=[])
     for asked in request.topics:
         topic = ctx.cluster.metadata.topic(asked.name)
+        readable = may(Operation.READ, ResourceType.TOPIC, asked.name, ctx)
         rows = []
         for row in asked.partitions:
-            if topic is None or topic.partition(row.partition_index) is None:
+            if not readable:
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif topic is None or topic.partition(row.partition_index) is None:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif isinstance(codes, ErrorCode):
                 code = codes
