@@ -12,15 +12,16 @@ from mockbroker.state.topics import INTERNAL_TOPICS, CoordinatorKind
 if TYPE_CHECKING:
     from mockbroker.context import ClusterState
     from mockbroker.persister import Persister
+    from mockbroker.share_state_log import ShareStateLog
     from mockbroker.state.fetch_session import FetchSessions
     from mockbroker.state.groups import Groups
     from mockbroker.state.offsets import Offsets
     from mockbroker.state.producer_ids import ProducerIds
-    from mockbroker.share_state_log import ShareStateLog
     from mockbroker.state.share_coordinator import ShareCoordinator
     from mockbroker.state.share_partitions import SharePartitions
     from mockbroker.state.share_session import ShareSessions
     from mockbroker.state.transactions import Transactions
+    from mockbroker.transaction_log import TransactionLog
 
 
 class Node:
@@ -80,26 +81,16 @@ class Node:
         return self._cluster.kept.producer_ids(self.node_id)
 
     @cached_property
+    def transaction_log(self) -> TransactionLog:
+        """The partitions of the transaction coordinator's topic that this node leads."""
+        from mockbroker.transaction_log import TransactionLog
+
+        return TransactionLog(self._cluster, self)
+
+    @property
     def transactions(self) -> Transactions:
         """The transactional ids that this node coordinates."""
-        from mockbroker.markers import Markers
-        from mockbroker.state.transactions import Transactions
-
-        cluster = self._cluster
-        markers = Markers(cluster.calls, cluster.metadata)
-
-        def coordinator_epoch(transactional_id: str) -> int | None:
-            partition = cluster.metadata.coordinator(CoordinatorKind.TRANSACTION, transactional_id)
-            return partition.leader_epoch if partition.leader == self.node_id else None
-
-        room = Transactions(
-            self.producer_ids,
-            cluster.config,
-            coordinator_epoch=coordinator_epoch,
-            transaction_version=cluster.features.get("transaction.version", 0),
-            send=lambda ending, places, now_ms: markers.send(room, ending, places, now_ms),
-        )
-        return room
+        return self.transaction_log.coordinator
 
     @cached_property
     def groups(self) -> Groups:
@@ -157,6 +148,8 @@ class Node:
         led = [p for p in topic.partitions if p.leader == self.node_id] if topic is not None else []
         if topic is not None and any(self.logs.get(topic.topic_id, p.index).end_offset for p in led):
             self.share_state_log.start_housekeeping(now_ms=now_ms)
+        if self._cluster.metadata.topic(INTERNAL_TOPICS[CoordinatorKind.TRANSACTION].name) is not None:
+            self.transaction_log.take_over(now_ms=now_ms)
 
     def entered(self, room: str) -> bool:
         """Whether a room has been furnished: one that nobody entered has no deadlines, and no sessions to close."""
@@ -166,7 +159,7 @@ class Node:
         """When one of the rooms has something to do, or None."""
         locks = self.share_partitions.next_deadline_ms() if self.entered("share_partitions") else None
         timers = self.groups.next_deadline_ms() if self.entered("groups") else None
-        transactions = self.transactions.next_deadline_ms() if self.entered("transactions") else None
+        transactions = self.transactions.next_deadline_ms() if self.entered("transaction_log") else None
         states = self.share_state_log.next_deadline_ms() if self.entered("share_state_log") else None
         return min((due for due in (locks, timers, transactions, states) if due is not None), default=None)
 
@@ -176,7 +169,7 @@ class Node:
             self.share_partitions.expire(now_ms=now_ms)
         if self.entered("groups"):
             self.groups.expire(now_ms=now_ms)
-        if self.entered("transactions"):
+        if self.entered("transaction_log"):
             self.transactions.expire(now_ms=now_ms)
         if self.entered("share_state_log"):
             self.share_state_log.expire(now_ms=now_ms)

@@ -17,7 +17,7 @@ from kwire.messages.write_share_group_state import StateBatch, WriteShareGroupSt
 from kwire.records.coordinator.share_snapshot import ShareSnapshotKey, ShareSnapshotValue
 from kwire.records.coordinator.share_update import ShareUpdateKey, ShareUpdateValue
 from mockbroker.state.log import PartitionLog
-from mockbroker.state.metadata import CoordinatorKind, Topic
+from mockbroker.state.metadata import CoordinatorKind, Metadata, Topic
 from mockbroker.state.share_coordinator import ShareKey
 from tests.mockbroker.broker import Broker
 
@@ -34,13 +34,13 @@ class StateBroker(Broker):
         self.shard = self.metadata.coordinator_partition(CoordinatorKind.SHARE, str(self.key))
 
     @property
-    def metadata(self) -> Any:
+    def metadata(self) -> Metadata:
         return self.core.state.metadata
 
     def topic(self, name: str) -> Topic:
         topic = self.metadata.topic(name)
         assert topic is not None
-        return topic  # type: ignore[no-any-return]
+        return topic
 
     @property
     def coordinator(self) -> int:
@@ -77,7 +77,9 @@ class StateBroker(Broker):
                 assert record.key is not None
                 kind = int.from_bytes(record.key[:2], "big")
                 key = decode((ShareSnapshotKey, ShareUpdateKey)[kind], 0, record.key[2:])
+                assert isinstance(key, ShareSnapshotKey | ShareUpdateKey)
                 assert (key.group_id, key.topic_id, key.partition) == self.key
+                value_class: type[ShareSnapshotValue | ShareUpdateValue]
                 value_class = (ShareSnapshotValue, ShareUpdateValue)[kind]
                 value = None
                 if record.value is not None:
