@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 # What the records of one batch may take when they are decompressed.
 _RECORDS_SIZE_MAX = 128 * 1024 * 1024
-# A millisecond timestamp beyond this does not fit 64 bits of nanoseconds (the year 2262).
-_TIMESTAMP_MAX = (2**63 - 1) // 1_000_000
+# The last millisecond of the year 9999: what RFC 3339 and Python can write, and Spark can give back to Python.
+_TIMESTAMP_MAX = 253_402_300_799_999
 
 _DIRECTIONS = {"ProduceRequest": "produce", "FetchResponse": "fetch", "ShareFetchResponse": "share_fetch"}
 
@@ -94,7 +94,7 @@ def _record_rows(found: Records, start: int | None, *, counts_from_zero: bool, p
 def _record(batch: Batch, record: Record, start: int | None, *, payload: bool) -> Row:
     return {
         "offset": None if start is None else int64(record.offset + start),
-        "timestamp": None if record.timestamp < 0 else min(record.timestamp, _TIMESTAMP_MAX) * 1_000_000,
+        "timestamp": record.timestamp * 1_000_000 if 0 <= record.timestamp <= _TIMESTAMP_MAX else None,
         "timestamp_type": {0: "create", 1: "append"}.get(batch.timestamp_type),
         "codec": codec_label(batch),
         "is_control": batch.is_control,

@@ -145,7 +145,7 @@ RECORDS = (
     Column("direction", Kind.STRING, "`produce`, `fetch` or `share_fetch`"),
     *_PARTITION,
     Column("offset", Kind.INT64, "offset in the log; null for a produced record that no response placed"),
-    Column("timestamp", Kind.TIME, "the record's own time; null where it has none"),
+    Column("timestamp", Kind.TIME, "the record's own time; null where it has none between 1970 and 9999"),
     Column("timestamp_type", Kind.STRING, "`create` or `append`"),
     Column("codec", Kind.STRING, "compression of the record's batch"),
     Column("is_control", Kind.BOOL, "whether it is a control record, as a transaction marker"),

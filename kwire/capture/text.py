@@ -24,8 +24,11 @@ def instant(ts: int) -> str:
 
 
 def json_line(row: Row, level: str) -> str:
-    """The row as one line of JSON, all of it ASCII: characters that could act on a terminal are escapes."""
-    shown = dict(row)
+    """The row as one line of JSON, its keys in the order of the level's columns.
+
+    All of it is ASCII: characters that could act on a terminal are escapes.
+    """
+    shown = {column.name: row[column.name] for column in columns(level)}
     for column in columns(level):
         value = shown[column.name]
         if column.kind is Kind.TIME and isinstance(value, int):

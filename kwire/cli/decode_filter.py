@@ -74,8 +74,12 @@ class Tally:
         """What a reader of the file should know beside the rows."""
         yield from self._troubles
         if self._tls:
-            yield f"{self._tls} connections speak TLS and cannot be read"
+            yield (
+                "1 connection speaks TLS and cannot be read"
+                if self._tls == 1
+                else (f"{self._tls} connections speak TLS and cannot be read")
+            )
         if self._others:
-            yield f"{self._others} connections are not Kafka"
+            yield "1 connection is not Kafka" if self._others == 1 else f"{self._others} connections are not Kafka"
         if not self._exchanges:
             yield "no Kafka request found"

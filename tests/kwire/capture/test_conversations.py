@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from kwire.capture.rows import Row
+from kwire.capture.text import json_line
 from kwire.codec import encode
 from kwire.headers import encode_request, encode_response
 from kwire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -283,6 +284,26 @@ def test_records_that_cannot_be_read_are_a_row_that_says_why() -> None:
         (2, 1, True),
         (3, None, False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "shown"),
+    [
+        (0, 0),
+        (253_402_300_799_999, 253_402_300_799_999_000_000),
+        (253_402_300_800_000, None),
+        (2**63 - 1, None),
+        (-1, None),
+        (-(2**63), None),
+    ],
+)
+def test_a_time_that_no_calendar_holds_is_null_and_never_another_time(timestamp: int, shown: int | None) -> None:
+    batch = write_batch([Record(0, timestamp, b"k", b"v")])
+    topics = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])]
+    talk = Talk().open().asks(encode_request(ProduceRequest(acks=1, topic_data=topics), 9, 2, "me"))
+
+    assert [row["timestamp"] for row in talk.rows("records")] == [shown]
+    assert json_line(talk.rows("records")[0], "records")
 
 
 def test_on_a_port_that_was_named_even_a_first_request_that_nobody_knows_is_a_row() -> None:

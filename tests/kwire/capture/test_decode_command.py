@@ -1,3 +1,5 @@
+"""The command `kwire decode`: its three formats, filters, exit codes, secrets, and text that stays text."""
+
 from __future__ import annotations
 
 import io
@@ -7,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kwire.capture.schemas import LEVELS
 from kwire.cli.main import main
 from kwire.headers import encode_request, encode_response
 from kwire.messages.incremental_alter_configs import (
@@ -142,6 +145,21 @@ def test_no_format_shows_a_secret_unless_asked_for(capsys: Capsys, secrets: Path
         assert SECRET in "\n".join(decode(capsys, secrets, "--format", form, "--show-secrets")[1])
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_json_lines_have_the_columns_of_their_level_in_its_order(capsys: Capsys, level: str) -> None:
+    lines = decode(capsys, SHARE, "--format", "jsonl", "--level", level)[1]
+
+    assert lines
+    assert {tuple(json.loads(line)) for line in lines} == {tuple(column.name for column in LEVELS[level])}
+
+
+def test_a_tree_of_another_level_is_wrong_use(capsys: Capsys) -> None:
+    code, lines, err = decode(capsys, SHARE, "--format", "tree", "--level", "records")
+
+    assert (code, lines) == (2, [])
+    assert "--format tree shows whole messages" in err
+
+
 def test_payloads_are_shown_only_when_asked_for(capsys: Capsys) -> None:
     def values(*args: str) -> set[object]:
         lines = decode(capsys, SHARE, "--level", "records", "--format", "jsonl", *args)[1]
@@ -151,8 +169,16 @@ def test_payloads_are_shown_only_when_asked_for(capsys: Capsys) -> None:
     assert None not in values("--payload")
 
 
-@pytest.mark.parametrize("form", ["table", "jsonl", "tree"])
-@pytest.mark.parametrize("level", ["messages", "partitions"])
+@pytest.mark.parametrize(
+    ("form", "level"),
+    [
+        ("table", "messages"),
+        ("table", "partitions"),
+        ("jsonl", "messages"),
+        ("jsonl", "partitions"),
+        ("tree", "messages"),
+    ],
+)
 def test_what_a_capture_says_cannot_act_on_the_terminal(capsys: Capsys, tmp_path: Path, form: str, level: str) -> None:
     evil = "\x1b[2J\x07\u202egpj.exe\u2028\x9b1m\x7f\x1f"
     topic = MetadataResponseTopic(0, evil, b"\1" * 16)
