@@ -14,6 +14,7 @@ from mockbroker.server import Options, Server, new_event_loop
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from mockbroker.inside import SharePartitionView
     from mockbroker.journal import Exchange, Journal
 
 T = TypeVar("T")
@@ -163,6 +164,15 @@ class Cluster:
         Raises: KafkaError when `to` is no in-sync replica, or leads already.
         """
         self.run(lambda server: server.core.move_leader(topic, partition, server.clock.now_ms(), to=to))
+
+    def share_partition(self, group_id: str, topic: str, partition: int) -> SharePartitionView | None:
+        """A share partition as its leader has it now: start, end, what is in flight, `state_of(offset)`.
+
+        None when no fetch of the group has asked for the partition there. Raises KafkaError for an unknown partition.
+        """
+        from mockbroker import inside
+
+        return self.run(lambda server: inside.share_partition(server.core.state, group_id, topic, partition))
 
     def run(self, action: Callable[[Server], T]) -> T:
         """Run something in the cluster's own thread, where nothing else moves meanwhile, and bring back its result."""
