@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import msgspec
@@ -10,8 +9,7 @@ import msgspec
 M_co = TypeVar("M_co", bound=msgspec.Struct, covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Oddity:
+class Oddity(msgspec.Struct, frozen=True):
     """Something that Kafka's decoder lets pass and a strict one refuses."""
 
     #: The field, from the message down.
@@ -22,8 +20,7 @@ class Oddity:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class Lenient(Generic[M_co]):
+class Lenient(msgspec.Struct, Generic[M_co], frozen=True):
     """A message as Kafka reads it."""
 
     message: M_co

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from mockbroker.kept import Kept
 
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from mockbroker.state.metadata import Metadata
 
 
-@dataclass(slots=True)
-class ConnectionInfo:
+class ConnectionInfo(msgspec.Struct):
     """One client connection, as the node that accepted it sees it.
 
     host, port: the client's address. listener: the name of the listener it came in by, "PLAINTEXT" or "SSL".
@@ -37,8 +37,7 @@ class ConnectionInfo:
     software_version: str = ""
 
 
-@dataclass(slots=True)
-class ClusterState:
+class ClusterState(msgspec.Struct):
     """What every node knows: the controller's image, the configuration, and the way to other nodes.
 
     nodes: the brokers that clients are told of, in order of their ids; those that run are `calls.nodes`.
@@ -54,8 +53,8 @@ class ClusterState:
     rng: random.Random
     wake: Callable[[Key], None]
     authorizer: Authorizer | None = None
-    kept: Kept = field(default_factory=Kept)
-    keys_made: int = field(default=0)
+    kept: Kept = msgspec.field(default_factory=Kept)
+    keys_made: int = 0
 
     def new_key(self) -> Key:
         """A wake key that nobody else has: what a request parks on until its own work is done."""
@@ -63,8 +62,7 @@ class ClusterState:
         return ("done", self.keys_made)
 
 
-@dataclass(slots=True)
-class Context:
+class Context(msgspec.Struct):
     """One run of a handler or of a `resume`.
 
     now_ms: milliseconds of the cluster's clock. api_version: the version of the request, and so of its response.

@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from mockbroker.context import ClusterState, ConnectionInfo, Context
 from mockbroker.controller import Controller
@@ -30,8 +31,7 @@ log = logging.getLogger(__name__)
 _ROUNDS_MAX = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(msgspec.Struct, frozen=True):
     """A frame body that has to leave by this connection."""
 
     connection_id: int
@@ -39,8 +39,7 @@ class Send:
     exchange: Exchange
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(msgspec.Struct, frozen=True):
     """A connection that the broker ends, and why; is_abrupt: without what has not left yet, as the broker died."""
 
     connection_id: int
@@ -51,16 +50,14 @@ class Close:
 Output = Send | Close
 
 
-@dataclass(slots=True)
-class _Connection:
+class _Connection(msgspec.Struct):
     info: ConnectionInfo
-    waiting: deque[tuple[bytes | memoryview, int]] = field(default_factory=deque)
+    waiting: deque[tuple[bytes | memoryview, int]] = msgspec.field(default_factory=deque)
     busy: bool = False
     parked: Waiting[_Request] | None = None
 
 
-@dataclass(slots=True)
-class _Request:
+class _Request(msgspec.Struct):
     connection: _Connection
     incoming: Incoming
     exchange: Exchange

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -40,8 +39,7 @@ class Undispatchable(Exception):
         self.correlation_id = correlation_id
 
 
-@dataclass(slots=True)
-class Incoming:
+class Incoming(msgspec.Struct):
     """A request that has been found a handler and decoded.
 
     answer_version: the version of the response, 0 for a too-new ApiVersions, else the request's.

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import msgspec
+import msgspec
 
+if TYPE_CHECKING:
     from mockbroker.context import Context
 
 #: What a parked request waits for, as a tuple of plain values: ("log", topic_id, 0), ("share", "g", topic_id, 0).
 Key = tuple[Hashable, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """Answer now with this response, encoded in the version of the request."""
 
     response: msgspec.Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Park:
+class Park(msgspec.Struct, frozen=True):
     """Wait: `resume` runs when one of the keys is woken, and at the deadline.
 
     `resume` runs any number of times and must be safe to repeat; it answers a `Reply`, or parks again.
@@ -35,13 +32,11 @@ class Park:
     resume: Callable[[Context], Outcome]
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
+class Silence(msgspec.Struct, frozen=True):
     """Send nothing, and go on with the next request: a Produce with acks=0."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hangup:
+class Hangup(msgspec.Struct, frozen=True):
     """Close the connection, as Kafka does when it cannot answer at all; the reason goes to the log."""
 
     reason: str

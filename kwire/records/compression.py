@@ -2,6 +2,7 @@
 
 Every decompressor works in steps of at most 1 MiB and stops as soon as its output has passed the limit, so that a
 small hostile batch cannot ask for much memory. Sizes that the data claims are checked before they are believed.
+A codec's library is loaded when a batch is first met that needs it: a broker starts faster, and few see all four.
 """
 
 from __future__ import annotations
@@ -9,12 +10,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-import lz4.frame
-import zstandard
-
 from kwire.errors import UnsupportedCodec
-from kwire.records import lz4_frame, snappy, zstd_frame
-from kwire.records.faults import Data, bomb, corrupt
+from kwire.records.faults import STEP_MAX, Data, bomb, corrupt
 from kwire.records.record import Codec
 
 DEFAULT_MAX_BYTES = 128 * 1024 * 1024
@@ -23,8 +20,6 @@ DEFAULT_MAX_BYTES = 128 * 1024 * 1024
 RECORD_COST = 64
 """What each decompressed record counts at least: the smallest has 7 bytes, but as an object far more."""
 
-_STEP_MAX = 1 << 20
-_ZSTD_WINDOW_MIN = 8 << 20  # RFC 8878 section 3.1.1.1.2: every decoder should support windows of 8 MiB.
 _GZIP_WBITS = 31  # zlib's number for the largest window in a gzip wrapper.
 
 
@@ -59,12 +54,18 @@ def compress(codec: Codec, data: bytes, *, magic: int = 2, level: int | None = N
         packer = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP_WBITS)
         return packer.compress(data) + packer.flush()
     if codec is Codec.SNAPPY:
+        from kwire.records import snappy
+
         return snappy.compress(data)
     if codec is Codec.LZ4:
+        from kwire.records import lz4_frame
+
         return lz4_frame.compress(data, old_checksum=magic == 0, level=level or 0)
     if codec is Codec.ZSTD:
+        from kwire.records import zstd_frame
+
         _zstd_needs_v2(magic)
-        return zstandard.ZstdCompressor(level=3 if level is None else level).compress(data)
+        return zstd_frame.compress(data, level=level)
     return data
 
 
@@ -97,11 +98,17 @@ def _chunks(codec: Codec, data: Data, max_bytes: int, magic: int) -> Iterator[by
     if codec is Codec.GZIP:
         return _gunzip(data)
     if codec is Codec.SNAPPY:
+        from kwire.records import snappy
+
         return snappy.decompress(data, max_bytes)
     if codec is Codec.LZ4:
-        return _unlz4(data, old_checksum=magic == 0)
+        from kwire.records import lz4_frame
+
+        return lz4_frame.decompress(data, old_checksum=magic == 0)
+    from kwire.records import zstd_frame
+
     _zstd_needs_v2(magic)
-    return _unzstd(data, max(max_bytes, _ZSTD_WINDOW_MIN))
+    return zstd_frame.decompress(data, max_bytes)
 
 
 def _gunzip(data: Data) -> Iterator[bytes]:
@@ -111,7 +118,7 @@ def _gunzip(data: Data) -> Iterator[bytes]:
         member = zlib.decompressobj(_GZIP_WBITS)
         while not member.eof:
             try:
-                chunk = member.decompress(rest, _STEP_MAX)
+                chunk = member.decompress(rest, STEP_MAX)
             except zlib.error as error:
                 raise corrupt(f"gzip data is broken: {error}") from None
             rest = member.unconsumed_tail
@@ -121,33 +128,3 @@ def _gunzip(data: Data) -> Iterator[bytes]:
         rest = member.unused_data
         if not rest:
             return
-
-
-def _unlz4(data: Data, *, old_checksum: bool) -> Iterator[bytes]:
-    frame = lz4_frame.checked(data, old_checksum=old_checksum)
-    step = min(_STEP_MAX, max(1 << 16, 4 * len(data)))  # The library allocates the whole step before it reads.
-    unpacker = lz4.frame.LZ4FrameDecompressor()
-    try:
-        yield unpacker.decompress(frame, max_length=step)
-        while not unpacker.eof:
-            chunk = unpacker.decompress(b"", max_length=step)
-            if not chunk and unpacker.needs_input:
-                raise corrupt("lz4 data ends early")
-            yield chunk
-    except RuntimeError as error:
-        raise corrupt(f"lz4 data is broken: {error}") from None
-    if unpacker.unused_data:
-        raise corrupt(f"{len(unpacker.unused_data)} bytes follow the lz4 frame")
-
-
-def _unzstd(data: Data, window_max: int) -> Iterator[bytes]:
-    zstd_frame.check_whole(data)
-    step = min(_STEP_MAX, max(1 << 16, 8 * len(data)))  # The library allocates the whole step before it reads.
-    source = zstandard.ZstdDecompressor(max_window_size=window_max).stream_reader(data, read_across_frames=True)
-    try:
-        while chunk := source.read(step):
-            yield chunk
-    except zstandard.ZstdError as error:
-        if "too much memory" in str(error):
-            raise bomb("zstd window", len(data), window_max) from None
-        raise corrupt(f"zstd data is broken: {error}") from None

@@ -1,10 +1,13 @@
-"""The failures that every module of this package words alike."""
+"""The failures that every module of this package words alike, and what all decompressors are held to."""
 
 from __future__ import annotations
 
 from kwire.errors import CorruptRecords, LimitExceeded
 
 Data = bytes | bytearray | memoryview
+
+STEP_MAX = 1 << 20
+"""How many bytes a decompressor gives at once, at most."""
 
 
 def corrupt(what: str, at: int | None = None, path: str = "records") -> CorruptRecords:

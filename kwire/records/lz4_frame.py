@@ -6,9 +6,11 @@ Magic 0 keeps that: its checksum is written so, and on reading not looked at. xx
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import lz4.frame
 
-from kwire.records.faults import Data, corrupt
+from kwire.records.faults import STEP_MAX, Data, corrupt
 
 _MAGIC = b"\x04\x22\x4d\x18"
 _INDEPENDENT_BLOCKS = 0x20
@@ -23,6 +25,27 @@ def compress(data: bytes, *, old_checksum: bool, level: int = 0) -> bytes:
         data, compression_level=level, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
     )
     return _with_checksum(frame, 6, _checksum(frame[:6])) if old_checksum else frame
+
+
+def decompress(data: Data, *, old_checksum: bool) -> Iterator[bytes]:
+    """Yield what one frame holds, in steps.
+
+    Raises: CorruptRecords for what `checked` refuses, broken or unfinished data, and bytes behind the frame.
+    """
+    frame = checked(data, old_checksum=old_checksum)
+    step = min(STEP_MAX, max(1 << 16, 4 * len(data)))  # The library allocates the whole step before it reads.
+    unpacker = lz4.frame.LZ4FrameDecompressor()
+    try:
+        yield unpacker.decompress(frame, max_length=step)
+        while not unpacker.eof:
+            chunk = unpacker.decompress(b"", max_length=step)
+            if not chunk and unpacker.needs_input:
+                raise corrupt("lz4 data ends early")
+            yield chunk
+    except RuntimeError as error:
+        raise corrupt(f"lz4 data is broken: {error}") from None
+    if unpacker.unused_data:
+        raise corrupt(f"{len(unpacker.unused_data)} bytes follow the lz4 frame")
 
 
 def checked(data: Data, *, old_checksum: bool) -> Data:

@@ -1,4 +1,4 @@
-"""Walk the outside of zstd data: are all its frames there, and whole?
+"""Zstd as Kafka's clients write it, and a walk along the outside of the data: are all its frames there, and whole?
 
 The streaming reader that bounds the output ends silently where the input does. The frames' headers and block headers
 tell, without decompressing anything, whether that end is the right one. Source: RFC 8878 sections 3.1.1 and 3.1.2.
@@ -6,11 +6,40 @@ tell, without decompressing anything, whether that end is the right one. Source:
 
 from __future__ import annotations
 
-from kwire.records.faults import Data, corrupt
+from collections.abc import Iterator
+
+import zstandard
+
+from kwire.records.faults import STEP_MAX, Data, bomb, corrupt
 
 _MAGIC = 0xFD2FB528
 _SKIPPABLE_MAGIC = 0x184D2A50
 _RLE, _RESERVED = 1, 3
+_WINDOW_MIN = 8 << 20  # RFC 8878 section 3.1.1.1.2: every decoder should support windows of 8 MiB.
+_LEVEL = 3
+
+
+def compress(data: bytes, *, level: int | None = None) -> bytes:
+    """Write one frame; `level` is zstd's own number."""
+    return zstandard.ZstdCompressor(level=_LEVEL if level is None else level).compress(data)
+
+
+def decompress(data: Data, max_bytes: int) -> Iterator[bytes]:
+    """Yield what the frames hold, in steps.
+
+    Raises: LimitExceeded for a window above `max_bytes` and 8 MiB; CorruptRecords for broken or unfinished data.
+    """
+    window_max = max(max_bytes, _WINDOW_MIN)
+    check_whole(data)
+    step = min(STEP_MAX, max(1 << 16, 8 * len(data)))  # The library allocates the whole step before it reads.
+    source = zstandard.ZstdDecompressor(max_window_size=window_max).stream_reader(data, read_across_frames=True)
+    try:
+        while chunk := source.read(step):
+            yield chunk
+    except zstandard.ZstdError as error:
+        if "too much memory" in str(error):
+            raise bomb("zstd window", len(data), window_max) from None
+        raise corrupt(f"zstd data is broken: {error}") from None
 
 
 def check_whole(data: Data) -> None:

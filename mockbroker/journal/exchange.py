@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import msgspec
+import msgspec
 
 
-@dataclass(slots=True)
-class Exchange:
+class Exchange(msgspec.Struct):
     """A request as it was decoded, and its response when there is one.
 
     arrived_ms, answered_ms: the cluster's clock, milliseconds; None while there is no answer.

@@ -39,19 +39,58 @@ def rates(bootstrap: str, *, count: int, size: int) -> Rates:
 
 def first_share_record_s(bootstrap: str) -> float:
     """From subscribe to the first record of a share consumer whose group starts at earliest, seconds."""
-    topic, group = _topic(bootstrap), f"bench-{uuid.uuid4().hex[:8]}"
+    topic = _topic(bootstrap)
     fill(bootstrap, topic, 10, 100)
+    with closing(_share_consumer(bootstrap)) as consumer:
+        began = time.perf_counter()
+        consumer.subscribe([topic])
+        _until(lambda: any(message.error() is None for message in consumer.poll(0.05)), "a share record")
+        return time.perf_counter() - began
+
+
+def share_rate(bootstrap: str, *, count: int, size: int, explicit: bool) -> float:
+    """Messages per second of one share consumer that has its partition already and `count` messages before it.
+
+    explicit: every message is acknowledged by itself, and each poll's are committed before the next; otherwise the next
+    poll acknowledges.
+    """
+    topic = _topic(bootstrap)
+    fill(bootstrap, topic, 1, size)
+    seen = 0
+
+    def take() -> bool:
+        nonlocal seen
+        messages = consumer.poll(0.5)
+        for message in messages:
+            if message.error() is not None:
+                raise KafkaException(message.error())
+            if explicit:
+                consumer.acknowledge(message)
+        seen += len(messages)
+        if explicit and messages:
+            consumer.commit_sync(_PATIENCE_S)
+        return seen > count
+
+    with closing(_share_consumer(bootstrap, explicit=explicit)) as consumer:
+        consumer.subscribe([topic])
+        _until(lambda: take() or seen > 0, "the first share record")
+        fill(bootstrap, topic, count, size)
+        began = time.perf_counter()
+        _until(take, f"{count} messages")
+        return count / (time.perf_counter() - began)
+
+
+def _share_consumer(bootstrap: str, *, explicit: bool = False) -> ShareConsumer:
+    """A consumer in a group of its own that starts at the earliest record."""
+    group = f"bench-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": bootstrap, **_QUIET})
     entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(_PATIENCE_S)
-    consumer = ShareConsumer({"bootstrap.servers": bootstrap, "group.id": group, **_QUIET})
-    with closing(consumer):
-        began = time.perf_counter()
-        consumer.subscribe([topic])
-        _until(lambda: any(message.error() is None for message in consumer.poll(0.05)), "a share record")
-        return time.perf_counter() - began
+    mode = "explicit" if explicit else "implicit"
+    settings = {"bootstrap.servers": bootstrap, "group.id": group, "share.acknowledgement.mode": mode}
+    return ShareConsumer({**settings, **_QUIET})
 
 
 def fill(bootstrap: str, topic: str, count: int, size: int) -> float:
