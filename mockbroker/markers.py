@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mockbroker.state.metadata import Metadata
 
 OFFSETS_TOPIC = "__consumer_offsets"
-#: How soon a marker is tried again that found no leader: the rest of Kafka's request.timeout.ms plays no part here.
+#: How soon a marker is tried again that found no leader; Kafka's sender looks about as often.
 _RETRY_MS = 100
 _RETRIED = frozenset(
     {
@@ -26,6 +26,7 @@ _RETRIED = frozenset(
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
     }
 )
 

@@ -63,6 +63,8 @@ class Node:
         self._watchers.clear()
         if self.entered("persister"):
             self.persister.close()
+        if self.entered("transaction_log"):
+            self.transaction_log.close()
 
     def _watch(self, watcher: Watcher) -> None:
         self._watchers.append(watcher)

@@ -6,13 +6,12 @@ Source: Kafka's ReplicaManager.handleProduceAppend.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from kwire.error_codes import ErrorCode
 from kwire.records import Batch
 from mockbroker.context import Context
 from mockbroker.handlers.transactions import Codes
-from mockbroker.handlers.verification import Support, ask, is_verified
+from mockbroker.handlers.verification import Support, ask, at_time, is_verified
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Park
 from mockbroker.state.transaction import Holder, Place
@@ -66,7 +65,7 @@ def verified(
         for place, code in codes.items():
             if code is not ErrorCode.NONE:
                 guards[asked[place]] = _refusal(code, support)
-        outcomes.append(append(guards, replace(ctx, now_ms=now_ms)))
+        outcomes.append(append(guards, at_time(ctx, now_ms)))
         ctx.wake(key)
 
     def look(now: Context) -> Outcome:

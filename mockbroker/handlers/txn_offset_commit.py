@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from struct import Struct
 
 from kwire.codec import encode
@@ -20,7 +19,7 @@ from kwire.records.coordinator.offset_commit import OffsetCommitKey, OffsetCommi
 from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.handlers.transactions import Codes
-from mockbroker.handlers.verification import Support, ask, is_verified
+from mockbroker.handlers.verification import Support, ask, at_time, is_verified
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Park, Reply
 from mockbroker.state.classic_group import ClassicGroup
@@ -114,7 +113,7 @@ def _verified(
     key = ctx.new_key()
 
     def done(codes: Codes, now_ms: int) -> None:
-        now, code = replace(ctx, now_ms=now_ms), codes[place]
+        now, code = at_time(ctx, now_ms), codes[place]
         refused = code is not ErrorCode.NONE
         answers.append(_answer(request, _ANSWERED.get(code, code), now) if refused else commit(now))
         ctx.wake(key)

@@ -7,6 +7,7 @@ transaction.version 2, to put it there. Source: Kafka's AddPartitionsToTxnManage
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from enum import Enum, auto
 
 from kwire.error_codes import ErrorCode
@@ -59,6 +60,8 @@ def ask(
         )
 
     def translate(answer: Codes | KafkaError, at_ms: int) -> None:
+        if ctx.cluster.calls.nodes.get(ctx.node.node_id) is not ctx.node:
+            return  # The asking broker has died meanwhile, and writes nothing any more.
         codes = dict.fromkeys(places, answer.code) if isinstance(answer, KafkaError) else answer
         done({place: _for_producer(code, support) for place, code in codes.items()}, at_ms)
 
@@ -68,6 +71,13 @@ def ask(
         ctx.cluster.calls.later(0, lambda at_ms: translate(nobody, at_ms), now_ms=ctx.now_ms)
     else:
         ctx.cluster.calls.call(to=coordinator, handle=handle, done=translate, now_ms=ctx.now_ms)
+
+
+def at_time(ctx: Context, now_ms: int) -> Context:
+    """The context of a request, once the answer that it waits for is there."""
+    later = copy(ctx)
+    later.now_ms = now_ms
+    return later
 
 
 def _for_producer(code: ErrorCode, support: Support) -> ErrorCode:

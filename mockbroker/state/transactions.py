@@ -42,7 +42,8 @@ class Transactions:
     """The transactional ids of one coordinator.
 
     coordinator_epoch: the epoch in which this node coordinates an id, None when it does not. transaction_version: the
-    finalized level of that feature, by which the coordinator itself aborts. send: has markers written.
+    finalized level of that feature, by which the coordinator itself aborts. send: has markers written. record: keeps an
+    id as it is after a change.
     """
 
     def __init__(
@@ -53,12 +54,14 @@ class Transactions:
         coordinator_epoch: Callable[[str], int | None],
         transaction_version: int,
         send: Callable[[Ending, frozenset[Place], int], None],
+        record: Callable[[Transaction, int], None] = lambda held, now_ms: None,
     ) -> None:
         self._ids = ids
         self._config = config
         self._coordinator_epoch = coordinator_epoch
         self._version = transaction_version
         self._send = send
+        self._record = record
         self._transactions: dict[str, Transaction] = {}
         self._timers = Timers()
 
@@ -91,6 +94,7 @@ class Transactions:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{transactional_id} has a transaction to abort")
         rotates = held.is_exhausted and (expected is None or expected.epoch == held.epoch)
         held.initialize(expected, fresh_id=self._ids.fresh() if rotates else None, timeout_ms=timeout_ms, now_ms=now_ms)
+        self._record(held, now_ms)
         self._watch(held)
         return held.holder
 
@@ -109,6 +113,7 @@ class Transactions:
         if held.state is State.ONGOING and wanted <= held.partitions:
             return
         held.add(wanted, version=version, now_ms=now_ms)
+        self._record(held, now_ms)
         self._watch(held)
 
     def verify(self, transactional_id: str, holder: Holder, partitions: Iterable[Place]) -> dict[Place, ErrorCode]:
@@ -163,6 +168,20 @@ class Transactions:
         still = held is not None and held.is_ending and held.holder == ending.holder
         return still and self._coordinator_epoch(ending.transactional_id) == ending.coordinator_epoch
 
+    def load(self, transactions: Iterable[Transaction], *, now_ms: int) -> None:
+        """Take over ids from another coordinator; those that were about to end go on ending."""
+        for held in transactions:
+            self._transactions[held.transactional_id] = held
+            if held.is_ending:
+                self._send_markers(held, now_ms)
+            else:
+                self._watch(held)
+
+    def unload(self, is_gone: Callable[[str], bool]) -> None:
+        """Forget the ids that another coordinator has now."""
+        for name in [name for name in self._transactions if is_gone(name)]:
+            self._timers.cancel(_key(self._transactions.pop(name)))
+
     def next_deadline_ms(self) -> int | None:
         """When the next transaction has been open for too long, or the next id unused."""
         return self._timers.next_deadline_ms()
@@ -206,17 +225,23 @@ class Transactions:
             fresh_id=self._ids.fresh() if rotates else None,
             now_ms=now_ms,
         )
+        self._record(held, now_ms)
         self._timers.cancel(_key(held))
-        epoch = self._epoch(held.transactional_id)
-        ending = Ending(held.transactional_id, held.holder, epoch, commit, held.version)
         answer = held.next_holder
+        self._send_markers(held, now_ms)
+        return answer
+
+    def _send_markers(self, held: Transaction, now_ms: int) -> None:
+        epoch = self._epoch(held.transactional_id)
+        commit = held.state is State.PREPARE_COMMIT
+        ending = Ending(held.transactional_id, held.holder, epoch, commit, held.version)
         self._send(ending, frozenset(held.partitions), now_ms)
         self._complete_if_written(held, now_ms)
-        return answer
 
     def _complete_if_written(self, held: Transaction, now_ms: int) -> None:
         if not held.partitions:
             held.complete(now_ms=now_ms)
+            self._record(held, now_ms)
             self._watch(held)
 
     def _watch(self, held: Transaction) -> None:
@@ -235,6 +260,7 @@ class Transactions:
             return
         if held.state is not State.ONGOING:
             held.move(Event.EXPIRE, now_ms=now_ms)
+            self._record(held, now_ms)
             del self._transactions[held.transactional_id]
         elif held.timeout_ms != NO_TIMEOUT:
             self._fence(held, now_ms)
