@@ -65,7 +65,9 @@ class SharePartitionView:
         return State.AVAILABLE
 
 
-def share_partition(cluster: ClusterState, group_id: str, topic: str, partition_index: int) -> SharePartitionView | None:
+def share_partition(
+    cluster: ClusterState, group_id: str, topic: str, partition_index: int
+) -> SharePartitionView | None:
     """What the leader has in memory; None when no fetch of the group has asked for the partition there.
 
     Raises: UNKNOWN_TOPIC_OR_PARTITION.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -45,3 +46,33 @@ def test_the_console_share_consumer_gets_every_record(bootstrap: str) -> None:
     written = java_tools.run(SHARE_CONSUMER, "--bootstrap-server", bootstrap, "--topic", "orders", *limits)
 
     assert sorted(written.splitlines()) == sorted(RECORDS)
+
+
+def test_the_formatter_of_kafka_prints_the_share_coordinators_records(bootstrap: str) -> None:
+    earliest = ["--alter", "--group", "formatted", "--add-config", "share.auto.offset.reset=earliest"]
+    java_tools.run(CONFIGS, "--bootstrap-server", bootstrap, *earliest)
+    limits = ["--max-messages", str(len(RECORDS)), "--timeout-ms", "30000", "--group", "formatted"]
+    java_tools.run(SHARE_CONSUMER, "--bootstrap-server", bootstrap, "--topic", "orders", *limits)
+
+    written = java_tools.run(
+        CONSUMER,
+        *("--bootstrap-server", bootstrap, "--topic", "__share_group_state", "--from-beginning"),
+        *("--formatter", "org.apache.kafka.tools.consumer.group.share.ShareGroupStateMessageFormatter"),
+        *("--timeout-ms", "5000", "--command-property", "auto.offset.reset=earliest"),
+    )
+
+    records = json.loads(f"[{written.replace('}{', '},{')}]")  # The formatter puts nothing between two records.
+    mine = [record for record in records if record["key"]["data"]["groupId"] == "formatted"]
+    snapshots = [record["value"]["data"] for record in mine if record["key"]["type"] == 0]
+    updates = [record["value"]["data"] for record in mine if record["key"]["type"] == 1]
+    assert [(row["snapshotEpoch"], row["startOffset"]) for row in snapshots] == [(0, -1)] * 3
+    settled = {
+        (record["key"]["data"]["partition"], offset)
+        for record in mine
+        if record["key"]["type"] == 1
+        for batch in record["value"]["data"]["stateBatches"]
+        if batch["deliveryState"] == 2
+        for offset in range(batch["firstOffset"], batch["lastOffset"] + 1)
+    }
+    assert len(settled) == len(RECORDS)
+    assert all(row["snapshotEpoch"] == 0 for row in updates)
