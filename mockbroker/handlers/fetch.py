@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -73,10 +73,11 @@ def fetch(request: FetchRequest, ctx: Context) -> Outcome:
     plan = ctx.node.fetch_sessions.plan(
         request.session_id, request.session_epoch, wanted, forgotten, by_id=by_id, now_ms=ctx.now_ms
     )
+    denied = {one.key for one in plan.wanted if _is_denied(one, request, ctx)}
     deadline_ms = ctx.now_ms + max(request.max_wait_ms, 0)
 
     def attempt(ctx: Context) -> Outcome:
-        rows = _read_all(plan.wanted, request, ctx)
+        rows = _read_all(plan.wanted, denied, request, ctx)
         if ctx.now_ms >= deadline_ms or _is_enough(rows, request, ctx):
             return Reply(_respond(plan, rows, ctx))
         keys = tuple(("log", row.topic.topic_id, row.key[1]) for row in rows if row.topic is not None)
@@ -106,13 +107,15 @@ def _bytes_max(request: FetchRequest, ctx: Context) -> int:
     return min(request.max_bytes, ctx.cluster.config.integer("fetch.max.bytes"))
 
 
-def _read_all(plan: Sequence[Wanted], request: FetchRequest, ctx: Context) -> list[_Row]:
+def _read_all(
+    plan: Sequence[Wanted], denied: Collection[PartitionKey], request: FetchRequest, ctx: Context
+) -> list[_Row]:
     left = _bytes_max(request, ctx)
     committed = request.isolation_level == _READ_COMMITTED
     rows: list[_Row] = []
     min_one = True
     for wanted in plan:
-        if _is_denied(wanted, request, ctx):
+        if wanted.key in denied:
             rows.append(_Row(wanted.key, None, _failed(wanted.key[1], ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
             continue
         row = _read(wanted, min(wanted.max_bytes, left), ctx, committed=committed, min_one=min_one)
