@@ -47,6 +47,8 @@ def run(args: argparse.Namespace) -> int:
     files = paths.expand(args.captures)
     if not args.output.parent.is_dir():
         raise FileNotFoundError(2, "No such directory", str(args.output.parent))
+    if args.output.is_dir():
+        raise IsADirectoryError(21, "Is a directory", str(args.output))
     options = {"edition": args.edition, "ports": ",".join(map(str, args.port))}
     _check(files, options)
     progress = _clocked()

@@ -147,6 +147,7 @@ def test_progress_goes_to_stderr_and_the_page_s_path_to_stdout(
     [
         (["missing.pcap", "-o", "report.html"], "no capture file matches 'missing.pcap'"),
         ([REAL[0], "-o", "no/such/place/report.html"], "no/such/place"),
+        ([REAL[0], "-o", "."], ".: Is a directory"),
         ([REAL[0], "-o", "report.html", "--edition", "9.9"], "9.9"),
         ([REAL[0], "-o", "report.html", "--port", "70000"], "70000"),
         ([__file__, "-o", "report.html"], "test_report.py"),
