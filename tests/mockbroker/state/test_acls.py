@@ -50,11 +50,11 @@ filters = st.builds(
 )
 
 
-def allow(name: str, operation: Operation = Operation.READ, **fields: Any) -> Acl:
+def allow(name: str, operation: int = Operation.READ, **fields: Any) -> Acl:
     return Acl(TOPIC, name, LITERAL, "User:*", "*", operation, Permission.ALLOW)._replace(**fields)
 
 
-def deny(name: str, operation: Operation = Operation.READ, **fields: Any) -> Acl:
+def deny(name: str, operation: int = Operation.READ, **fields: Any) -> Acl:
     return allow(name, operation, permission=Permission.DENY, **fields)
 
 
@@ -231,12 +231,10 @@ def test_entries_need_not_suit_their_resource() -> None:
     check_acl(allow(CLUSTER_NAME, resource_type=ResourceType.CLUSTER, pattern_type=PREFIXED))
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("resource_type", 99), ("pattern_type", 99), ("operation", 99), ("permission", 99)]
-)
-def test_filters_of_an_unknown_kind_are_refused_where_they_delete(field: str, value: int) -> None:
+@pytest.mark.parametrize("wrong", [{"resource_type": 99}, {"pattern_type": 99}, {"operation": 99}, {"permission": 99}])
+def test_filters_of_an_unknown_kind_are_refused_where_they_delete(wrong: dict[str, Any]) -> None:
     everything = AclFilter(ResourceType.ANY, None, PatternType.ANY, None, None, Operation.ANY, Permission.ANY)
     everything.check()
 
     with pytest.raises(KafkaError):
-        everything._replace(**{field: value}).check()
+        everything._replace(**wrong).check()
