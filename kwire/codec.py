@@ -104,7 +104,7 @@ def encode(message: msgspec.Struct, version: int, *, edition: str | None = None)
     try:
         return b"".join(codec.writers[version](message))
     except FAILURES:
-            return careful.write(codec, version, message)
+        return careful.write(codec, version, message)
 
 
 def encode_parts(message: msgspec.Struct, version: int) -> list[Part]:
@@ -113,7 +113,7 @@ def encode_parts(message: msgspec.Struct, version: int) -> list[Part]:
     try:
         return codec.writers[version](message)
     except FAILURES:
-            return [careful.write(codec, version, message)]
+        return [careful.write(codec, version, message)]
 
 
 def to_json(

@@ -92,9 +92,7 @@ def encode_response(response: msgspec.Struct, version: int, correlation_id: int)
     return b"".join(response_parts(response, version, correlation_id))
 
 
-def request_parts(
-    request: msgspec.Struct, version: int, correlation_id: int, client_id: str | None
-) -> list[Part]:
+def request_parts(request: msgspec.Struct, version: int, correlation_id: int, client_id: str | None) -> list[Part]:
     """As `encode_request`, but not joined yet: `frame` joins header, body and record batches in one copy."""
     api_key = registry.codec_of_class(type(request)).api_key
     header_version = registry.header_versions(api_key, version)[0]

@@ -48,6 +48,7 @@ def _struct(
     ]
 
     def convert(value: Any) -> dict[str, Any]:
+        """The object of one struct."""
         for snake, default in absent:
             if getattr(value, snake) != default:
                 raise Refused

@@ -52,6 +52,7 @@ class _ToTree:
         self.records = records
 
     def struct(self, value: object, fields: tuple[FieldSpec, ...], path: str) -> dict[str, object]:
+        """An object with the fields that the version has; tagged ones only where they are set."""
         if not isinstance(value, msgspec.Struct):
             raise InvalidValue(path, None, f"is a {type(value).__name__}, not a struct")
         check_absent(self.codec, self.version, value, fields, path)
@@ -66,6 +67,7 @@ class _ToTree:
         return tree
 
     def field(self, field: FieldSpec, value: object, path: str) -> object:
+        """A value, or an array of them, or null where the version allows it."""
         if value is None:
             if self.version not in field.nullable_versions:
                 raise UnexpectedNull(path, None, f"is null, which version {self.version} does not allow")
@@ -77,6 +79,7 @@ class _ToTree:
         return [self.single(field, element, f"{path}[{index}]") for index, element in enumerate(value)]
 
     def single(self, field: FieldSpec, value: object, path: str) -> object:
+        """One value: bytes as base64, UUIDs as base64url."""
         if field.struct:
             return self.struct(value, field.fields, path)
         kind = field.element_type
@@ -101,6 +104,7 @@ class _FromTree:
     def struct(
         self, tree: object, made: type[msgspec.Struct], fields: tuple[FieldSpec, ...], path: str
     ) -> msgspec.Struct:
+        """A struct of the fields that the object names; the others have their defaults."""
         if not isinstance(tree, dict):
             raise InvalidValue(path, None, f"is {_kind(tree)}, not an object")
         by_name = {field.camel: field for field in fields}
@@ -116,6 +120,7 @@ class _FromTree:
         return made(**values)
 
     def field(self, field: FieldSpec, value: object, path: str) -> object:
+        """A value, or an array of them, or null where the version allows it."""
         if value is None:
             if self.version not in field.nullable_versions:
                 raise UnexpectedNull(path, None, f"is null, which version {self.version} does not allow")
@@ -128,6 +133,7 @@ class _FromTree:
         return elements if field.struct else tuple(elements)
 
     def single(self, field: FieldSpec, value: object, path: str) -> object:
+        """One value of the type that the field has."""
         if field.struct:
             return self.struct(value, self.codec.structs[field.struct.name], field.fields, path)
         kind = field.element_type

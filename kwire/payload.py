@@ -79,6 +79,7 @@ def hide_records(message: msgspec.Struct) -> Iterator[Callable[[Tree], None]]:
     ]
 
     def fill_in(tree: Tree) -> None:
+        """Put the summaries where the records were."""
         found = (
             partition
             for topic in cast(list[Tree], tree[place.topics[1]])

@@ -144,6 +144,7 @@ class _Partial:
 
     @property
     def is_done(self) -> bool:
+        """Whether every byte of the frame has come."""
         return self.size is not None and self._need == 0
 
     def take(self, payload: bytes, at: int, ts: int) -> int:
@@ -175,6 +176,7 @@ class _Partial:
         return gap.size - inside
 
     def frame(self, flow: Flow, is_request: bool) -> Frame:
+        """What there is of the frame, whole or not."""
         assert self.size is not None
         data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         return Frame(flow, is_request, self.ts, self.end_ts, self.offset, self.size, data, self.damage)

@@ -33,6 +33,7 @@ class _Interface(NamedTuple):
     offset: int
 
     def ns(self, high: int, low: int) -> int:
+        """A time in the interface's own unit as nanoseconds."""
         ts = (high << 32 | low) * 1_000_000_000 // self.per_second + self.offset
         return min(max(ts, 0), _TS_MAX)
 

@@ -64,6 +64,7 @@ def row_maker(level: str, file: str, options: Options) -> Callable[[Outcome], li
     messages, levels = MessageRows(file, options, names), Levels(file, options, names)
 
     def make(outcome: Outcome) -> list[Row]:
+        """The rows of one outcome."""
         if level == "messages":
             found = messages.rows(outcome)
         else:

@@ -80,6 +80,7 @@ class _Connection:
         return seq
 
     def close(self, ts: int, why: str) -> Iterator[StreamEvent]:
+        """Give out what still waits, and the end of both directions."""
         for half in self.halves:
             yield from half.close()
         yield Closed(self.flow, ts, self.ended or why)
@@ -106,6 +107,7 @@ class _Table:
         self._ts = 0
 
     def take(self, segment: Segment) -> Iterator[StreamEvent]:
+        """What a segment completes."""
         self._ts = segment.ts
         if self._ended:
             yield from self._forget(segment.ts)
@@ -142,6 +144,7 @@ class _Table:
                 yield from connection.close(now, "fin")
 
     def close(self) -> Iterator[StreamEvent]:
+        """End every connection that is open."""
         for connection in self._open.values():
             yield from connection.close(self._ts, "end")
         self._open.clear()

@@ -96,9 +96,11 @@ class _Adapter(io.RawIOBase):
         self._source = source
 
     def readable(self) -> bool:
+        """What `io` asks before it reads."""
         return True
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Fill the buffer from the wrapped file."""
         view = memoryview(buffer)
         data: object = self._source.read(len(view))
         if not isinstance(data, (bytes, bytearray, memoryview)):

@@ -31,8 +31,15 @@ from kwire.schema import FieldSpec, MessageSpec, load
 from kwire.schema.spec import FIXED_SIZES
 
 _CODES = {
-    "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "float64": "d",
-    "uuid": "16s", "bool": "B",
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "q",
+    "float64": "d",
+    "uuid": "16s",
+    "bool": "B",
 }
 
 
@@ -103,6 +110,7 @@ class _Reader:
         self.flexible = self.spec.is_flexible(version)
 
     def note(self, path: str, at: int, what: str) -> None:
+        """Keep what is odd at this place."""
         self.oddities.append(Oddity(path, at, what))
 
     def odd(self, error: WireError, taken_for: str) -> None:
@@ -112,9 +120,11 @@ class _Reader:
         self.note(error.path, error.at or 0, f"{error.what}; {taken_for}")
 
     def message(self) -> msgspec.Struct:
+        """The message from its first field on."""
         return self.struct(self.codec.message, self.spec.fields, self.spec.name)
 
     def struct(self, made: type[msgspec.Struct], fields: tuple[FieldSpec, ...], path: str) -> msgspec.Struct:
+        """All fields that a struct has in this version."""
         values: dict[str, object] = {}
         for field, snake, single, read in self.rows(fields):
             if single is not None:
@@ -181,6 +191,7 @@ class _Reader:
     # Fields
 
     def field(self, field: FieldSpec, path: str) -> object:
+        """The value of one field: an array, a struct or a primitive."""
         nullable = self.version in field.nullable_versions
         flexible = field.is_flexible(self.version, self.flexible)
         if field.is_array:
@@ -192,6 +203,7 @@ class _Reader:
         return self.primitive(field.type, path, nullable, flexible)
 
     def primitive(self, type_name: str, path: str, nullable: bool, flexible: bool) -> object:
+        """A value without parts."""
         if type_name == "bool":
             return self.boolean(path)
         if type_name in FIXED_SIZES:
@@ -215,6 +227,7 @@ class _Reader:
         return bool(present)
 
     def array(self, field: FieldSpec, path: str, nullable: bool, flexible: bool) -> object:
+        """The elements behind a count that the bytes left can hold."""
         start = self.at
         count = self.length("int32", path, nullable, flexible)
         if count is None:
@@ -232,6 +245,7 @@ class _Reader:
         return tuple(self.primitive(element, f"{path}[{index}]", False, flexible) for index in range(count))
 
     def numbers(self, type_name: str, count: int, path: str) -> tuple[int, ...]:
+        """Values of fixed size, one after the other."""
         size = FIXED_SIZES[type_name]
         if count * size > len(self.data) - self.at and count > 1:
             # The first element that is not whole is the one to name.
@@ -246,6 +260,7 @@ class _Reader:
         return values
 
     def boolean(self, path: str) -> bool:
+        """One byte."""
         start = self.at
         (byte,) = self.numbers("bool", 1, path)
         if byte > 1:
@@ -253,6 +268,7 @@ class _Reader:
         return bool(byte)
 
     def text(self, path: str, nullable: bool, flexible: bool) -> str | None:
+        """A string of UTF-8."""
         start = self.at
         length = self.length("int16", path, nullable, flexible)
         if length is None:
@@ -271,6 +287,7 @@ class _Reader:
         return text
 
     def bytes(self, type_name: str, path: str, nullable: bool, flexible: bool) -> object:
+        """Bytes as they are; a record batch is a view of the frame."""
         length = self.length("int32", path, nullable, flexible)
         if length is None:
             return None
@@ -303,6 +320,7 @@ class _Reader:
         return length
 
     def uvarint(self, path: str) -> int:
+        """An unsigned number in groups of seven bits."""
         start = self.at
         value = 0
         for shift in range(0, 35, 7):
@@ -318,6 +336,7 @@ class _Reader:
         raise InvalidVarint(path, start, "a varint goes on after five bytes")
 
     def need(self, count: int, path: str) -> None:
+        """Refuse to go on where fewer bytes are left than a value takes."""
         have = len(self.data) - self.at
         if count > have:
             raise Truncated(path, self.at, count, max(have, 0))

@@ -65,6 +65,7 @@ class _Writer:
         self.flexible = self.spec.is_flexible(version)
 
     def struct(self, value: object, made: type[msgspec.Struct], fields: tuple[FieldSpec, ...], path: str) -> None:
+        """All fields that a struct has in this version."""
         if not isinstance(value, msgspec.Struct) or any(not hasattr(value, field.snake) for field in fields):
             raise InvalidValue(path, None, f"is a {type(value).__name__}, not a {made.__name__}")
         check_absent(self.codec, self.version, value, fields, path)
@@ -75,6 +76,7 @@ class _Writer:
             self.tagged(value, fields, path)
 
     def tagged(self, value: msgspec.Struct, fields: tuple[FieldSpec, ...], path: str) -> None:
+        """The tagged fields that are set, and the unknown ones that came with the message."""
         known: list[tuple[int, bytes]] = []
         tags = sorted((field for field in fields if field.tag is not None), key=lambda field: field.tag or 0)
         for field in tags:
@@ -91,6 +93,7 @@ class _Writer:
             raise InvalidValue(f"{path}.unknown_tagged_fields", None, what) from None
 
     def field(self, field: FieldSpec, value: object, path: str) -> None:
+        """The value of one field: null, an array, a struct or a primitive."""
         nullable = self.version in field.nullable_versions
         flexible = field.is_flexible(self.version, self.flexible)
         if value is None:
@@ -105,6 +108,7 @@ class _Writer:
             self.primitive(field.type, value, path, flexible)
 
     def null(self, field: FieldSpec, path: str, nullable: bool, flexible: bool) -> None:
+        """Null in the form of the field, where the version allows it."""
         if not nullable:
             raise UnexpectedNull(path, None, f"is null, which version {self.version} does not allow")
         if field.struct and not field.is_array:
@@ -116,6 +120,7 @@ class _Writer:
             self.parts.append(b"\xff\xff" if field.type == "string" else b"\xff\xff\xff\xff")
 
     def array(self, field: FieldSpec, value: object, path: str, flexible: bool) -> None:
+        """A count, and the elements."""
         if not isinstance(value, Sequence) or isinstance(value, str):
             raise InvalidValue(path, None, f"is a {type(value).__name__}, not a list or tuple")
         self.length(len(value), "int32", path, flexible)
@@ -127,6 +132,7 @@ class _Writer:
                 self.primitive(field.element_type, element, here, flexible)
 
     def primitive(self, type_name: str, value: object, path: str, flexible: bool) -> None:
+        """A value without parts."""
         if type_name in INTEGER_RANGES:
             self.integer(type_name, value, path)
         elif type_name == "string":
@@ -146,6 +152,7 @@ class _Writer:
                 raise InvalidValue(path, None, "does not fit float64") from None
 
     def integer(self, type_name: str, value: object, path: str) -> None:
+        """A number within the range of its type."""
         try:
             number = index(value)  # type: ignore[arg-type]
         except TypeError:
@@ -157,6 +164,7 @@ class _Writer:
         self.parts.append(struct.pack(_CODES[type_name], number))
 
     def text(self, value: object, path: str, flexible: bool) -> None:
+        """A string as UTF-8."""
         if not isinstance(value, str):
             raise InvalidValue(path, None, f"is a {type(value).__name__}, not a string")
         try:
@@ -169,6 +177,7 @@ class _Writer:
         self.parts.append(raw)
 
     def bytes(self, type_name: str, value: object, path: str, flexible: bool) -> None:
+        """A UUID, or bytes behind their length."""
         if not isinstance(value, (bytes, bytearray, memoryview)):
             raise InvalidValue(path, None, f"is a {type(value).__name__}, not bytes")
         raw = bytes(value)
@@ -180,6 +189,7 @@ class _Writer:
         self.parts.append(raw)
 
     def length(self, length: int, type_name: str, path: str, flexible: bool) -> None:
+        """A length or count in either form."""
         if length > INTEGER_RANGES[type_name][1]:
             raise InvalidValue(path, None, f"length {length} does not fit {type_name}")
         self.parts.append(uvarint(length + 1) if flexible else struct.pack(_CODES[type_name], length))

@@ -85,6 +85,7 @@ class Table(_Cells):
         messages = MessageRows(file, replace(options, bodies=False), names)
 
         def make(outcome: Outcome) -> list[str]:
+            """The line of one outcome, if it is chosen."""
             row = messages.rows(outcome)[0]
             if not chosen.passes(outcome):
                 return []
@@ -109,6 +110,7 @@ class LevelTable(_Cells):
         levels = Levels(file, options, names)
 
         def make(outcome: Outcome) -> list[str]:
+            """The lines of one exchange, if it is chosen."""
             if not isinstance(outcome, Exchange):
                 return []
             rows = list(levels.rows(self._level, outcome))
@@ -142,6 +144,7 @@ class Trees:
         messages = MessageRows(file, replace(options, bodies=False), names)
 
         def make(outcome: Outcome) -> list[str]:
+            """The lines of one outcome, if it is chosen."""
             row = messages.rows(outcome)[0]
             if not chosen.passes(outcome):
                 return []

@@ -85,6 +85,7 @@ def _clocked() -> Callable[[str], None]:
     start = time.monotonic()
 
     def say(step: str) -> None:
+        """One line of progress."""
         print(f"[{time.monotonic() - start:5.1f} s] {step}", file=sys.stderr, flush=True)
 
     return say

@@ -154,6 +154,7 @@ class Client:
         self._transport = connect(address, tls, self._max_response_bytes, self._take, deadline)
 
         def exchange(api_key: int, version: int, body: bytes) -> bytes:
+            """Send, and wait for the answer."""
             return self.send_raw(api_key, version, body, timeout_s=deadline.left_s())
 
         if self._negotiated:

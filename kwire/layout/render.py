@@ -40,6 +40,7 @@ def _hider(tree: Tree, *, show_secrets: bool, payload: bool) -> Replace:
     payloads = set() if payload else {id(node) for node in _payload_nodes(tree.root)}
 
     def replace(node: Node) -> str | None:
+        """The value as it may be shown."""
         if id(node) in secrets:
             return MASK
         if id(node) in payloads:

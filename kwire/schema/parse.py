@@ -44,8 +44,10 @@ def parse_message(text: str, file: str = "") -> MessageSpec:
 
 def without_comments(text: str) -> str:
     """The text of a schema file as plain JSON."""
+
     # Newlines stay, so that the JSON parser's line numbers are those of the file.
     def blank(match: re.Match[str]) -> str:
+        """A string as it is; of a comment its line breaks."""
         found = match[0]
         return found if found.startswith('"') else "\n" * found.count("\n")
 
@@ -69,9 +71,11 @@ class _Parser:
     name: str = ""
 
     def refuse(self, field: str, reason: str) -> Never:
+        """Say what is wrong with this file."""
         raise SchemaError(self.file, self.name, field, reason)
 
     def message(self, text: str) -> MessageSpec:
+        """The whole file."""
         try:
             tree = json.loads(without_comments(text))
         except (ValueError, RecursionError) as error:
@@ -113,6 +117,7 @@ class _Parser:
         )
 
     def listeners(self, tree: Json) -> tuple[str, ...]:
+        """Where a request may be sent: `broker`, `controller`."""
         value = tree.get("listeners") or []
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             self.refuse("", "listeners is not a list of names")
@@ -143,6 +148,7 @@ class _Parser:
         return tuple(done[name] for name in names)
 
     def fields(self, tree: Json, path: str, scope: _Scope, depth: int) -> tuple[FieldSpec, ...]:
+        """The fields of a message or struct, each with its own name, their tags without gaps."""
         if depth > _DEPTH_MAX:
             self.refuse(path, f"structs are nested more than {_DEPTH_MAX} deep")
         fields = tuple(self.field(item, path, scope, depth) for item in self.objects(tree, "fields", path))
@@ -156,6 +162,7 @@ class _Parser:
         return fields
 
     def field(self, tree: Json, parent: str, scope: _Scope, depth: int) -> FieldSpec:
+        """One field with everything below it."""
         name = self.identifier(tree, parent)
         path = f"{parent}.{name}" if parent else name
         self.known_keys(tree, _FIELD_KEYS, path)
@@ -215,6 +222,7 @@ class _Parser:
         return StructSpec(name=element, versions=versions, fields=self.fields(tree, path, scope, depth + 1))
 
     def check_tag(self, path: str, tag: int | None, tagged: Versions, scope: _Scope) -> None:
+        """Whether a field is tagged as flexible versions allow."""
         if (tag is None) == bool(tagged):
             self.refuse(path, "tag and taggedVersions go together")
         if tag is None:
@@ -227,6 +235,7 @@ class _Parser:
             self.refuse(path, f"taggedVersions {tagged} go beyond the flexible versions {scope.flexible}")
 
     def field_flexible(self, tree: Json, type_name: str, path: str) -> Versions | None:
+        """The flexible versions of a field that differs from its message, as ClientId in the request header does."""
         if "flexibleVersions" not in tree:
             return None
         if type_name not in {"string", "bytes"}:
@@ -236,24 +245,28 @@ class _Parser:
     # The single values of a JSON object. Kafka's parser takes "true" and "3" for true and 3, so do these.
 
     def objects(self, tree: Json, key: str, path: str) -> list[Json]:
+        """A list of objects; empty where the key is not there."""
         value = tree.get(key) or []
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
             self.refuse(path, f"{key} is not a list of objects")
         return list(value)
 
     def identifier(self, tree: Json, path: str) -> str:
+        """A name that is safe as a name in generated code."""
         name = self.text(tree, "name", path)
         if _NAME.fullmatch(name) is None or keyword.iskeyword(snake_case(name)) or keyword.iskeyword(name):
             self.refuse(path, f"name {name!r} is not letters and digits, or is a word of Python")
         return name
 
     def text(self, tree: Json, key: str, path: str, default: str | None = None) -> str:
+        """A text; without a default it must be there."""
         value = tree.get(key, default)
         if not isinstance(value, str):
             self.refuse(path, f"{key} is missing" if value is None else f"{key} is not a text")
         return value
 
     def number(self, tree: Json, key: str, path: str) -> int | None:
+        """An integer, or None where the key is not there."""
         value = tree.get(key)
         if isinstance(value, str) and re.fullmatch(r"-?\d{1,9}", value):
             value = int(value)
@@ -262,14 +275,16 @@ class _Parser:
         return value
 
     def boolean(self, tree: Json, key: str, path: str) -> bool:
+        """True or false; false where the key is not there."""
         value = tree.get(key, False)
-        if value in {"true", "false"}:
+        if isinstance(value, str) and value in {"true", "false"}:
             return value == "true"
         if not isinstance(value, bool):
             self.refuse(path, f"{key} {value!r} is neither true nor false")
         return value
 
     def versions(self, tree: Json, key: str, path: str, default: Versions | None = None) -> Versions:
+        """A range of versions; without a default it must be there."""
         if default is not None and key not in tree:
             return default
         try:
@@ -280,6 +295,7 @@ class _Parser:
             self.refuse(path, f"{key}: {error}")
 
     def known_keys(self, tree: Json, known: set[str], path: str) -> None:
+        """Refuse a key that nobody reads: it may have a meaning for the bytes."""
         unknown = sorted(set(tree) - known)
         if unknown:
             self.refuse(path, f"key {unknown[0]!r} is not known")

@@ -38,6 +38,7 @@ def gather(
     """
 
     def level(name: str) -> DataFrame:
+        """The rows of one level."""
         reader = spark.read.format("kafka_capture").option("level", name).option("bodies", "false")
         # Several analyses ask the same rows, and decoding is what costs.
         return reader.options(**dict(options or {})).load(list(files)).drop("body_request", "body_response").persist()

@@ -29,6 +29,7 @@ def latency(rows: Sequence[LatencyRow]) -> Markup:
     high = max(low + 1, math.ceil(math.log10(max(1, *(row.max_us for row in rows)))))
 
     def place(us: int) -> float:
+        """Where a time stands on the scale."""
         return PAD + (100 - 2 * PAD) * (math.log10(max(us, 10**low)) - low) / (high - low)
 
     decades = [10**power for power in range(low, high + 1)]

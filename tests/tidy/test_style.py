@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -132,3 +133,18 @@ def test_the_project_speaks_of_itself_alone(pattern: str) -> None:
             places.append(name)
 
     assert places == []
+
+
+def test_nothing_is_kept_that_is_made_again() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout: there is no git to ask")
+    done = subprocess.run(
+        ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+        check=True,
+    )
+
+    assert done.stdout.splitlines() == []

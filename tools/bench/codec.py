@@ -72,9 +72,7 @@ def measure(rounds: int) -> dict[str, dict[str, dict[str, Timed]]]:
 
 def means(by_case: Mapping[str, Mapping[str, Timed]]) -> dict[str, float]:
     """The geometric mean of each peer's ratios, over the cases it knows."""
-    return {
-        peer: geometric_mean([timed[peer].ratio for timed in by_case.values() if peer in timed]) for peer in PEERS
-    }
+    return {peer: geometric_mean([timed[peer].ratio for timed in by_case.values() if peer in timed]) for peer in PEERS}
 
 
 def render(found: Mapping[str, Mapping[str, Mapping[str, Timed]]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from kwire.errors import SchemaError
 from kwire.schema import Versions, load, names, parse_message
+from kwire.schema.parse import without_comments
 from kwire.schema.versions import NONE
 
 #: Every key that Kafka's files have, with comments where they have them.
@@ -68,7 +70,11 @@ def test_every_key_and_comment_of_a_schema_is_read() -> None:
 
 def _schema(**changes: Any) -> dict[str, Any]:
     tree = {
-        "apiKey": 1, "type": "request", "name": "DemoRequest", "validVersions": "0-2", "flexibleVersions": "1+",
+        "apiKey": 1,
+        "type": "request",
+        "name": "DemoRequest",
+        "validVersions": "0-2",
+        "flexibleVersions": "1+",
         "fields": [{"name": "Id", "type": "int32", "versions": "0+"}],
     }
     return {**tree, **changes}
@@ -167,3 +173,25 @@ def test_the_schemas_of_both_editions_are_all_there() -> None:
     assert load("ShareFetchRequest", "4.0-early-access").versions == Versions(0, 0)
     assert load("MetadataRequest", "4.0-early-access") is load("MetadataRequest", "4.0-early-access")
     assert load("MetadataRequest", "4.0-early-access") == load("MetadataRequest")
+
+
+def _spots(tree: Any) -> list[tuple[Any, Any]]:
+    """Every place in a JSON tree, as what holds it and its key there."""
+    pairs = list(tree.items()) if isinstance(tree, dict) else list(enumerate(tree)) if isinstance(tree, list) else []
+    return [(tree, key) for key, _ in pairs] + [spot for _, below in pairs for spot in _spots(below)]
+
+
+ODD: list[object] = [None, True, 0, -1, 2.5, 10**30, "", "x", "0-3", "0+", "none", "[]Row", "\ud800", [], {}, [1], [{}]]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_any_value_at_any_place_of_a_schema_is_read_or_refused_with_reason(odd: object) -> None:
+    plain = without_comments(EVERYTHING)
+
+    for number in range(len(_spots(json.loads(plain)))):
+        tree = json.loads(plain)
+        holder, key = _spots(tree)[number]
+        holder[key] = odd
+        # Any other exception fails the test.
+        with contextlib.suppress(SchemaError):
+            parse_message(json.dumps(tree), "Demo.json")
