@@ -19,6 +19,12 @@ _BASE = {
     "group.initial.rebalance.delay.ms": "0",
 }
 
+_ACL = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "group.share.assignment.interval.ms": "0",
+}
+
 BROKERS: Mapping[str, Mapping[str, str]] = {
     "common": {
         "group.share.min.record.lock.duration.ms": "1000",
@@ -38,11 +44,10 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
         "group.share.max.share.sessions": "10",
         "group.share.min.record.lock.duration.ms": "1000",
     },
-    "acl": {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "allow.everyone.if.no.acl.found": "true",
-        "group.share.assignment.interval.ms": "0",
-    },
+    "acl": _ACL,
+    # A broker of its own that is not played on again: the script denies 127.0.0.1 what a controller asks of its broker.
+    # The one that was recorded had its controller at another address of the machine.
+    "acl-locked": _ACL,
     "noshare": {"auto.create.topics.enable": "false"},
 }
 
