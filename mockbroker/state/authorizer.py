@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
 from mockbroker.state.acls import (
@@ -33,20 +34,29 @@ class Authorizer:
     def __init__(self, super_users: Iterable[str] = (), *, allow_if_none_found: bool = False) -> None:
         self._super_users = frozenset(super_users)
         self._allow_if_none_found = allow_if_none_found
-        # By type, pattern and name: a resource is looked up by its name, the wildcard and each of its prefixes.
+        # By type, pattern and name: a resource is looked up by its name, by the wildcard, and by those of its prefixes
+        # that are as long as one that is there. A name may have 32,767 characters.
         self._acls: dict[tuple[int, int, str], dict[Acl, None]] = {}
+        self._prefix_lengths: Counter[int] = Counter()
 
     def add(self, acl: Acl) -> None:
         """Take an entry; one that is there already stays as it is."""
+        if acl.pattern_type == PatternType.PREFIXED and _key(acl) not in self._acls:
+            self._prefix_lengths[len(acl.resource_name)] += 1
         self._acls.setdefault(_key(acl), {})[acl] = None
 
     def remove(self, acls: Iterable[Acl]) -> None:
         """Forget entries."""
         for acl in acls:
             kept = self._acls.get(_key(acl), {})
-            kept.pop(acl, None)
-            if not kept:
-                self._acls.pop(_key(acl), None)
+            if acl not in kept:
+                continue
+            del kept[acl]
+            if kept:
+                continue
+            del self._acls[_key(acl)]
+            if acl.pattern_type == PatternType.PREFIXED:
+                self._prefix_lengths -= Counter([len(acl.resource_name)])
 
     def find(self, wanted: AclFilter) -> list[Acl]:
         """The entries that match, those with one pattern together."""
@@ -94,8 +104,9 @@ class Authorizer:
         yield from acls.get((kind, PatternType.LITERAL, name), ())
         if name != WILDCARD:
             yield from acls.get((kind, PatternType.LITERAL, WILDCARD), ())
-        for end in range(1, len(name) + 1):
-            yield from acls.get((kind, PatternType.PREFIXED, name[:end]), ())
+        for length in self._prefix_lengths:
+            if length <= len(name):
+                yield from acls.get((kind, PatternType.PREFIXED, name[:length]), ())
 
 
 def _key(acl: Acl) -> tuple[int, int, str]:

@@ -147,6 +147,7 @@ def test_entries_are_found_and_removed_as_in_a_set(entries: list[Acl], wanted: l
         assert set(found) == {entry for entry in left if one.matches(entry)}
         made.remove(found)
         left -= set(found)
+        assert may(made, "aab") == model(list(left), Operation.READ, TOPIC, "aab", default=False)
     everything = AclFilter(ResourceType.ANY, None, PatternType.ANY, None, None, Operation.ANY, Permission.ANY)
     assert set(made.find(everything)) == left
 
