@@ -26,7 +26,7 @@ from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Hangup, Outcome, Reply, Silence
 from mockbroker.state.batch_rules import RecordsRefusedError
 from mockbroker.state.metadata import Topic
-from mockbroker.state.verification import Guard
+from mockbroker.state.verification import Guard, UnverifiedError
 
 #: How transactional batches may be appended, or why they may not, by topic id and partition.
 Guards = Mapping[tuple[bytes, int], Guard | KafkaError]
@@ -221,8 +221,9 @@ def _failed(index: int, error: KafkaError, *, log_start: int = -1) -> PartitionP
     row = PartitionProduceResponse(index=index, error_code=error.code, base_offset=-1)
     if error.code not in _WITHOUT_LOG_START:
         row.log_start_offset = log_start
-    if isinstance(error, RecordsRefusedError):
+    if isinstance(error, RecordsRefusedError | UnverifiedError):
         row.error_message = error.message
+    if isinstance(error, RecordsRefusedError):
         row.record_errors = [BatchIndexAndErrorMessage(at, why) for at, why in error.record_errors]
     return row
 

@@ -15,7 +15,7 @@ from mockbroker.handlers.verification import Support, ask, at_time, is_verified
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Park
 from mockbroker.state.transaction import Holder, Place
-from mockbroker.state.verification import NO_GUARD, Guard
+from mockbroker.state.verification import NO_GUARD, Guard, UnverifiedError
 
 Guards = Mapping[tuple[bytes, int], Guard | KafkaError]
 
@@ -101,4 +101,8 @@ def _guards(
 def _refusal(code: ErrorCode, support: Support) -> KafkaError:
     """What a producer is told; a client that adds partitions by producing knows how to wait for the one before."""
     waits = code is ErrorCode.CONCURRENT_TRANSACTIONS and support is not Support.ADDS_PARTITIONS
-    return KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS if waits or code in _HIDDEN else code, code.name)
+    if waits or code in _HIDDEN:
+        return UnverifiedError(ErrorCode.NOT_ENOUGH_REPLICAS, f"the transaction coordinator answers {code.name}")
+    if code is ErrorCode.INVALID_TXN_STATE:
+        return UnverifiedError(code, "the partition has not been added to the transaction")
+    return KafkaError(code)

@@ -306,13 +306,12 @@ class PartitionLog:
         return None
 
     def _check_guard(self, batch: Batch, guard: Guard | None, origin: Origin) -> None:
-        if guard is None or not batch.is_transactional:
-            return
-        if self.producers.is_open(batch.producer_id, batch.producer_epoch):
-            return
-        self._verifications.check(batch, guard)
+        is_open = self.producers.is_open(batch.producer_id, batch.producer_epoch)
+        if guard is not None and batch.is_transactional and not is_open:
+            self._verifications.check(batch, guard)
         if origin is Origin.CLIENT:
-            self._verifications.check_sequence(batch, guard, is_first=not self.producers.knows(batch.producer_id))
+            is_first = not self.producers.has_written(batch.producer_id)
+            self._verifications.check_sequence(batch, is_first=is_first)
 
     def _store(self, raw: bytearray, batch: Batch, max_timestamp: int) -> int:
         first_offset = self.end_offset

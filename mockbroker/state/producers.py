@@ -65,9 +65,10 @@ class Producers:
         """Everybody who is remembered, as DescribeProducers lists them."""
         return list(self._producers.values())
 
-    def knows(self, producer_id: int) -> bool:
-        """Whether anything is remembered of a producer."""
-        return producer_id in self._producers
+    def has_written(self, producer_id: int) -> bool:
+        """Whether a batch of the producer's epoch is remembered."""
+        producer = self._producers.get(producer_id)
+        return producer is not None and bool(producer.written)
 
     def is_open(self, producer_id: int, epoch: int) -> bool:
         """Whether a producer has a transaction open here, in this epoch.

@@ -11,6 +11,10 @@ from kwire.records import Batch
 from mockbroker.kafka_error import KafkaError
 
 
+class UnverifiedError(KafkaError):
+    """A batch may not be written for a reason that the client is told in words."""
+
+
 class Guard:
     """A question about one producer. adds: it adds the partition to the transaction, not only asks for it."""
 
@@ -51,12 +55,17 @@ class Verifications:
         if self._guards.get(batch.producer_id) is not guard:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, f"producer {batch.producer_id} has no open transaction here")
 
-    def check_sequence(self, batch: Batch, guard: Guard, *, is_first: bool) -> None:
+    def check_sequence(self, batch: Batch, *, is_first: bool) -> None:
         """Refuse a batch that would get in before one that waits, or that begins in the middle.
 
-        is_first: nothing is known of its producer yet.
+        A question that was answered with no stands, too, until a batch is written or a marker comes; Kafka 4.3.0 looks
+        at its sequence whatever the batch belongs to (pinned by the conversation other-txn-produce).
+        is_first: no batch of its producer is remembered.
         Raises: OUT_OF_ORDER_SEQUENCE_NUMBER.
         """
+        guard = self._guards.get(batch.producer_id)
+        if guard is None:
+            return
         early = batch.base_sequence > guard.lowest_sequence
         if early or (guard.adds and is_first and batch.base_sequence != 0):
             raise KafkaError(

@@ -48,6 +48,10 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
     # A broker of its own that is not played on again: the script denies 127.0.0.1 what a controller asks of its broker.
     # The one that was recorded had its controller at another address of the machine.
     "acl-locked": _ACL,
+    "txn": {
+        "auto.create.topics.enable": "false",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    },
     "noshare": {"auto.create.topics.enable": "false"},
 }
 
