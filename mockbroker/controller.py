@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state import leadership
-from mockbroker.state.topics import CoordinatorKind
 
 if TYPE_CHECKING:
     from mockbroker.context import ClusterState
@@ -49,7 +48,6 @@ class Controller:
         node = self.node(node_id)
         del self._cluster.calls.nodes[node_id]
         node.close()
-        self._give_up_groups(node, is_running=False)
         if node_id in self._cluster.metadata.fenced:
             return
 
@@ -95,24 +93,5 @@ class Controller:
 
     def _hand_over(self, *, now_ms: int) -> None:
         """After an election every coordinator has what it coordinates now."""
-        cluster = self._cluster
-        for node in cluster.calls.nodes.values():
+        for node in self._cluster.calls.nodes.values():
             node.take_over(now_ms=now_ms)
-            self._give_up_groups(node, is_running=True)
-        for group_id in list(cluster.kept.groups):
-            elected = cluster.calls.nodes.get(self._coordinator(group_id))
-            if elected is not None:
-                group = cluster.kept.groups.pop(group_id)
-                elected.groups.take_over(group, settings=cluster.configs.group(group_id), now_ms=now_ms)
-
-    def _give_up_groups(self, node: Node, *, is_running: bool) -> None:
-        if not node.entered("groups"):
-            return
-        for group in node.groups.all():
-            if not (is_running and self._coordinator(group.group_id) == node.node_id):
-                node.groups.give_up(group.group_id)
-                self._cluster.kept.groups[group.group_id] = group
-                self._cluster.wake(("group", group.group_id))
-
-    def _coordinator(self, group_id: str) -> int:
-        return self._cluster.metadata.coordinator_for(CoordinatorKind.GROUP, group_id)

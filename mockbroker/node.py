@@ -11,6 +11,7 @@ from mockbroker.state.topics import INTERNAL_TOPICS, CoordinatorKind
 
 if TYPE_CHECKING:
     from mockbroker.context import ClusterState
+    from mockbroker.group_log import GroupLog
     from mockbroker.persister import Persister
     from mockbroker.share_state_log import ShareStateLog
     from mockbroker.state.fetch_session import FetchSessions
@@ -97,14 +98,21 @@ class Node:
     @cached_property
     def groups(self) -> Groups:
         """The groups that this node coordinates, of every type."""
-        from mockbroker.state.groups import Groups
-
-        return Groups(self._cluster.metadata, self._cluster.wake)
+        return self.group_log.groups
 
     @cached_property
     def offsets(self) -> Offsets:
         """The offsets that they have committed."""
-        return self._cluster.kept.offsets
+        return self.group_log.offsets
+
+    @cached_property
+    def group_log(self) -> GroupLog:
+        """The partitions of the group coordinator's topic that this node leads."""
+        from mockbroker.group_log import GroupLog
+
+        room = GroupLog(self._cluster, self.logs)
+        self._watch(room.topic_changed)
+        return room
 
     @cached_property
     def persister(self) -> Persister:
@@ -145,13 +153,19 @@ class Node:
         return self.share_state_log.coordinator
 
     def take_over(self, *, now_ms: int) -> None:
-        """After an election: load what share coordinators have written to the partitions that this node leads."""
-        topic = self._cluster.metadata.topic(INTERNAL_TOPICS[CoordinatorKind.SHARE].name)
-        led = [p for p in topic.partitions if p.leader == self.node_id] if topic is not None else []
-        if topic is not None and any(self.logs.get(topic.topic_id, p.index).end_offset for p in led):
+        """After an election: load what coordinators have written to the partitions that this node leads."""
+        if self.entered("group_log") or self._leads_records(CoordinatorKind.GROUP):
+            self.group_log.take_over(now_ms=now_ms)
+        if self._leads_records(CoordinatorKind.SHARE):
             self.share_state_log.start_housekeeping(now_ms=now_ms)
         if self._cluster.metadata.topic(INTERNAL_TOPICS[CoordinatorKind.TRANSACTION].name) is not None:
             self.transaction_log.take_over(now_ms=now_ms)
+
+    def _leads_records(self, kind: CoordinatorKind) -> bool:
+        """Whether there is anything in the partitions of a coordinator's topic that this node leads."""
+        topic = self._cluster.metadata.topic(INTERNAL_TOPICS[kind].name)
+        led = [p for p in topic.partitions if p.leader == self.node_id] if topic is not None else []
+        return topic is not None and any(self.logs.get(topic.topic_id, p.index).end_offset for p in led)
 
     def entered(self, room: str) -> bool:
         """Whether a room has been furnished: one that nobody entered has no deadlines, and no sessions to close."""
@@ -160,7 +174,7 @@ class Node:
     def next_deadline_ms(self) -> int | None:
         """When one of the rooms has something to do, or None."""
         locks = self.share_partitions.next_deadline_ms() if self.entered("share_partitions") else None
-        timers = self.groups.next_deadline_ms() if self.entered("groups") else None
+        timers = self.groups.next_deadline_ms() if self.entered("group_log") else None
         transactions = self.transactions.next_deadline_ms() if self.entered("transaction_log") else None
         states = self.share_state_log.next_deadline_ms() if self.entered("share_state_log") else None
         return min((due for due in (locks, timers, transactions, states) if due is not None), default=None)
@@ -169,7 +183,7 @@ class Node:
         """Let the rooms do what is due: locks first, then members and rebalances, then transactions."""
         if self.entered("share_partitions"):
             self.share_partitions.expire(now_ms=now_ms)
-        if self.entered("groups"):
+        if self.entered("group_log"):
             self.groups.expire(now_ms=now_ms)
         if self.entered("transaction_log"):
             self.transactions.expire(now_ms=now_ms)

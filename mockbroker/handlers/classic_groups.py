@@ -91,11 +91,9 @@ def _group_to_join(request: JoinGroupRequest, ctx: Context) -> ClassicGroup | No
     """
     groups = ctx.node.groups
     group = groups.find(request.group_id)
-    if isinstance(group, ConsumerGroup) and group.is_deletable():
-        groups.remove(request.group_id)
-    elif isinstance(group, ClassicGroup):
+    if isinstance(group, ClassicGroup):
         return group
-    elif group is not None:
+    if group is not None and not (isinstance(group, ConsumerGroup) and group.is_deletable()):
         return None
     if request.member_id:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)

@@ -19,7 +19,7 @@ from kwire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from mockbroker.authorize import Operation, ResourceType, must, operations_on
+from mockbroker.authorize import Operation, ResourceType, may, must, operations_on
 from mockbroker.context import Context
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.handlers.group_access import HIDES_TOPICS, hides_topics, must_see
@@ -47,7 +47,8 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, ctx: Contex
     must_coordinate(request.group_id, ctx)
     groups = ctx.node.groups
     if request.member_epoch < 0:
-        groups.consumer(request.group_id).leave(request.member_id, request.instance_id, request.member_epoch)
+        group = groups.consumer(request.group_id)
+        group.leave(request.member_id, request.instance_id, request.member_epoch, now_ms=ctx.now_ms)
         return Reply(ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch))
     group = groups.consumer(request.group_id, create=request.member_epoch == 0)
     settings = ctx.cluster.configs.group(request.group_id)
@@ -60,8 +61,12 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, ctx: Contex
     )
     groups.keep(group)
     if heartbeat.resolve:
+
+        def is_shown(topic_name: str) -> bool:
+            return may(Operation.DESCRIBE, ResourceType.TOPIC, topic_name, ctx)
+
         # Kafka looks topics up beside its coordinator; members hear of them by a later heartbeat.
-        ctx.cluster.calls.later(0, lambda at_ms: group.resolve(now_ms=at_ms), now_ms=ctx.now_ms)
+        ctx.cluster.calls.later(0, lambda at_ms: group.resolve(now_ms=at_ms, is_shown=is_shown), now_ms=ctx.now_ms)
     return Reply(
         ConsumerGroupHeartbeatResponse(
             member_id=heartbeat.member.member_id,

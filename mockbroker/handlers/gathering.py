@@ -21,10 +21,14 @@ _LOOK_AGAIN_MS = 3_600_000
 
 
 class Gathering(Generic[K, V]):
-    """Answers by what was asked for; `answers` is complete when the last has come, and the request goes on."""
+    """Answers by what was asked for; `answers` is complete when the last has come, and the request goes on.
+
+    answered_at_ms: when the last one came.
+    """
 
     def __init__(self, keys: Iterable[K], ctx: Context) -> None:
         self.answers: dict[K, V | KafkaError] = {}
+        self.answered_at_ms = ctx.now_ms
         self._missing = set(keys)
         self._wake_key = ctx.new_key()
         self._wake = ctx.wake
@@ -32,8 +36,9 @@ class Gathering(Generic[K, V]):
     def note(self, key: K) -> Callable[[V | KafkaError, int], None]:
         """What to call with the answer for this key."""
 
-        def take(answer: V | KafkaError, _now_ms: int) -> None:
+        def take(answer: V | KafkaError, now_ms: int) -> None:
             self.answers[key] = answer
+            self.answered_at_ms = now_ms
             self._missing.discard(key)
             if not self._missing:
                 self._wake(self._wake_key)

@@ -136,7 +136,7 @@ def delete_groups(request: DeleteGroupsRequest, ctx: Context) -> Outcome:
         elif isinstance(group, ShareGroup):
             _delete_share_group(group, ctx, note)
         else:
-            _forget(name, ctx)
+            _forget(name, ctx, ctx.now_ms)
             note(ErrorCode.NONE, ctx.now_ms)
 
     def respond() -> DeleteGroupsResponse:
@@ -165,18 +165,18 @@ def _undeletable(name: str, ctx: Context) -> ErrorCode | None:
     return None if group.is_deletable() else ErrorCode.NON_EMPTY_GROUP
 
 
-def _forget(name: str, ctx: Context) -> None:
-    ctx.node.groups.remove(name)
-    ctx.node.offsets.delete_group(name)
+def _forget(name: str, ctx: Context, now_ms: int) -> None:
+    ctx.node.offsets.delete_group(name, now_ms=now_ms)
+    ctx.node.groups.remove(name, now_ms=now_ms)
 
 
 def _delete_share_group(group: ShareGroup, ctx: Context, note: Callable[[ErrorCode, int], None]) -> None:
     """Delete the group once its state is; a failure keeps it, and the next attempt goes on from there."""
 
-    def done(errors: dict[bytes, ErrorCode]) -> None:
+    def done(errors: dict[bytes, ErrorCode], now_ms: int) -> None:
         failed = next((error for error in errors.values() if error is not ErrorCode.NONE), ErrorCode.NONE)
         if failed is ErrorCode.NONE:
-            _forget(group.group_id, ctx)
-        note(failed, ctx.now_ms)
+            _forget(group.group_id, ctx, now_ms)
+        note(failed, now_ms)
 
     delete_share_states(group, group.states.topic_ids(), ctx, done)

@@ -40,7 +40,9 @@ def offset_commit(request: OffsetCommitRequest, ctx: Context) -> Outcome:
         if (topic := _topic(row, ctx)) is not None and _problem(row, entry.partition_index, ctx) is ErrorCode.NONE
     ]
     refused = _refusal(request, wanted, ctx) if wanted else ErrorCode.NONE
-    rows = [_commit_topic(request.group_id, row, ctx, refused=refused) for row in request.topics]
+    offsets: dict[tuple[bytes, int], Committed] = {}
+    rows = [_commit_topic(row, offsets, ctx, refused=refused) for row in request.topics]
+    ctx.node.offsets.commit_all(request.group_id, offsets, now_ms=ctx.now_ms)
     return Reply(OffsetCommitResponse(topics=rows))
 
 
@@ -112,8 +114,9 @@ def _must_be_allowed(request: OffsetCommitRequest, partitions: list[tuple[bytes,
 
 
 def _commit_topic(
-    group_id: str, row: OffsetCommitRequestTopic, ctx: Context, *, refused: ErrorCode
+    row: OffsetCommitRequestTopic, offsets: dict[tuple[bytes, int], Committed], ctx: Context, *, refused: ErrorCode
 ) -> OffsetCommitResponseTopic:
+    """The answer for a topic; what is to be stored is put among the offsets."""
     topic = _topic(row, ctx)
     metadata_size_max = number(ctx.cluster.config, "offset.metadata.max.bytes")
     answered = OffsetCommitResponseTopic(name=row.name, topic_id=row.topic_id, partitions=[])
@@ -125,6 +128,6 @@ def _commit_topic(
         if code is ErrorCode.NONE:
             assert topic is not None
             committed = Committed(entry.committed_offset, entry.committed_leader_epoch, text, ctx.now_ms)
-            ctx.node.offsets.commit(group_id, (topic.topic_id, entry.partition_index), committed)
+            offsets[topic.topic_id, entry.partition_index] = committed
         answered.partitions.append(OffsetCommitResponsePartition(entry.partition_index, code))
     return answered

@@ -39,7 +39,10 @@ def offset_delete(request: OffsetDeleteRequest, ctx: Context) -> Outcome:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
     if isinstance(group, ClassicGroup) and not group.is_deletable() and group.protocol_type != _CONSUMER_PROTOCOL:
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
-    return Reply(OffsetDeleteResponse(topics=[_deleted(request.group_id, row, group, ctx) for row in request.topics]))
+    partitions: list[tuple[bytes, int]] = []
+    rows = [_deleted(row, group, partitions, ctx) for row in request.topics]
+    ctx.node.offsets.delete_all(request.group_id, partitions, now_ms=ctx.now_ms)
+    return Reply(OffsetDeleteResponse(topics=rows))
 
 
 def _exists(topic_name: str, partition_index: int, ctx: Context) -> bool:
@@ -48,8 +51,9 @@ def _exists(topic_name: str, partition_index: int, ctx: Context) -> bool:
 
 
 def _deleted(
-    group_id: str, row: OffsetDeleteRequestTopic, group: Group, ctx: Context
+    row: OffsetDeleteRequestTopic, group: Group, partitions: list[tuple[bytes, int]], ctx: Context
 ) -> OffsetDeleteResponseTopic:
+    """The answer for a topic; what is to be forgotten is put among the partitions."""
     topic = ctx.cluster.metadata.topic(row.name)
     subscribed = _is_subscribed(group, row.name)
     readable = may(Operation.READ, ResourceType.TOPIC, row.name, ctx)
@@ -63,7 +67,7 @@ def _deleted(
             code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         else:
             code = ErrorCode.NONE
-            ctx.node.offsets.delete(group_id, (topic.topic_id, entry.partition_index))
+            partitions.append((topic.topic_id, entry.partition_index))
         answered.partitions.append(OffsetDeleteResponsePartition(entry.partition_index, code))
     return answered
 

@@ -57,7 +57,7 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, ctx: Context) -> 
     must_coordinate(request.group_id, ctx)
     group = ctx.node.groups.share(request.group_id, create=request.member_epoch == 0)
     if request.member_epoch == _LEAVE_EPOCH:
-        group.leave(request.member_id)
+        group.leave(request.member_id, now_ms=ctx.now_ms)
         return Reply(ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=_LEAVE_EPOCH))
     settings = ctx.cluster.configs.group(request.group_id)
     join = ShareJoin(
@@ -111,7 +111,7 @@ def _initialise(initialise: Initialise, ctx: Context) -> None:
     """
     groups = ctx.node.groups
 
-    def done(outcomes: Outcomes, _now_ms: int) -> None:
+    def done(outcomes: Outcomes, now_ms: int) -> None:
         group = groups.find(initialise.group_id)
         if not isinstance(group, ShareGroup):
             return
@@ -119,6 +119,7 @@ def _initialise(initialise: Initialise, ctx: Context) -> None:
             group.states.fail(initialise.partitions)
         else:
             group.states.succeed(initialise.partitions)
+        group.write(now_ms)
 
     ctx.node.persister.initialize_all(
         initialise.group_id,

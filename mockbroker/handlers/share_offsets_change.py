@@ -55,6 +55,7 @@ def alter_share_group_offsets(request: AlterShareGroupOffsetsRequest, ctx: Conte
         rows = [_altered(row, None, {}) for row, _ in known]
         return Reply(AlterShareGroupOffsetsResponse(responses=rows + denied_rows))
     group.states.start(_by_topic(starts), now_ms=ctx.now_ms)
+    group.write(ctx.now_ms)
     if any(key.partition < 0 for key in starts):
         # Kafka's persister refuses to ask at all; what has been noted as on its way stays so.
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a share-partition has an index of 0 or more")
@@ -70,8 +71,11 @@ def alter_share_group_offsets(request: AlterShareGroupOffsetsRequest, ctx: Conte
 
     def respond() -> AlterShareGroupOffsetsResponse:
         errors = {key: gathering.error(key) for key in starts}
+        if ctx.node.groups.find(request.group_id) is not group:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"Group {request.group_id} has another coordinator now.")
         if not any(errors.values()):
             group.states.succeed(_by_topic(starts))
+            group.write(gathering.answered_at_ms)
         rows = [_altered(row, topic, errors) for row, topic in known]
         return AlterShareGroupOffsetsResponse(responses=rows + denied_rows)
 
@@ -166,8 +170,7 @@ def delete_share_group_offsets(request: DeleteShareGroupOffsetsRequest, ctx: Con
     states = group.states
     deletable = topics & (states.initialized.keys() | states.deleting)
     gathering: Gathering[str, dict[bytes, ErrorCode]] = Gathering(("all",), ctx)
-    note = gathering.note("all")
-    delete_share_states(group, deletable, ctx, lambda errors: note(errors, ctx.now_ms))
+    delete_share_states(group, deletable, ctx, gathering.note("all"), keep_group=True)
 
     def respond() -> DeleteShareGroupOffsetsResponse:
         errors = gathering.answers["all"]

@@ -56,6 +56,7 @@ class ClassicGroup(ClassicRebalance):
             self._add(join.member_id, join, promise, now_ms)
         else:
             self._join_again(self.members.by_id[join.member_id], join, promise, now_ms)
+        self._write_if_new(now_ms)
         return promise
 
     def _refusal(self, join: Join, *, size_max: int) -> JoinAnswer | None:
@@ -158,6 +159,7 @@ class ClassicGroup(ClassicRebalance):
         elif join.skips_assignment:
             leads = self.members.leader_id == member.member_id
             member.answer_join(self._joined(member, skip_assignment=leads))
+            self._write(now_ms)
         else:
             # Before version 9 it is told of the leader of before, so that it does not assign anew by mistake.
             member.answer_join(
@@ -169,6 +171,7 @@ class ClassicGroup(ClassicRebalance):
                     leader=leader_before,
                 )
             )
+            self._write(now_ms)
 
     @staticmethod
     def _update(member: ClassicMember, join: Join, promise: Promise[JoinAnswer]) -> None:
@@ -212,7 +215,8 @@ class ClassicGroup(ClassicRebalance):
                 other.assignment = assignments.get(other.member_id, b"")
                 if other.answer_sync(self._assigned(other)):
                     self._set_session(other.member_id, now_ms + other.session_timeout_ms)
-            self._move(ClassicEvent.ASSIGNED)
+            self._write(now_ms)
+            self._move(ClassicEvent.ASSIGNED, now_ms)
         return promise
 
     def _synced(self, member_id: str) -> None:

@@ -11,6 +11,15 @@ from typing import ClassVar
 
 from kwire.error_codes import ErrorCode
 from mockbroker.state.classic_members import ClassicMember, ClassicMembers, JoinAnswer, SyncAnswer
+from mockbroker.state.group_facts import (
+    ClassicGroupFact,
+    ClassicMemberFact,
+    Fact,
+    FactKind,
+    Ledger,
+    Record,
+    keep_no_record,
+)
 from mockbroker.state.group_kinds import GroupType, Settings
 from mockbroker.state.group_timers import Timers
 
@@ -52,8 +61,12 @@ class ClassicRebalance:
 
     kind: ClassVar[GroupType] = GroupType.CLASSIC
 
-    def __init__(self, group_id: str, timers: Timers, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, group_id: str, timers: Timers, wake: Callable[[], None], record: Record = keep_no_record
+    ) -> None:
         self.group_id = group_id
+        self.ledger = Ledger(group_id, record)
+        self.state_since_ms = -1
         self.state = ClassicState.EMPTY
         self.members = ClassicMembers()
         self.generation_id = 0
@@ -86,23 +99,73 @@ class ClassicRebalance:
             member.answer_join(JoinAnswer(ErrorCode.NOT_COORDINATOR, member.member_id))
             member.answer_sync(SyncAnswer(ErrorCode.NOT_COORDINATOR))
 
-    def rehome(self, timers: Timers, *, settings: Settings, now_ms: int) -> None:
-        """Go on at another coordinator, from the last generation that was complete; sessions begin anew.
-
-        Members that had not been through a whole join phase are unknown there, as are ids that nobody joined with; a
-        generation that was not assigned never was. Source: Kafka's GroupMetadataManager writes a group when its leader
-        has synced, and knows after a load only what it had written.
-        """
-        self._timers = timers
-        for member_id in [*self.members.pending, *(m.member_id for m in self.members.all() if m.is_new)]:
-            self.members.remove(member_id)
-        if self.state is ClassicState.COMPLETING_REBALANCE:
-            self.generation_id -= 1
-        self._pending_sync.clear()
-        self._new_member_added = False
-        self.state = ClassicState.STABLE if len(self.members) else ClassicState.EMPTY
+    def resume(self, *, settings: Settings, now_ms: int) -> None:
+        """Go on after a load, from the last generation that was complete; sessions begin anew."""
         for member in self.members.all():
             self._set_session(member.member_id, now_ms + member.session_timeout_ms)
+
+    def replay(self, fact: Fact, *, now_ms: int) -> None:
+        """Take over the last complete generation; of now_ms, when that is, nothing depends here.
+
+        Whoever joined since then is unknown, and a generation that was not assigned never was: Kafka's
+        GroupMetadataManager writes a group when it is new, when its leader has synced, and when nobody is left.
+        """
+        self.ledger.replay(fact)
+        value = fact.value
+        assert isinstance(value, ClassicGroupFact)
+        self.protocol_type_or_none = value.protocol_type or None
+        self.generation_id, self.protocol_name = value.generation_id, value.protocol_name
+        self.state_since_ms = value.state_since_ms
+        self.members = ClassicMembers()
+        for row in value.members:
+            self.members.add(
+                ClassicMember(
+                    row.member_id,
+                    row.group_instance_id,
+                    row.client_id,
+                    row.client_host,
+                    row.session_timeout_ms,
+                    row.rebalance_timeout_ms,
+                    value.protocol_type,
+                    ((value.protocol_name or "", row.subscription),),
+                    row.assignment,
+                )
+            )
+        self.members.leader_id = value.leader_id
+        self.state = ClassicState.STABLE if value.members else ClassicState.EMPTY
+
+    def _write(self, now_ms: int) -> None:
+        """Have the group written as it is."""
+        protocol = self.protocol_name or ""
+        members = tuple(
+            ClassicMemberFact(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                member.rebalance_timeout_ms,
+                member.session_timeout_ms,
+                member.metadata(protocol),
+                member.assignment,
+            )
+            for member in self.members.all()
+        )
+        fact = ClassicGroupFact(
+            self.protocol_type,
+            self.generation_id,
+            self.protocol_name,
+            self.members.leader_id,
+            self.state_since_ms,
+            members,
+        )
+        self.ledger.put(FactKind.CLASSIC_GROUP, fact)
+        self.ledger.write(now_ms)
+
+    def _write_if_new(self, now_ms: int) -> None:
+        """Have a group written that is not in the log yet: there is one, and nothing is known of it."""
+        if self.ledger.is_empty:
+            self.ledger.put(FactKind.CLASSIC_GROUP, ClassicGroupFact("", 0, None, None, self.state_since_ms, ()))
+            self.ledger.write(now_ms)
 
     def _joined(self, member: ClassicMember, *, skip_assignment: bool = False) -> JoinAnswer:
         protocol = self.protocol_name or ""
@@ -120,10 +183,11 @@ class ClassicRebalance:
             members=others if leads else (),
         )
 
-    def _move(self, event: ClassicEvent) -> None:
+    def _move(self, event: ClassicEvent, now_ms: int) -> None:
         target = TRANSITIONS[self.state].get(event)
         assert target is not None, f"{event.name} in {self.state.name}"
         self._previous_state, self.state = self.state, target
+        self.state_since_ms = now_ms
 
     def _prepare_or_complete(self, now_ms: int) -> None:
         if ClassicEvent.PREPARE in TRANSITIONS[self.state]:
@@ -141,7 +205,7 @@ class ClassicRebalance:
         self._pending_sync.clear()
         self._timers.cancel(("sync", self.group_id))
         first = self.state is ClassicState.EMPTY
-        self._move(ClassicEvent.PREPARE)
+        self._move(ClassicEvent.PREPARE, now_ms)
         if first:
             delay_ms = self._initial_delay_ms
             self._wait_for_more(now_ms, delay_ms, max(self._rebalance_timeout_ms() - delay_ms, 0))
@@ -184,10 +248,11 @@ class ClassicRebalance:
         self._new_member_added = False
         if not len(self.members):
             self.protocol_name = None
-            self._move(ClassicEvent.ALL_LEFT)
+            self._move(ClassicEvent.ALL_LEFT, now_ms)
+            self._write(now_ms)
             return
         self.protocol_name = self.members.select_protocol()
-        self._move(ClassicEvent.ALL_JOINED)
+        self._move(ClassicEvent.ALL_JOINED, now_ms)
         for member in self.members.all():
             member.answer_join(self._joined(member))
             self._set_session(member.member_id, now_ms + member.session_timeout_ms)

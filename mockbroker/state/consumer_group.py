@@ -6,12 +6,14 @@ Source: KIP-848; pinned by the conversations other-consumer-*. The first join ma
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.assignors_consumer import ASSIGNORS, Wish
+from mockbroker.state.consumer_facts import ConsumerFacts
 from mockbroker.state.consumer_members import (
     LEFT_FOR_A_WHILE,
     ConsumerMember,
@@ -22,7 +24,8 @@ from mockbroker.state.consumer_members import (
     reconcile,
 )
 from mockbroker.state.consumer_regex import compiled, matching
-from mockbroker.state.group_kinds import Assignment, GroupType, Settings, Topics, is_due, metadata_digest, number
+from mockbroker.state.group_facts import Record, keep_no_record
+from mockbroker.state.group_kinds import GroupType, Settings, Topics, is_due, metadata_digest, number
 from mockbroker.state.group_timers import Timers
 
 #: Expressions are resolved again at most this often. Source: GroupMetadataManager.
@@ -49,9 +52,7 @@ class ConsumerJoin:
     def is_full(self) -> bool:
         """Say whether it tells everything, as after an error: then it is answered with everything."""
         subscribed = self.subscribed_topic_names is not None or self.subscribed_topic_regex is not None
-        return self.member_epoch == 0 or (
-            self.rebalance_timeout_ms != -1 and subscribed and self.owned is not None
-        )
+        return self.member_epoch == 0 or (self.rebalance_timeout_ms != -1 and subscribed and self.owned is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,26 +64,16 @@ class ConsumerHeartbeat:
     resolve: bool
 
 
-class ConsumerGroup:
+class ConsumerGroup(ConsumerFacts):
     """One consumer group on its coordinator."""
 
     kind: ClassVar[GroupType] = GroupType.CONSUMER
     protocol_type = "consumer"
 
-    def __init__(self, group_id: str, topics: Topics, timers: Timers) -> None:
-        self.group_id = group_id
+    def __init__(self, group_id: str, topics: Topics, timers: Timers, record: Record = keep_no_record) -> None:
+        super().__init__(group_id, record)
         self.topics = topics
-        self.members: dict[str, ConsumerMember] = {}
-        self.static: dict[str, str] = {}
-        self.group_epoch = 1
-        self.assignment_epoch = 1
-        self.assigned_at_ms: int | None = None
-        self.target: dict[str, Assignment] = {}
-        self.resolved: dict[str, frozenset[str]] = {}
-        self._resolved_at_ms: int | None = None
-        self._resolved_version = -1
         self._resolving = False
-        self._digest: tuple[tuple[str, bytes, int], ...] = ()
         self._timers = timers
 
     @property
@@ -135,9 +126,11 @@ class ConsumerGroup:
         resolve = self._needs_resolving(number(broker, "group.consumer.regex.refresh.interval.ms"), now_ms)
         self._bump(subscription_changed=names_changed or resolved)
         interval_ms = number(settings, "consumer.assignment.interval.ms")
-        self._assign(default_assignor, interval_ms=interval_ms, now_ms=now_ms)
+        assigned = self._assign(default_assignor, interval_ms=interval_ms, now_ms=now_ms)
         self._reconcile(member, join.owned, subscription_changed=names_changed or regex_changed)
         self._set_timers(member, before[1], number(settings, "consumer.session.timeout.ms"), now_ms)
+        self._note(member, assigned=assigned)
+        self.ledger.write(now_ms)
         tell = join.is_full or member.assigned != before[0]
         return ConsumerHeartbeat(member, frozenset(member.assigned) if tell else None, resolve)
 
@@ -180,6 +173,7 @@ class ConsumerGroup:
         old_id = member.member_id
         del self.members[old_id]
         self._cancel_timers(old_id)
+        self._strike(old_id)
         self.target[new_id] = self.target.pop(old_id, {})
         member.member_id = new_id
         member.member_epoch = member.previous_member_epoch = 0
@@ -245,7 +239,7 @@ class ConsumerGroup:
     def _needs_resolving(self, refresh_ms: int, now_ms: int) -> bool:
         """Say whether expressions should be resolved now, and remember that they will be."""
         regexes = self._regexes()
-        self.resolved = {regex: names for regex, names in self.resolved.items() if regex in regexes}
+        self._keep_resolved(regexes)
         last = self._resolved_at_ms
         if not regexes or self._resolving or (last is not None and now_ms <= last + _REGEX_PAUSE_MS):
             return False
@@ -253,16 +247,22 @@ class ConsumerGroup:
         self._resolving = outdated or len(self.resolved) != len(regexes) or self._resolved_version < self.topics.version
         return self._resolving
 
-    def resolve(self, *, now_ms: int) -> None:
-        """Look up which topics the members' expressions match; members hear of it by a later heartbeat."""
+    def resolve(self, *, now_ms: int, is_shown: Callable[[str], bool] | None = None) -> None:
+        """Look up which topics the members' expressions match; members hear of it by a later heartbeat.
+
+        is_shown: whether whoever asked may know of a topic of this name; without it all are known.
+        """
         self._resolving = False
         self._resolved_at_ms = now_ms
         self._resolved_version = self.topics.version
-        names = [topic.name for topic in self.topics.topics()]
+        names = [topic.name for topic in self.topics.topics() if is_shown is None or is_shown(topic.name)]
         before = self.resolved
         self.resolved = {regex: matching(regex, names) for regex in self._regexes()}
+        self._note_resolved(now_ms)
         if any(found != before.get(regex, frozenset()) for regex, found in self.resolved.items()):
             self._bump(subscription_changed=True)
+            self._note_epoch()
+        self.ledger.write(now_ms)
 
     def _bump(self, *, subscription_changed: bool) -> None:
         """Raise the group epoch by one if anything asks for a new assignment."""
@@ -271,11 +271,11 @@ class ConsumerGroup:
             self.group_epoch += 1
             self._digest = digest
 
-    def _assign(self, default_assignor: str, *, interval_ms: int, now_ms: int) -> None:
-        """Run the assignor if the target is behind and the last run is long enough ago."""
+    def _assign(self, default_assignor: str, *, interval_ms: int, now_ms: int) -> bool:
+        """Run the assignor if the target is behind and the last run is long enough ago, and say whether it ran."""
         behind = self.assignment_epoch < self.group_epoch
         if not behind or not is_due(last_ms=self.assigned_at_ms, interval_ms=interval_ms, now_ms=now_ms):
-            return
+            return False
         wishes = {
             member_id: Wish(self._topic_ids(member), self.target.get(member_id, {}), member.instance_id)
             for member_id, member in self.members.items()
@@ -285,6 +285,7 @@ class ConsumerGroup:
         self.target = ASSIGNORS[self.assignor_name(default_assignor)](wishes, counts)
         self.assignment_epoch = self.group_epoch
         self.assigned_at_ms = now_ms
+        return True
 
     def _reconcile(
         self, member: ConsumerMember, owned: frozenset[TopicPartition] | None, *, subscription_changed: bool
@@ -306,17 +307,16 @@ class ConsumerGroup:
         """Restart the session; a member that has to give partitions up has its rebalance timeout for it."""
         member_id = member.member_id
         self._timers.set(
-            ("session", self.group_id, member_id), now_ms + session_ms, lambda _now_ms: self._remove(member_id)
+            ("session", self.group_id, member_id), now_ms + session_ms, lambda at_ms: self._remove(member_id, at_ms)
         )
         key = ("rebalance", self.group_id, member_id)
         if member.state is not MemberState.UNREVOKED:
             self._timers.cancel(key)
         elif member.revoking != revoking_before or not self._timers.is_set(key):
-            self._timers.set(key, now_ms + member.rebalance_timeout_ms, lambda _now_ms: self._remove(member_id))
+            self._timers.set(key, now_ms + member.rebalance_timeout_ms, lambda at_ms: self._remove(member_id, at_ms))
 
-    def rehome(self, timers: Timers, *, settings: Settings, now_ms: int) -> None:
-        """Go on at another coordinator: sessions, and the time to give partitions up, begin anew there."""
-        self._timers = timers
+    def resume(self, *, settings: Settings, now_ms: int) -> None:
+        """Go on after a load: sessions, and the time to give partitions up, begin anew."""
         session_ms = number(settings, "consumer.session.timeout.ms")
         for member in self.members.values():
             self._set_timers(member, member.revoking, session_ms, now_ms)
@@ -325,7 +325,7 @@ class ConsumerGroup:
         for kind in ("session", "rebalance"):
             self._timers.cancel((kind, self.group_id, member_id))
 
-    def leave(self, member_id: str, instance_id: str | None, member_epoch: int) -> None:
+    def leave(self, member_id: str, instance_id: str | None, member_epoch: int, *, now_ms: int) -> None:
         """Take a member out at its own wish; with the epoch -2 a static one keeps its place until its session ends.
 
         Raises: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
@@ -338,24 +338,26 @@ class ConsumerGroup:
                 member.member_epoch = LEFT_FOR_A_WHILE
                 member.revoking = {}
                 member.assigned = dict.fromkeys(member.assigned, 0)
+                self._note_current(member)
+                self.ledger.write(now_ms)
                 return
-        self._remove(member_id)
+        self._remove(member_id, now_ms)
 
-    def _remove(self, member_id: str) -> None:
+    def _remove(self, member_id: str, now_ms: int) -> None:
         """Forget a member that left, fell silent or was too slow; a later heartbeat gives others what it had."""
         member = self.members.pop(member_id)
         if member.instance_id is not None:
             self.static.pop(member.instance_id, None)
         self.target.pop(member_id, None)
         self._cancel_timers(member_id)
-        regexes = self._regexes()
-        self.resolved = {regex: names for regex, names in self.resolved.items() if regex in regexes}
         self.group_epoch += 1
         self._digest = metadata_digest(self.subscribed_topic_names(), self.topics)
+        self._strike(member_id)
+        self._keep_resolved(self._regexes())
+        self._note_epoch()
+        self.ledger.write(now_ms)
 
-    def check_commit(
-        self, member_id: str, member_epoch: int, partition: TopicPartition, *, api_version: int
-    ) -> None:
+    def check_commit(self, member_id: str, member_epoch: int, partition: TopicPartition, *, api_version: int) -> None:
         """Let a member commit what it has; an offset of a partition that it had in an older epoch is stale.
 
         Raises: UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH.

@@ -18,7 +18,7 @@ LEFT_FOR_A_WHILE = -2
 
 
 class MemberState(Enum):
-    """Where a member is on the way to its target."""
+    """Where a member is on the way to its target, in the order of Kafka's numbers for it."""
 
     STABLE = "has all of its target"
     UNREVOKED = "still has to give partitions up"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from functools import lru_cache
+from hashlib import blake2b
 from typing import ClassVar, Protocol
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
-from mockbroker.state.group_timers import Timers
+from mockbroker.state.group_facts import Fact, Ledger
 
 #: Kafka's configuration names to their values in force: those of one group, or those of the broker.
 Settings = Mapping[str, object]
@@ -62,6 +64,7 @@ class Group(Protocol):
 
     kind: ClassVar[GroupType]
     group_id: str
+    ledger: Ledger
 
     @property
     def state_name(self) -> str:
@@ -74,8 +77,11 @@ class Group(Protocol):
     def is_deletable(self) -> bool:
         """Say whether DeleteGroups may remove it: nobody is in it."""
 
-    def rehome(self, timers: Timers, *, settings: Settings, now_ms: int) -> None:
-        """Go on at another coordinator, which keeps its deadlines with these timers."""
+    def replay(self, fact: Fact, *, now_ms: int) -> None:
+        """Take over a fact from the coordinator's log."""
+
+    def resume(self, *, settings: Settings, now_ms: int) -> None:
+        """Go on once all facts are there: sessions begin anew."""
 
 
 def number(settings: Settings, name: str) -> int:
@@ -85,13 +91,20 @@ def number(settings: Settings, name: str) -> int:
     return value
 
 
-def metadata_digest(names: Sequence[str], topics: Topics) -> tuple[tuple[str, bytes, int], ...]:
-    """Sum up what a subscription sees of the metadata: it changes when a topic comes, goes or grows.
+def metadata_digest(names: Sequence[str], topics: Topics) -> int:
+    """Sum up in 64 bits what a subscription sees of the metadata: it changes when a topic comes, goes or grows.
 
-    Kafka keeps a 64-bit hash of the same facts; only equality is ever asked of it.
+    0 for nothing. Kafka sums up the same facts by another function (XXH3); only equality is ever asked of it.
     """
     found = (topics.topic(name) for name in sorted(names))
-    return tuple((topic.name, topic.topic_id, len(topic.partitions)) for topic in found if topic is not None)
+    return _digest(tuple((topic.name, topic.topic_id, len(topic.partitions)) for topic in found if topic is not None))
+
+
+@lru_cache(maxsize=1024)
+def _digest(seen: tuple[tuple[str, bytes, int], ...]) -> int:
+    if not seen:
+        return 0
+    return int.from_bytes(blake2b(repr(seen).encode(), digest_size=8).digest(), "big", signed=True)
 
 
 def is_due(*, last_ms: int | None, interval_ms: int, now_ms: int) -> bool:

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.classic_group import ClassicGroup
 from mockbroker.state.consumer_group import ConsumerGroup
-from mockbroker.state.group_kinds import Group, Settings, Topics
+from mockbroker.state.group_facts import Fact, FactKind, Record, keep_no_record
+from mockbroker.state.group_kinds import Group, GroupType, Settings, Topics
 from mockbroker.state.group_timers import Timers
 from mockbroker.state.share_group import ShareGroup
 
 Key = tuple[Hashable, ...]
+
+#: The fact that a group of each type ends with.
+_ENDS = {
+    GroupType.CLASSIC: FactKind.CLASSIC_GROUP,
+    GroupType.CONSUMER: FactKind.CONSUMER_EPOCH,
+    GroupType.SHARE: FactKind.SHARE_EPOCH,
+}
+_TYPES = {kind: next(type_ for type_ in GroupType if kind.name.startswith(type_.name)) for kind in FactKind}
 
 
 class Groups:
     """The registry of one node's groups, and their deadlines.
 
     topics: the cluster's metadata, live. wake: called with ("group", group_id) when a waiting request may go on.
+    record: takes what is to be written to the coordinator's log.
     """
 
-    def __init__(self, topics: Topics, wake: Callable[[Key], None]) -> None:
+    def __init__(self, topics: Topics, wake: Callable[[Key], None], record: Record = keep_no_record) -> None:
         self._topics = topics
         self._wake = wake
+        self._record = record
         self._groups: dict[str, Group] = {}
         self.timers = Timers()
 
@@ -35,23 +46,50 @@ class Groups:
         """All groups, in the order they were made."""
         return list(self._groups.values())
 
-    def remove(self, group_id: str) -> None:
-        """Forget a group and its deadlines."""
-        self._groups.pop(group_id, None)
+    def remove(self, group_id: str, *, now_ms: int) -> None:
+        """Forget a group and its deadlines, and have that written."""
+        group = self._forget(group_id)
+        if group is not None:
+            group.ledger.bury(_ENDS[group.kind], now_ms)
+
+    def unload(self, group_ids: Iterable[str]) -> None:
+        """Forget groups that another node coordinates now; who waits in them is sent there."""
+        for group_id in group_ids:
+            group = self._forget(group_id)
+            if isinstance(group, ClassicGroup):
+                group.give_up()
+
+    def replay(self, fact: Fact, *, now_ms: int) -> None:
+        """Take over a fact from the log. A group begins with any fact of it, and ends with the last one of its type."""
+        group = self._groups.get(fact.group_id)
+        if group is None or group.kind is not _TYPES[fact.kind]:
+            if fact.value is None:
+                return
+            group = self._make(_TYPES[fact.kind], fact.group_id)
+        if fact.value is None and fact.kind is _ENDS[group.kind]:
+            self._forget(fact.group_id)
+        else:
+            group.replay(fact, now_ms=now_ms)
+
+    def resume(self, group_ids: Iterable[str], *, settings: Callable[[str], Settings], now_ms: int) -> None:
+        """Go on with groups that are loaded."""
+        for group_id in group_ids:
+            self._groups[group_id].resume(settings=settings(group_id), now_ms=now_ms)
+
+    def _forget(self, group_id: str) -> Group | None:
         self.timers.cancel_all(group_id)
+        return self._groups.pop(group_id, None)
 
-    def give_up(self, group_id: str) -> Group | None:
-        """Hand a group to another coordinator; who waits in it is sent there. None when there is no such group."""
-        group = self._groups.get(group_id)
-        if isinstance(group, ClassicGroup):
-            group.give_up()
-        self.remove(group_id)
+    def _make(self, kind: GroupType, group_id: str) -> Group:
+        """A new group, in place of what has its name."""
+        self._forget(group_id)
+        if kind is GroupType.CLASSIC:
+            return self.make_classic(group_id)
+        if kind is GroupType.SHARE:
+            return self.share(group_id, create=True)
+        group = self.consumer(group_id, create=True)
+        self.keep(group)
         return group
-
-    def take_over(self, group: Group, *, settings: Settings, now_ms: int) -> None:
-        """Go on with a group of another coordinator."""
-        self._groups[group.group_id] = group
-        group.rehome(self.timers, settings=settings, now_ms=now_ms)
 
     def share(self, group_id: str, *, create: bool = False) -> ShareGroup:
         """The share group of this name.
@@ -61,7 +99,7 @@ class Groups:
         """
         group = self._groups.get(group_id)
         if group is None and create:
-            group = self._groups[group_id] = ShareGroup(group_id, self._topics, self.timers)
+            group = self._groups[group_id] = ShareGroup(group_id, self._topics, self.timers, self._record)
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         if not isinstance(group, ShareGroup):
@@ -83,7 +121,10 @@ class Groups:
         if isinstance(group, ConsumerGroup):
             return group
         if create and (group is None or (isinstance(group, ClassicGroup) and group.is_deletable())):
-            return ConsumerGroup(group_id, self._topics, self.timers)
+            made = ConsumerGroup(group_id, self._topics, self.timers, self._record)
+            if group is not None:
+                made.ledger.succeed(group.ledger, _ENDS[group.kind])
+            return made
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
@@ -96,8 +137,10 @@ class Groups:
 
     def make_classic(self, group_id: str) -> ClassicGroup:
         """A new classic group, in place of an empty one of the newer protocol if there is one."""
-        self.remove(group_id)
-        group = ClassicGroup(group_id, self.timers, lambda: self._wake(("group", group_id)))
+        group = ClassicGroup(group_id, self.timers, lambda: self._wake(("group", group_id)), self._record)
+        former = self._forget(group_id)
+        if former is not None:
+            group.ledger.succeed(former.ledger, _ENDS[former.kind])
         self._groups[group_id] = group
         return group
 

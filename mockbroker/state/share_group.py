@@ -12,6 +12,19 @@ from typing import ClassVar
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.assignors_simple import assign_simple
+from mockbroker.state.group_facts import (
+    EpochFact,
+    Fact,
+    FactKind,
+    Ledger,
+    MemberFact,
+    Record,
+    ShareCurrentFact,
+    StatesFact,
+    TargetEpochFact,
+    TargetFact,
+    keep_no_record,
+)
 from mockbroker.state.group_kinds import (
     Assignment,
     GroupType,
@@ -76,8 +89,9 @@ class ShareGroup:
     kind: ClassVar[GroupType] = GroupType.SHARE
     protocol_type = "share"
 
-    def __init__(self, group_id: str, topics: Topics, timers: Timers) -> None:
+    def __init__(self, group_id: str, topics: Topics, timers: Timers, record: Record = keep_no_record) -> None:
         self.group_id = group_id
+        self.ledger = Ledger(group_id, record)
         self.topics = topics
         self.members: dict[str, ShareMember] = {}
         self.group_epoch = 1
@@ -85,7 +99,7 @@ class ShareGroup:
         self.assigned_at_ms: int | None = None
         self.target: dict[str, Assignment] = {}
         self.states = ShareGroupStates()
-        self._digest: tuple[tuple[str, bytes, int], ...] = ()
+        self._digest = 0
         self._timers = timers
 
     @property
@@ -113,23 +127,24 @@ class ShareGroup:
         member = self._find_or_make(join)
         assigned_before = member.assigned
         bumped = self._bump(subscription_changed=self._update(member, join))
-        self._assign(interval_ms=number(settings, "share.assignment.interval.ms"), now_ms=now_ms)
+        assigned = self._assign(interval_ms=number(settings, "share.assignment.interval.ms"), now_ms=now_ms)
         if bumped or member.member_epoch != self.assignment_epoch:
             self._reconcile(member)
         self._restart_session(member.member_id, now_ms + number(settings, "share.session.timeout.ms"))
         full = join.member_epoch == 0 or join.subscribed_topic_names is not None
         tell = full or member.assigned != assigned_before
-        return ShareHeartbeat(
-            member, member.assigned if tell else None, self._initialise(broker=broker, now_ms=now_ms)
-        )
+        initialise = self._initialise(broker=broker, now_ms=now_ms)
+        self._note(member, assigned=assigned)
+        self.write(now_ms)
+        return ShareHeartbeat(member, member.assigned if tell else None, initialise)
 
-    def leave(self, member_id: str) -> None:
+    def leave(self, member_id: str, *, now_ms: int) -> None:
         """Take a member out at its own wish.
 
         Raises: UNKNOWN_MEMBER_ID.
         """
         self._member(member_id)
-        self._remove(member_id)
+        self._remove(member_id, now_ms)
 
     def _member(self, member_id: str) -> ShareMember:
         member = self.members.get(member_id)
@@ -188,17 +203,18 @@ class ShareGroup:
     def _topic_ids(self, names: tuple[str, ...]) -> frozenset[bytes]:
         return frozenset(topic.topic_id for topic in map(self.topics.topic, names) if topic is not None)
 
-    def _assign(self, *, interval_ms: int, now_ms: int) -> None:
-        """Run the assignor if the target is behind and the last run is long enough ago."""
+    def _assign(self, *, interval_ms: int, now_ms: int) -> bool:
+        """Run the assignor if the target is behind and the last run is long enough ago, and say whether it ran."""
         behind = self.assignment_epoch < self.group_epoch
         if not behind or not is_due(last_ms=self.assigned_at_ms, interval_ms=interval_ms, now_ms=now_ms):
-            return
+            return False
         subscriptions = {
             member.member_id: self._topic_ids(member.subscribed_topic_names) for member in self.members.values()
         }
         self.target = assign_simple(subscriptions, self.states.initialized, self.target)
         self.assignment_epoch = self.group_epoch
         self.assigned_at_ms = now_ms
+        return True
 
     def _reconcile(self, member: ShareMember) -> None:
         """Move a member to its target, less the topics that it does not want."""
@@ -220,19 +236,67 @@ class ShareGroup:
         self.states.start(missing, now_ms=now_ms)
         return Initialise(self.group_id, self.group_epoch, missing)
 
-    def rehome(self, timers: Timers, *, settings: Settings, now_ms: int) -> None:
-        """Go on at another coordinator: every member's session begins anew there, as after a load in Kafka."""
-        self._timers = timers
+    def resume(self, *, settings: Settings, now_ms: int) -> None:
+        """Go on after a load: every member's session begins anew."""
         for member_id in self.members:
             self._restart_session(member_id, now_ms + number(settings, "share.session.timeout.ms"))
 
     def _restart_session(self, member_id: str, deadline_ms: int) -> None:
-        self._timers.set(("session", self.group_id, member_id), deadline_ms, lambda _now_ms: self._remove(member_id))
+        self._timers.set(
+            ("session", self.group_id, member_id), deadline_ms, lambda now_ms: self._remove(member_id, now_ms)
+        )
 
-    def _remove(self, member_id: str) -> None:
+    def _remove(self, member_id: str, now_ms: int) -> None:
         """Forget a member that left or fell silent; the others get its partitions at a later heartbeat."""
         del self.members[member_id]
         self.target.pop(member_id, None)
         self._timers.cancel(("session", self.group_id, member_id))
         self.group_epoch += 1
         self._digest = metadata_digest(self.subscribed_topic_names(), self.topics)
+        for kind in (FactKind.SHARE_CURRENT, FactKind.SHARE_TARGET, FactKind.SHARE_MEMBER):
+            self.ledger.strike(kind, member_id)
+        self.ledger.note(FactKind.SHARE_EPOCH, EpochFact(self.group_epoch, self._digest))
+        self.write(now_ms)
+
+    def _note(self, member: ShareMember, *, assigned: bool) -> None:
+        """Note what a heartbeat may have changed, in Kafka's order."""
+        note = self.ledger.note
+        says = MemberFact(member.rack_id, member.client_id, member.client_host, member.subscribed_topic_names)
+        note(FactKind.SHARE_MEMBER, says, member.member_id)
+        note(FactKind.SHARE_EPOCH, EpochFact(self.group_epoch, self._digest))
+        if assigned:
+            for member_id, target in self.target.items():
+                note(FactKind.SHARE_TARGET, TargetFact(target), member_id)
+            note(FactKind.SHARE_TARGET_EPOCH, TargetEpochFact(self.assignment_epoch, self.assigned_at_ms or 0))
+        has = ShareCurrentFact(member.member_epoch, member.previous_member_epoch, member.assigned)
+        note(FactKind.SHARE_CURRENT, has, member.member_id)
+
+    def write(self, now_ms: int) -> None:
+        """Have everything written that has changed, the lists of share-partitions included."""
+        if self.states.is_changed:
+            self.ledger.put(FactKind.SHARE_STATES, self.states.written(now_ms))
+        self.ledger.write(now_ms)
+
+    def replay(self, fact: Fact, *, now_ms: int) -> None:
+        """Take over a fact from the log."""
+        self.ledger.replay(fact)
+        value, member_id = fact.value, fact.name
+        if isinstance(value, EpochFact):
+            self.group_epoch, self._digest = value
+        elif isinstance(value, TargetEpochFact):
+            self.assignment_epoch, self.assigned_at_ms = value
+        elif isinstance(value, TargetFact):
+            self.target[member_id] = dict(value.partitions)
+        elif isinstance(value, MemberFact):
+            member = self.members.setdefault(member_id, ShareMember(member_id))
+            member.rack_id, member.client_id, member.client_host, member.subscribed_topic_names = value[:4]
+        elif isinstance(value, ShareCurrentFact):
+            member = self.members.setdefault(member_id, ShareMember(member_id))
+            member.member_epoch, member.previous_member_epoch = value[:2]
+            member.assigned = dict(value.assigned)
+        elif isinstance(value, StatesFact) or fact.kind is FactKind.SHARE_STATES:
+            self.states.replay(value if isinstance(value, StatesFact) else None, now_ms=now_ms)
+        elif fact.kind is FactKind.SHARE_MEMBER:
+            self.members.pop(member_id, None)
+        elif fact.kind is FactKind.SHARE_TARGET:
+            self.target.pop(member_id, None)

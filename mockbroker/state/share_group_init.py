@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mockbroker.state.group_facts import StatesFact
 from mockbroker.state.group_kinds import Assignment, Topics
 
 
@@ -31,12 +32,33 @@ class ShareGroupStates:
 
     A deleted topic leaves all three the next time somebody looks, as its id never comes back.
     is_recorded: there was something to note once, so that Kafka has a record of the lists, be they empty now.
+    is_changed: somebody touched the lists since they were written, even if they are the same again.
     """
 
     initializing: dict[bytes, _Started] = field(default_factory=dict)
     initialized: Assignment = field(default_factory=dict)
     deleting: set[bytes] = field(default_factory=set)
     is_recorded: bool = False
+    is_changed: bool = False
+
+    def written(self, now_ms: int) -> StatesFact:
+        """The lists as they are written now. All initialisations that are on their way count from this moment.
+
+        Source: Kafka's GroupMetadataManager.replay, which stamps the whole record.
+        """
+        self.is_changed = False
+        for started in self.initializing.values():
+            started.since_ms = now_ms
+        initializing = {topic_id: started.partitions for topic_id, started in self.initializing.items()}
+        return StatesFact(initializing, dict(self.initialized), frozenset(self.deleting))
+
+    def replay(self, fact: StatesFact | None, *, now_ms: int) -> None:
+        """Take the lists over from the log."""
+        initializing = fact.initializing if fact else {}
+        self.initializing = {topic_id: _Started(indexes, now_ms) for topic_id, indexes in initializing.items()}
+        self.initialized = dict(fact.initialized) if fact else {}
+        self.deleting = set(fact.deleting) if fact else set()
+        self.is_recorded = fact is not None
 
     def missing(self, names: tuple[str, ...], topics: Topics, *, retry_ms: int, now_ms: int) -> Assignment:
         """Find the partitions of subscribed topics that are neither initialised nor lately on their way to it.
@@ -57,7 +79,7 @@ class ShareGroupStates:
 
     def start(self, partitions: Assignment, *, now_ms: int) -> None:
         """Note that an initialisation is on its way; a topic being deleted is wanted again."""
-        self.is_recorded = True
+        self.is_recorded = self.is_changed = True
         for topic_id, indexes in partitions.items():
             before = self.initializing.get(topic_id)
             self.initializing[topic_id] = _Started(indexes | (before.partitions if before else frozenset()), now_ms)
@@ -67,10 +89,12 @@ class ShareGroupStates:
         """Move partitions to the initialised ones: the persister has stored all of them."""
         for topic_id, indexes in partitions.items():
             self.initialized[topic_id] = self.initialized.get(topic_id, frozenset()) | indexes
+        self.is_recorded = True
         self.fail(partitions)
 
     def fail(self, partitions: Assignment) -> None:
         """Take partitions out of the initialising ones: a later heartbeat asks for them again."""
+        self.is_changed = True
         for topic_id, indexes in partitions.items():
             started = self.initializing.get(topic_id)
             if started is None:
@@ -97,15 +121,16 @@ class ShareGroupStates:
             self.initialized.pop(topic_id, None)
             self.initializing.pop(topic_id, None)
         self.deleting |= topic_ids
+        self.is_changed = self.is_recorded
 
     def deleted(self, topic_ids: set[bytes]) -> None:
         """Note that the share coordinator has forgotten these topics."""
         self.deleting -= topic_ids
+        self.is_changed = self.is_recorded
 
     def prune(self, topics: Topics) -> None:
         """Forget topics that are no more."""
-        for topic_id in [topic_id for topic_id in self.initializing if topics.topic_by_id(topic_id) is None]:
-            del self.initializing[topic_id]
-        for topic_id in [topic_id for topic_id in self.initialized if topics.topic_by_id(topic_id) is None]:
-            del self.initialized[topic_id]
-        self.deleting = {topic_id for topic_id in self.deleting if topics.topic_by_id(topic_id) is not None}
+        gone = {topic_id for topic_id in self.topic_ids() if topics.topic_by_id(topic_id) is None}
+        if gone:
+            self.start_deleting(gone)
+            self.deleted(gone)

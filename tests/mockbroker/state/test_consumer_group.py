@@ -165,7 +165,7 @@ def test_a_static_member_can_leave_for_a_while_and_come_back_under_another_id(dr
     driver.beat("c1", 0, ("T",), instance="i1")
     with refused(ErrorCode.UNRELEASED_INSTANCE_ID):
         driver.beat("c2", 0, ("T",), instance="i1")
-    driver.group.leave("c1", "i1", -2)
+    driver.group.leave("c1", "i1", -2, now_ms=0)
     assert driver.group.state_name == "Reconciling"
 
     back = driver.beat("c2", 0, ("T",), instance="i1")
@@ -175,13 +175,13 @@ def test_a_static_member_can_leave_for_a_while_and_come_back_under_another_id(dr
         driver.beat("c1", 2, instance="i1")
     with refused(ErrorCode.UNKNOWN_MEMBER_ID):
         driver.beat("c1", 2, instance="i9")
-    driver.group.leave("c2", "i1", -1)
+    driver.group.leave("c2", "i1", -1, now_ms=0)
     assert (driver.group.state_name, driver.group.group_epoch, driver.group.assignment_epoch) == ("Empty", 3, 2)
 
 
 def test_a_static_member_that_does_not_come_back_loses_its_place_with_its_session(driver: Driver) -> None:
     driver.beat("c1", 0, ("T",), instance="i1")
-    driver.group.leave("c1", "i1", -2)
+    driver.group.leave("c1", "i1", -2, now_ms=0)
 
     driver.timers.expire(now_ms=45_000)
 

@@ -79,7 +79,7 @@ class ConsumerGroups(RuleBasedStateMachine):
     @rule(member_id=MEMBERS)
     def leave(self, member_id: str) -> None:
         if member_id in self.group.members:
-            self.group.leave(member_id, None, -1)
+            self.group.leave(member_id, None, -1, now_ms=self.now_ms)
         self.forget(member_id)
 
     @rule(name=st.sampled_from(["T", "U"]), count=st.integers(1, 6))
@@ -159,7 +159,7 @@ class ShareGroups(RuleBasedStateMachine):
     @rule(member_id=MEMBERS)
     def leave(self, member_id: str) -> None:
         if self.epochs.pop(member_id, None) is not None:
-            self.groups.share("g").leave(member_id)
+            self.groups.share("g").leave(member_id, now_ms=self.now_ms)
 
     @rule(works=st.booleans())
     def end_initialisation(self, works: bool) -> None:

@@ -1,0 +1,155 @@
+"""The group coordinators' topic, `__consumer_offsets`: groups and offsets as records, and loading them back.
+
+Source: Kafka's GroupCoordinatorShard and CoordinatorLoaderImpl; the records are in `group_records`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from kwire.records import ControlType, Record, read_control, write_batch
+from mockbroker.group_records import KeyAndValue, OffsetRecord, fact_of, offset_of, offset_record, record_of
+from mockbroker.state.group_facts import Fact
+from mockbroker.state.groups import Groups
+from mockbroker.state.log import Origin, StoredBatch
+from mockbroker.state.metadata import Change
+from mockbroker.state.offsets import OffsetFact, Offsets
+from mockbroker.state.topics import INTERNAL_TOPICS, CoordinatorKind, Topic
+
+if TYPE_CHECKING:
+    from mockbroker.context import ClusterState
+    from mockbroker.state.logs import Logs
+
+_TOPIC_NAME = INTERNAL_TOPICS[CoordinatorKind.GROUP].name
+#: Everything that a load reads fits into memory, as the log itself does.
+_READ_ALL = 1 << 62
+#: What Kafka writes for a topic that it does not find any more.
+_UNKNOWN_NAME = "<UNKNOWN>"
+
+
+class GroupLog:
+    """One node's way to the partitions of the topic that it leads; groups and offsets of these are in its rooms."""
+
+    def __init__(self, cluster: ClusterState, logs: Logs) -> None:
+        self._cluster = cluster
+        self._logs = logs
+        self._loaded: set[int] = set()
+        self.groups = Groups(cluster.metadata, cluster.wake, self._record)
+        self.offsets = Offsets(self._record_offsets)
+        topic = cluster.metadata.topic(_TOPIC_NAME)
+        if topic is not None:
+            self._begin(topic)
+
+    # Leading and loading.
+
+    def topic_changed(self, change: Change, topic: Topic) -> None:
+        """Begin where a partition is new, and give up what this node leads no more; `take_over` loads the rest."""
+        if topic.name != _TOPIC_NAME:
+            return
+        if change in (Change.CREATED, Change.GREW):
+            self._begin(topic)
+        led = set() if change is Change.DELETED else self._led(topic)
+        for shard in self._loaded - led:
+            self._unload(shard)
+
+    def take_over(self, *, now_ms: int) -> None:
+        """After an election: load the partitions that this node leads now; the sessions of members begin anew."""
+        topic = self._cluster.metadata.topic(_TOPIC_NAME)
+        for shard in sorted(self._led(topic) - self._loaded) if topic is not None else ():
+            assert topic is not None
+            self._load(topic, shard, now_ms)
+
+    def _led(self, topic: Topic) -> set[int]:
+        return {partition.index for partition in topic.partitions if partition.leader == self._logs.node_id}
+
+    def _begin(self, topic: Topic) -> None:
+        """Take partitions for loaded that nothing was written to yet."""
+        led = self._led(topic)
+        self._loaded |= {shard for shard in led if not self._logs.get(topic.topic_id, shard).end_offset}
+
+    def _shard_of(self, group_id: str) -> int:
+        return self._cluster.metadata.coordinator_partition(CoordinatorKind.GROUP, group_id)
+
+    def _of_shard(self, group_ids: Iterable[str], shard: int) -> list[str]:
+        return [group_id for group_id in group_ids if self._shard_of(group_id) == shard]
+
+    def _unload(self, shard: int) -> None:
+        self._loaded.discard(shard)
+        group_ids = self._of_shard((group.group_id for group in self.groups.all()), shard)
+        self.groups.unload(group_ids)
+        self.offsets.unload(self._of_shard(self.offsets.group_ids(), shard), shard)
+        for group_id in group_ids:
+            # Whoever waits in the group has to be told to look elsewhere.
+            self._cluster.wake(("group", group_id))
+
+    def _load(self, topic: Topic, shard: int, now_ms: int) -> None:
+        self._loaded.add(shard)
+        log = self._logs.get(topic.topic_id, shard)
+        for batch in log.read(log.start_offset, _READ_ALL).batches:
+            self._replay(shard, batch, now_ms)
+        group_ids = self._of_shard((group.group_id for group in self.groups.all()), shard)
+        self.groups.resume(group_ids, settings=self._cluster.configs.group, now_ms=now_ms)
+
+    def _replay(self, shard: int, batch: StoredBatch, now_ms: int) -> None:
+        header = batch.header()
+        if header.is_control:
+            for record in batch.records():
+                commit = read_control(record).type is ControlType.COMMIT
+                self.offsets.end_transaction(shard, header.producer_id, commit=commit)
+            return
+        producer_id = header.producer_id if header.is_transactional else None
+        for record in batch.records():
+            key, value = record.key, record.value
+            if key is None:
+                continue
+            offset = offset_of(key, value)
+            fact = fact_of(key, value) if offset is None else None
+            if offset is not None:
+                self._replay_offset(shard, offset, producer_id)
+            elif fact is not None:
+                self.groups.replay(fact, now_ms=now_ms)
+
+    def _replay_offset(self, shard: int, row: OffsetRecord, producer_id: int | None) -> None:
+        """Keep or delete an offset; where there is no group, an offset makes one, as one can commit without joining."""
+        if row.committed is not None and self.groups.find(row.group_id) is None:
+            self.groups.make_classic(row.group_id)
+        topic = self._cluster.metadata.topic(row.topic)
+        topic_id = row.topic_id or (topic.topic_id if topic is not None else None)
+        if topic_id is None:
+            return
+        partition = (topic_id, row.partition)
+        if row.committed is None:
+            self.offsets.delete(row.group_id, partition)
+        elif producer_id is None:
+            self.offsets.commit(row.group_id, partition, row.committed)
+        else:
+            self.offsets.commit_in_transaction(shard, producer_id, row.group_id, partition, row.committed)
+
+    # Writing.
+
+    def _record(self, group_id: str, facts: Sequence[Fact], now_ms: int) -> None:
+        self._append(group_id, [record_of(fact, self._name_of) for fact in facts], now_ms)
+
+    def _record_offsets(self, group_id: str, facts: Sequence[OffsetFact], now_ms: int) -> None:
+        """Write offsets. Those of a topic that is no more stay in the log, where nobody finds them."""
+        topics = ((fact, self._cluster.metadata.topic_by_id(fact.partition[0])) for fact in facts)
+        rows = [
+            offset_record(group_id, topic.name, fact.partition, fact.committed)
+            for fact, topic in topics
+            if topic is not None
+        ]
+        self._append(group_id, rows, now_ms)
+
+    def _name_of(self, topic_id: bytes) -> str:
+        topic = self._cluster.metadata.topic_by_id(topic_id)
+        return _UNKNOWN_NAME if topic is None else topic.name
+
+    def _append(self, group_id: str, rows: Sequence[KeyAndValue], now_ms: int) -> None:
+        """Append what one operation has changed, as one batch."""
+        if not rows:
+            return
+        records = [Record(offset=at, timestamp=now_ms, key=key, value=value) for at, (key, value) in enumerate(rows)]
+        topic = self._cluster.metadata.internal_topic(CoordinatorKind.GROUP)
+        log = self._logs.get(topic.topic_id, self._shard_of(group_id))
+        log.append(write_batch(records), now_ms=now_ms, origin=Origin.COORDINATOR)

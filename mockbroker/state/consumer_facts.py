@@ -1,0 +1,129 @@
+"""What a consumer group consists of, noted in its coordinator's log as it changes, and made again from the notes."""
+
+from __future__ import annotations
+
+from mockbroker.state.consumer_members import ConsumerMember, MemberState
+from mockbroker.state.group_facts import (
+    ConsumerCurrentFact,
+    EpochFact,
+    Fact,
+    FactKind,
+    Ledger,
+    MemberFact,
+    Record,
+    RegexFact,
+    TargetEpochFact,
+    TargetFact,
+    keep_no_record,
+)
+from mockbroker.state.group_kinds import Assignment
+
+#: The states by the numbers that records have for them.
+_STATES = tuple(MemberState)
+
+
+class ConsumerFacts:
+    """Members, epochs, target and resolved expressions of one group."""
+
+    def __init__(self, group_id: str, record: Record = keep_no_record) -> None:
+        self.group_id = group_id
+        self.ledger = Ledger(group_id, record)
+        self.members: dict[str, ConsumerMember] = {}
+        self.static: dict[str, str] = {}
+        self.group_epoch = 1
+        self.assignment_epoch = 1
+        self.assigned_at_ms: int | None = None
+        self.target: dict[str, Assignment] = {}
+        self.resolved: dict[str, frozenset[str]] = {}
+        self._resolved_at_ms: int | None = None
+        self._resolved_version = -1
+        self._digest = 0
+
+    def _note(self, member: ConsumerMember, *, assigned: bool) -> None:
+        """Note what a heartbeat may have changed, in Kafka's order. assigned: the assignor has run."""
+        says = MemberFact(
+            member.rack_id,
+            member.client_id,
+            member.client_host,
+            member.subscribed_topic_names,
+            member.instance_id,
+            member.subscribed_topic_regex,
+            member.rebalance_timeout_ms,
+            member.server_assignor,
+        )
+        self.ledger.note(FactKind.CONSUMER_MEMBER, says, member.member_id)
+        self._note_epoch()
+        for member_id in self.target if assigned else {member.member_id} & self.target.keys():
+            self.ledger.note(FactKind.CONSUMER_TARGET, TargetFact(self.target[member_id]), member_id)
+        if assigned:
+            at_ms = self.assigned_at_ms or 0
+            self.ledger.note(FactKind.CONSUMER_TARGET_EPOCH, TargetEpochFact(self.assignment_epoch, at_ms))
+        self._note_current(member)
+
+    def _note_epoch(self) -> None:
+        self.ledger.note(FactKind.CONSUMER_EPOCH, EpochFact(self.group_epoch, self._digest))
+
+    def _note_current(self, member: ConsumerMember) -> None:
+        has = ConsumerCurrentFact(
+            member.member_epoch,
+            member.previous_member_epoch,
+            _STATES.index(member.state),
+            member.assigned,
+            member.revoking,
+        )
+        self.ledger.note(FactKind.CONSUMER_CURRENT, has, member.member_id)
+
+    def _note_resolved(self, now_ms: int) -> None:
+        for regex, names in self.resolved.items():
+            self.ledger.put(FactKind.CONSUMER_REGEX, RegexFact(names, self._resolved_version, now_ms), regex)
+
+    def _strike(self, member_id: str) -> None:
+        """Note that a member is no more."""
+        for kind in (FactKind.CONSUMER_CURRENT, FactKind.CONSUMER_TARGET, FactKind.CONSUMER_MEMBER):
+            self.ledger.strike(kind, member_id)
+
+    def _keep_resolved(self, regexes: set[str]) -> None:
+        """Forget what expressions mean that nobody subscribes to any more."""
+        for regex in self.resolved.keys() - regexes:
+            del self.resolved[regex]
+            self.ledger.strike(FactKind.CONSUMER_REGEX, regex)
+
+    def replay(self, fact: Fact, *, now_ms: int) -> None:
+        """Take over a fact from the log; of now_ms, when that is, nothing depends here."""
+        self.ledger.replay(fact)
+        value = fact.value
+        if isinstance(value, EpochFact):
+            self.group_epoch, self._digest = value
+        elif isinstance(value, TargetEpochFact):
+            self.assignment_epoch, self.assigned_at_ms = value
+        elif isinstance(value, TargetFact):
+            self.target[fact.name] = dict(value.partitions)
+        elif isinstance(value, RegexFact):
+            self.resolved[fact.name], self._resolved_version, self._resolved_at_ms = value
+        elif isinstance(value, MemberFact):
+            self._replay_member(fact.name, value)
+        elif isinstance(value, ConsumerCurrentFact):
+            member = self.members.setdefault(fact.name, ConsumerMember(fact.name))
+            member.member_epoch, member.previous_member_epoch = value[:2]
+            member.state = _STATES[value.state]
+            member.assigned, member.revoking = dict(value.assigned), dict(value.revoking)
+        else:
+            self._replay_end(fact)
+
+    def _replay_member(self, member_id: str, says: MemberFact) -> None:
+        member = self.members.setdefault(member_id, ConsumerMember(member_id))
+        member.rack_id, member.client_id, member.client_host, member.subscribed_topic_names = says[:4]
+        member.instance_id, member.subscribed_topic_regex = says.instance_id, says.subscribed_topic_regex
+        member.rebalance_timeout_ms, member.server_assignor = says.rebalance_timeout_ms, says.server_assignor
+        if member.instance_id is not None:
+            self.static[member.instance_id] = member_id
+
+    def _replay_end(self, fact: Fact) -> None:
+        if fact.kind is FactKind.CONSUMER_MEMBER:
+            member = self.members.pop(fact.name, None)
+            if member is not None and member.instance_id is not None and self.static[member.instance_id] == fact.name:
+                del self.static[member.instance_id]
+        elif fact.kind is FactKind.CONSUMER_TARGET:
+            self.target.pop(fact.name, None)
+        elif fact.kind is FactKind.CONSUMER_REGEX:
+            self.resolved.pop(fact.name, None)
