@@ -16,6 +16,7 @@ from mockbroker.state import leadership
 if TYPE_CHECKING:
     from mockbroker.context import ClusterState
     from mockbroker.node import Node
+    from mockbroker.state.topics import Topic
 
 
 class Controller:
@@ -77,7 +78,7 @@ class Controller:
             others = dict(nodes)
             nodes.clear()
             nodes.update(sorted([*others.items(), (node_id, node)]))
-        leadership.unfence(cluster.metadata, node_id)
+        leadership.unfence(cluster.metadata, node_id, least_in_sync=self._least_in_sync())
         self._hand_over(now_ms=now_ms)
         return node
 
@@ -88,8 +89,20 @@ class Controller:
 
     def _fence(self, node_id: int, *, now_ms: int) -> None:
         self._cluster.nodes.pop(node_id, None)
-        leadership.fence(self._cluster.metadata, node_id)
+        leadership.fence(self._cluster.metadata, node_id, least_in_sync=self._least_in_sync())
         self._hand_over(now_ms=now_ms)
+
+    def _least_in_sync(self) -> leadership.LeastInSync | None:
+        """How many replicas of a topic have to be in sync, if who falls out may be an eligible leader (KIP-966)."""
+        if self._cluster.features.get("eligible.leader.replicas.version", 0) < 1:
+            return None
+
+        def least(topic: Topic) -> int:
+            value = self._cluster.configs.topic(topic.name)["min.insync.replicas"]
+            assert isinstance(value, int)
+            return value
+
+        return least
 
     def _hand_over(self, *, now_ms: int) -> None:
         """After an election every coordinator has what it coordinates now."""

@@ -90,7 +90,7 @@ def _partition_row(partition: Partition) -> DescribeTopicPartitionsResponseParti
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,
-        eligible_leader_replicas=(),
-        last_known_elr=(),
+        eligible_leader_replicas=partition.elr,
+        last_known_elr=partition.last_known_elr,
         offline_replicas=partition.offline,
     )

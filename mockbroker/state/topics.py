@@ -49,7 +49,10 @@ _INTERNAL_NAMES = frozenset(topic.name for topic in INTERNAL_TOPICS.values())
 
 
 class Partition(msgspec.Struct):
-    """One partition: who leads it, in which epoch, and who has copies. A leader of -1 is none."""
+    """One partition: who leads it, in which epoch, and who has copies. A leader of -1 is none.
+
+    elr, last_known_elr: the eligible leader replicas of KIP-966, which may lead again though they are not in sync.
+    """
 
     index: int
     leader: int
@@ -57,6 +60,8 @@ class Partition(msgspec.Struct):
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     offline: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
 
 
 class Topic(msgspec.Struct):
