@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, Message, Producer, TopicPartition
@@ -18,6 +20,8 @@ PATIENCE_S = 40.0
 QUIET = {"log_level": 0}
 PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
+CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+FORMATTERS = "org.apache.kafka.tools.consumer."
 
 
 @pytest.fixture
@@ -194,3 +198,34 @@ def test_the_admin_client_describes_what_is_open(cluster: Cluster) -> None:
     )
     assert "Ongoing" in described
     assert "bills-0" in described
+
+
+def test_kafkas_formatters_read_the_records_of_both_coordinators(cluster: Cluster) -> None:
+    producer = _producer(cluster)
+    with closing(_consumer(cluster)) as consumer:
+        producer.begin_transaction()
+        _write(producer, "bills", [b"one"])
+        position = TopicPartition("bills", 0, 17)
+        producer.send_offsets_to_transaction([position], consumer.consumer_group_metadata(), PATIENCE_S)
+        producer.commit_transaction(PATIENCE_S)
+
+    transactions = _formatted(cluster, "__transaction_state", "TransactionLogMessageFormatter")
+    assert [row["key"]["data"]["transactionalId"] for row in transactions] == ["tx"] * len(transactions)
+    assert [row["value"]["data"]["transactionStatus"] for row in transactions] == [0, 1, 1, 2, 4]
+    offsets = [
+        row
+        for row in _formatted(cluster, "__consumer_offsets", "OffsetsMessageFormatter")
+        if row["key"]["data"]["group"] == "readers"
+    ]
+    assert [row["value"]["data"]["offset"] for row in offsets] == [17]
+
+
+def _formatted(cluster: Cluster, topic: str, formatter: str) -> list[dict[str, Any]]:
+    """What Kafka's console consumer prints of a coordinator's topic."""
+    arguments = ["--topic", topic, "--from-beginning", "--timeout-ms", "5000", "--formatter", FORMATTERS + formatter]
+    written = java_tools.run(CONSOLE, "--bootstrap-server", cluster.bootstrap_servers, *arguments)
+    decoder, at, found = json.JSONDecoder(), 0, []
+    while at < len(written.rstrip()):  # One object follows the other, on the same line.
+        row, at = decoder.raw_decode(written, at)
+        found.append(row)
+    return found
