@@ -1,0 +1,212 @@
+"""One incarnation of a share partition, looked at after every step: each change of a record needs its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mockbroker.sim.coverage import Coverage
+from mockbroker.sim.ledger import RELEASE, TERMINAL_TYPES, Ledger
+from mockbroker.sim.violation import Violation
+from mockbroker.state.in_flight import InFlight, State
+from mockbroker.state.share_partition import SharePartition
+
+
+class Row(NamedTuple):
+    """What can be seen of an entry."""
+
+    state: State
+    delivery_count: int
+    member_id: str
+    is_in_transition: bool
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the record is terminal for good."""
+        return self.state.is_terminal and not self.is_in_transition
+
+
+@dataclass(slots=True, eq=False)
+class Ask:
+    """Acknowledgements under way from one member: the type that it gave each offset, and the delivery it spoke of."""
+
+    member_id: str
+    types: dict[int, int] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Hold:
+    """A delivery: who holds the record, how long at least and at most, and what its holder has asked since."""
+
+    member_id: str
+    delivery_count: int
+    until_min: int
+    until_max: int
+    asks: list[Ask] = field(default_factory=list)
+    is_left: bool = False
+
+    def types(self, offset: int) -> set[int]:
+        """What the holder has said of the record and has no answer to."""
+        return {ask.types[offset] for ask in self.asks}
+
+
+@dataclass(slots=True)
+class Setting:
+    """What is in force at the moment of a look. log_start: below it records may vanish."""
+
+    now_ms: int
+    delivery_limit: int
+    lock_ms: int
+    log_start: int
+
+
+class Watch:
+    """Keeps what was seen last, and judges what has changed since. Source of the rules: share-semantics 1 to 3."""
+
+    def __init__(self, partition: SharePartition, ledger: Ledger, coverage: Coverage) -> None:
+        self.partition = partition
+        self.holds: dict[int, Hold] = {}
+        self._ledger = ledger
+        self._coverage = coverage
+        self._rows: dict[int, Row] | None = None
+        self._start = partition.start_offset
+
+    def look(self, setting: Setting) -> None:
+        """Compare with the last look. Raises: Violation."""
+        rows, before = _rows(self.partition), self._rows
+        self._rows = rows
+        if rows != before:
+            for offset in sorted(rows.keys() | (before or {}).keys()):
+                row = rows.get(offset)
+                was = None if before is None else before.get(offset)
+                if row is not None and (before is None or row != was):
+                    self._check_change(offset, was, row, setting, is_first=before is None)
+            for offset in (before or {}).keys() - rows.keys():
+                if offset >= self.partition.start_offset:
+                    self._complain(offset, "has vanished at or above the start")
+        self._check_start(before, setting)
+        for offset, hold in self.holds.items():
+            if hold.until_max <= setting.now_ms:
+                row = rows.get(offset)
+                if row is not None and row.state is State.ACQUIRED and not row.is_in_transition:
+                    self._complain(offset, f"is still held by {row.member_id}, its lock ended at {hold.until_max}")
+
+    def _complain(self, offset: int, what: str) -> None:
+        raise Violation(f"{self._ledger.key} offset {offset} {what}")
+
+    def _check_change(self, offset: int, was: Row | None, row: Row, setting: Setting, *, is_first: bool) -> None:
+        if was is not None and was.is_done and not is_first:
+            self._complain(offset, f"was done, and is {row}")
+        if row.state is State.ACQUIRED and not row.is_in_transition:
+            self._check_held(offset, was, row, setting, is_first=is_first)
+        elif not is_first:
+            hold = self.holds.get(offset)
+            if hold is not None and was is not None and was.state is not State.AVAILABLE:
+                self._check_let_go(offset, was, row, hold, setting)
+            elif was is not None and was.state is State.AVAILABLE and not was.is_in_transition:
+                self._check_dropped(offset, was, row, setting)
+
+    def _check_held(self, offset: int, was: Row | None, row: Row, setting: Setting, *, is_first: bool) -> None:
+        hold = self.holds.get(offset)
+        if was is not None and hold is not None and row.delivery_count == was.delivery_count:
+            if was.state is State.AVAILABLE and not was.is_in_transition:
+                self._complain(offset, f"was acquired without counting the delivery: {was}, {row}")
+            if row.member_id != hold.member_id:
+                self._complain(offset, f"went from {hold.member_id!r} to {row.member_id!r} without a delivery")
+            self._coverage.count("write rolled back")
+            return
+        expected = 1 if was is None else was.delivery_count + 1
+        if not is_first and row.delivery_count != expected:
+            self._complain(offset, f"has delivery count {row.delivery_count}, not {expected}")
+        if was is not None and was.state is State.ACQUIRED and hold is not None:
+            is_free = hold.until_min <= setting.now_ms or hold.is_left or RELEASE in hold.types(offset)
+            if not is_free:
+                self._complain(offset, f"is held by {hold.member_id}, and was given to {row.member_id}")
+        if row.delivery_count > 1:
+            self._coverage.count("delivered again")
+        until_ms = setting.now_ms + setting.lock_ms
+        self.holds[offset] = Hold(row.member_id, row.delivery_count, until_ms, until_ms)
+        self._ledger.delivered(offset, row.delivery_count, setting.delivery_limit)
+
+    def _check_let_go(self, offset: int, was: Row, row: Row, hold: Hold, setting: Setting) -> None:
+        """The record was held, and is in transition, free or done now."""
+        if offset in self._ledger.aborted and row.state is State.ARCHIVED:
+            return  # It may have been released, acquired again and found to be aborted, all at once.
+        if row.delivery_count != was.delivery_count:
+            self._complain(offset, f"changed its delivery count without a delivery: {was}, {row}")
+        types, is_over = hold.types(offset), hold.until_min <= setting.now_ms
+        may_release = RELEASE in types or hold.is_left
+        is_spent = row.delivery_count >= setting.delivery_limit
+        if row.state is State.ACKNOWLEDGED and 1 not in types:
+            self._complain(offset, f"is acknowledged, and nobody said so: {was}, {row}")
+        if was.is_in_transition:
+            if row.is_done and was.state is row.state and not self._ledger.is_stored(offset):
+                self._complain(offset, f"counts as written, and is not stored: {was}, {row}")
+            if was.state is not row.state and not row.is_in_transition:
+                self._coverage.count("write failed after the lock")
+            return
+        if row.state is State.AVAILABLE:
+            if not (may_release or (is_over and not row.is_in_transition)):
+                self._complain(offset, f"was released before its lock ended at {hold.until_min}: {was}, {row}")
+            if is_spent:
+                self._complain(offset, f"was released at the delivery limit {setting.delivery_limit}: {row}")
+        elif row.state is State.ARCHIVED:
+            is_cut = offset < max(setting.log_start, self.partition.start_offset)
+            if (may_release or is_over) and (is_spent or is_cut):
+                self._coverage.count("given up at the limit", int(is_spent))
+            elif not types & set(TERMINAL_TYPES):
+                self._complain(offset, f"was archived without a reason: {was}, {row}")
+        if is_over and not row.is_in_transition:
+            self._coverage.count("lock expired")
+
+    def _check_dropped(self, offset: int, was: Row, row: Row, setting: Setting) -> None:
+        """The record was free: it can be archived when the log loses it, and nothing else."""
+        if row.state is State.AVAILABLE and row.delivery_count == was.delivery_count:
+            return
+        if row.state is not State.ARCHIVED or (offset >= setting.log_start and offset not in self._ledger.aborted):
+            self._complain(offset, f"was free, and is {row}")
+
+    def _check_start(self, before: dict[int, Row] | None, setting: Setting) -> None:
+        start = self.partition.start_offset
+        if start < self._start and self._start > setting.log_start:
+            # Below the log start 4.3.0 lets it go back: once everything in flight from before is settled, the start is
+            # the end of that window (SharePartition.maybeUpdateCachedStateAndOffsets), and the next fetch mends it.
+            self._complain(start, f"is the start, which was {self._start}")
+        if start > self._start:
+            self._coverage.count("start moved")
+        for offset in range(self._start, start) if before is not None else ():
+            if offset >= setting.log_start:
+                self._check_passed(offset, before.get(offset) if before else None, setting)
+        self._start = start
+
+    def _check_passed(self, offset: int, was: Row | None, setting: Setting) -> None:
+        """The start has moved over a record: it must be done, and known to be so by the share coordinator."""
+        if (was is not None and was.is_done) or offset in self._ledger.aborted:
+            return
+        hold = self.holds.get(offset)
+        if was is None or hold is None or was.state is State.AVAILABLE:
+            self._complain(offset, f"was passed by the start, and is not done: {was}")
+            return
+        is_spent = was.delivery_count >= setting.delivery_limit
+        if is_spent and (hold.until_min <= setting.now_ms or hold.is_left):
+            return  # Given up by the lock, whose write may fail without changing anything.
+        if not (hold.types(offset) or hold.is_left):
+            self._complain(offset, f"was passed by the start, and is held by {hold.member_id}: {was}")
+        if not self._ledger.is_stored(offset):
+            self._complain(offset, f"was passed by the start while its write is under way: {was}")
+
+
+def _rows(partition: SharePartition) -> dict[int, Row]:
+    rows: dict[int, Row] = {}
+    for batch in partition.window:
+        if batch.whole is not None:
+            rows.update(dict.fromkeys(range(batch.first, batch.last + 1), _row(batch.whole)))
+        else:
+            for offset, entry in batch.within(batch.first, batch.last):
+                rows[offset] = _row(entry)
+    return rows
+
+
+def _row(entry: InFlight) -> Row:
+    return Row(entry.state, entry.delivery_count, entry.member_id, entry.is_in_transition)

@@ -1,0 +1,52 @@
+"""Two hundred seeds of the whole cluster: nothing is found, everything is met, and equal seeds give equal bytes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mockbroker.sim.coverage import Coverage
+from mockbroker.sim.world import run
+
+ROOT = Path(__file__).parents[2]
+SEEDS = 200
+PARTS = 4
+
+
+@pytest.fixture(scope="module")
+def total() -> Coverage:
+    """What all the seeds of this module have met together."""
+    return Coverage()
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_invariant_breaks_in_two_hundred_seeds(part: int, total: Coverage) -> None:
+    for seed in range(part, SEEDS, PARTS):
+        total.add(run(seed).coverage)
+
+
+def test_every_transition_and_every_fault_is_met(total: Coverage) -> None:
+    print(total.line())
+
+    assert total.missing() == []
+
+
+def test_the_same_seed_gives_the_same_bytes_in_processes_that_hash_differently() -> None:
+    digests = set()
+    for hash_seed in ("1", "2"):
+        told = subprocess.run(
+            [sys.executable, "-m", "mockbroker.sim", "--seed", "5"],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        digests.add(told.stdout.splitlines()[0])
+
+    assert len(digests) == 1
+    assert run(6).wire.digest not in digests.pop()
