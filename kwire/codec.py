@@ -148,6 +148,8 @@ def from_json(message: str | type[M], version: int, tree: object, *, edition: st
 def _codec(message: str | type[msgspec.Struct], version: int, edition: str) -> Codec:
     if isinstance(message, str):
         codec = codec_of_name(message, edition)
+    elif not isinstance(message, type):
+        raise TypeError(f"a message is asked for by its name or class, not by a {type(message).__name__}")
     else:
         codec = codec_of_class(message)
         own = codec.edition
@@ -155,14 +157,22 @@ def _codec(message: str | type[msgspec.Struct], version: int, edition: str) -> C
         if edition not in (own, DEFAULT_EDITION):
             codec = codec_of_name(message.__name__, edition)
             if codec.message is not message:
-                raise UnsupportedVersion(message.__name__, f"is a class of edition {own}, not of {edition}")
-    if version not in codec.readers:
+                raise _foreign(message, own, edition)
+    # 2.0 equals 2, and would be found here, but in no range of a schema.
+    if version not in codec.readers or not isinstance(version, int):
         raise _outside(codec, version)
     return codec
 
 
 def _codec_of(message: msgspec.Struct, version: int, edition: str | None) -> Codec:
-    return _codec(type(message), version, DEFAULT_EDITION if edition is None else edition)
+    codec = _codec(type(message), version, DEFAULT_EDITION if edition is None else edition)
+    if edition == DEFAULT_EDITION != codec.edition:
+        raise _foreign(type(message), codec.edition, edition)
+    return codec
+
+
+def _foreign(message: type[msgspec.Struct], own: str, edition: str) -> UnsupportedVersion:
+    return UnsupportedVersion(message.__name__, f"is a class of edition {own}, not of {edition}")
 
 
 def _outside(codec: Codec, version: int) -> UnsupportedVersion:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kwire import UnsupportedVersion, decode, encode, from_json, to_json
@@ -30,6 +32,23 @@ def test_a_class_knows_its_edition() -> None:
 def test_a_class_of_one_edition_is_not_taken_for_another() -> None:
     with pytest.raises(UnsupportedVersion, match=r"4\.3.*4\.0-early-access"):
         encode(share_fetch.ShareFetchRequest("g"), 1, edition=EARLY)
+    with pytest.raises(UnsupportedVersion, match=r"4\.0-early-access.*4\.3"):
+        encode(early_share_fetch.ShareFetchRequest("g"), 0, edition="4.3")
+
+
+def test_a_version_that_only_equals_a_number_is_no_version() -> None:
+    version: Any = 1.0
+
+    with pytest.raises(UnsupportedVersion, match=r"version 1\.0"):
+        decode("MetadataRequest", version, b"")
+    with pytest.raises(UnsupportedVersion, match=r"version 1\.0"):
+        encode(share_fetch.ShareFetchRequest(), version)
+
+
+@pytest.mark.parametrize("wrong", [78, None, share_fetch.ShareFetchRequest()])
+def test_a_message_is_asked_for_by_name_or_class(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="by its name or class"):
+        decode(wrong, 1, b"")
 
 
 def test_what_an_edition_does_not_have_itself_is_as_in_the_default_edition() -> None:
