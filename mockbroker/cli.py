@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from mockbroker.cluster import refuse_later_options
-from mockbroker.config import BrokerConfig, ConfigError
+from mockbroker.config import NO_OP_PERSISTER, BrokerConfig, ConfigError
 from mockbroker.kafka_error import KafkaError
 from mockbroker.server import Options, Server, new_event_loop
 
@@ -59,12 +59,13 @@ def _wrong(error: Exception) -> int:
 def _options(parsed: argparse.Namespace) -> Options:
     refuse_later_options(
         share_edition=parsed.share_edition,
-        share_persister=parsed.share_persister,
+        share_persister="default" if parsed.share_persister == "no-op" else parsed.share_persister,
         control=parsed.control,
         data_dir=parsed.data_dir,
     )
     text = parsed.properties.read_text(encoding="utf-8") if parsed.properties else ""
-    config = BrokerConfig.from_properties(text, parsed.set)
+    persister = [f"group.share.persister.class.name={NO_OP_PERSISTER}"] if parsed.share_persister == "no-op" else []
+    config = BrokerConfig.from_properties(text, [*parsed.set, *persister])
     port = parsed.port
     if port is None and "listeners" not in config.given:
         port = 9092
@@ -107,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--capture", type=Path, metavar="OUT.pcapng", help="write all traffic to this file")
     add("--seed", type=int, metavar="N", help="seed of all chance in the cluster")
     add("--share-edition", default="4.3", metavar="E", help="4.3; others are not supported yet")
-    add("--share-persister", default="default", metavar="P", help="default; others are not supported yet")
+    add("--share-persister", default="default", metavar="P", help="default, or no-op: share groups forget")
     add("--control", type=int, metavar="PORT", help="not supported yet")
     add("--data-dir", metavar="DIR", help="not supported yet")
     levels = ("debug", "info", "warning", "error")

@@ -26,6 +26,7 @@ _HEEDED = (
     "auto.create.topics.enable",
     "broker.id",
     "broker.rack",
+    "broker.session.timeout.ms",
     "compression.",
     "connections.max.idle.ms",
     "default.replication.factor",
@@ -87,6 +88,10 @@ _ORDERED = (
     ("group.streams.heartbeat.interval.ms", "group.streams.session.timeout.ms", True),
     ("group.streams.num.standby.replicas", "group.streams.max.standby.replicas", False),
 )
+
+#: The values of group.share.persister.class.name beside the empty one, which is the second in effect.
+DEFAULT_PERSISTER = "org.apache.kafka.server.share.persister.DefaultStatePersister"
+NO_OP_PERSISTER = "org.apache.kafka.server.share.persister.NoOpStatePersister"
 
 
 class BrokerConfig(Mapping[str, Value]):
@@ -173,6 +178,9 @@ def cross_check(config: Mapping[str, Value]) -> None:
     assignors = config["group.share.assignors"]
     if not isinstance(assignors, list) or len(assignors) != 1:
         raise ConfigError(f"group.share.assignors: {assignors!r} must name exactly one assignor")
+    persister = config["group.share.persister.class.name"]
+    if persister and persister not in (DEFAULT_PERSISTER, NO_OP_PERSISTER):
+        raise ConfigError(f"group.share.persister.class.name: {persister!r} is neither Kafka's default nor its no-op")
 
 
 def _check_order(config: Mapping[str, Value], first: str, second: str, *, strict: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mockbroker.config import DEFAULT_PERSISTER
 from mockbroker.state.logs import Logs, LogStore
 from mockbroker.state.metadata import Watcher
 from mockbroker.state.topics import INTERNAL_TOPICS, CoordinatorKind
@@ -119,7 +120,12 @@ class Node:
         """The way to the share coordinators."""
         from mockbroker.persister import Persister
 
-        return Persister(self._cluster.calls, self._cluster.metadata, self._cluster.rng)
+        kind: type[Persister] = Persister
+        if self._cluster.config["group.share.persister.class.name"] != DEFAULT_PERSISTER:
+            from mockbroker.no_op_persister import NoOpPersister
+
+            kind = NoOpPersister
+        return kind(self._cluster.calls, self._cluster.metadata, self._cluster.rng)
 
     @cached_property
     def share_sessions(self) -> ShareSessions:
