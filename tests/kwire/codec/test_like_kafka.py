@@ -21,9 +21,7 @@ def _ours(verdict: Verdict) -> tuple[int | None, bytes | None]:
 
 def test_every_damaged_message_is_taken_or_refused_as_kafka_does() -> None:
     verdicts = recorded()
-    different = [
-        (verdict, ours) for verdict in verdicts if (ours := _ours(verdict)) != (verdict.used, verdict.written)
-    ]
+    different = [(verdict, ours) for verdict in verdicts if (ours := _ours(verdict)) != (verdict.used, verdict.written)]
 
     assert different == []
     assert len(verdicts) > 1500
