@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from struct import Struct
 
-from kwire.codec import encode
+from kwire import uuids
 from kwire.error_codes import ErrorCode
 from kwire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -15,9 +14,9 @@ from kwire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from kwire.records import Record, write_batch
-from kwire.records.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
 from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
+from mockbroker.group_records import offset_record
 from mockbroker.handlers.transactions import Codes
 from mockbroker.handlers.verification import Support, ask, at_time, is_verified
 from mockbroker.kafka_error import KafkaError
@@ -36,9 +35,6 @@ _ABORTABLE_SINCE = 4
 _ADDS_SINCE = 5
 _LOAD_ERRORS_SINCE = 2
 _LOOK_AGAIN_MS = 3_600_000
-#: Type of the key and version of the value, which stand before each.
-_PREFIX = Struct(">h").pack
-_VALUE_VERSION = 4
 #: What group coordinators answer in place of the codes of logs. Source: Kafka's CoordinatorOperationExceptionHelper.
 _ANSWERED = {
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -182,15 +178,9 @@ def _commit(
 
 
 def _record(group_id: str, place: Place, committed: Committed, offset: int, now_ms: int) -> Record:
-    key = OffsetCommitKey(group_id, place.topic, place.partition_index)
-    value = OffsetCommitValue(committed.offset, committed.leader_epoch, committed.metadata, committed.committed_at_ms)
-    return Record(
-        offset=offset,
-        timestamp=now_ms,
-        key=_PREFIX(OffsetCommitKey.API_KEY) + encode(key, 0),
-        value=_PREFIX(_VALUE_VERSION) + encode(value, _VALUE_VERSION),
-        headers=(),
-    )
+    # The requests of this API know no topic ids, so the records have none.
+    key, value = offset_record(group_id, place.topic, (uuids.ZERO, place.partition_index), committed)
+    return Record(offset, now_ms, key, value)
 
 
 def _must_be_allowed(request: TxnOffsetCommitRequest, rows: list[Row], ctx: Context) -> None:

@@ -16,7 +16,6 @@ NOTES: tuple[tuple[str, str, str], ...] = (
     ("Principals", "users of SASL and names of client certificates", "every client is `User:ANONYMOUS`"),
     ("Authorizers", "other than Kafka's standard one", "`authorizer.class.name` is accepted and has no effect"),
     ("Quotas", "throttling", "every throttle time is 0"),
-    ("Nodes", "stopping and starting one, moving leaders", "all nodes live as long as the cluster"),
     ("Replication", "followers that fetch", "the in-sync replicas are the replicas; the high watermark is the end"),
     (
         "Group migration",
@@ -25,7 +24,7 @@ NOTES: tuple[tuple[str, str, str], ...] = (
     ),
     ("Committed offsets", "their retention", "they stay until they, their group or their topic are deleted"),
     ("First use of a coordinator", "COORDINATOR_NOT_AVAILABLE while its topic is made", "it is found at once"),
-    ("Internal topics", "records in `__consumer_offsets` and `__share_group_state`", "the topics exist and are empty"),
+    ("Transactions", "two-phase commit (KIP-939)", "refused as by a broker that has it switched off"),
     ("Log cleaning", "retention and compaction", "nothing is ever deleted from a log, but by deleting its topic"),
 )
 

@@ -32,6 +32,7 @@ from kwire.messages.txn_offset_commit import (
 )
 from kwire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from kwire.records import Record, read_batches, write_batch
+from mockbroker.calls import Fate, Loss
 from mockbroker.state.log import PartitionLog
 from mockbroker.state.metadata import CoordinatorKind
 from mockbroker.state.transaction import Holder
@@ -266,6 +267,43 @@ def test_an_offset_committed_meanwhile_is_newer_and_stays(broker: Broker, produc
     producer.end()
 
     assert committed(broker) == (9, 0)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_offsets_that_wait_move_with_their_group(commit: bool) -> None:
+    broker = Broker(nodes=3, topics={"t": 1}, config={"default.replication.factor": "3"})
+    producer = Producer(broker)
+    producer.commit_offset(7)
+    former = broker.core.state.metadata.coordinator_for(CoordinatorKind.GROUP, "g")
+    broker.stop_node(former)
+
+    assert committed(broker, stable=True) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    assert producer.end(commit=commit) == 0
+    assert committed(broker, stable=True) == (7 if commit else -1, 0)
+
+
+def test_a_coordinator_that_cannot_be_reached_makes_producers_try_again(broker: Broker) -> None:
+    producer = Producer(broker)
+    producer.add(0)
+    broker.core.state.calls.fate = lambda to, now_ms: Fate(0, 0, Loss.REQUEST)
+
+    assert producer.produce(version=ABORTABLE_PRODUCE) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert producer.produce(version=ADDING_PRODUCE) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert producer.commit_offset(7, version=4) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert producer.commit_offset(7, version=1) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_marker_whose_answer_is_lost_is_written_again(broker: Broker) -> None:
+    producer = Producer(broker)
+    producer.produce()
+    fates = iter([Fate(0, 0, Loss.ANSWER)])
+    broker.core.state.calls.fate = lambda to, now_ms: next(fates, Fate(0, 0))
+    producer.end()
+    broker.advance(1_000)
+
+    assert markers(broker) == [1, 2]
+    assert log_of(broker).last_stable_offset == 3
+    assert producer.produce() == 0
 
 
 def test_older_clients_add_the_group_first(broker: Broker) -> None:
