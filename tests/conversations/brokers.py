@@ -52,6 +52,10 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
         "auto.create.topics.enable": "false",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     },
+    "forgetful": {
+        "group.share.persister.class.name": "org.apache.kafka.server.share.persister.NoOpStatePersister",
+        "group.share.assignment.interval.ms": "0",
+    },
     "noshare": {"auto.create.topics.enable": "false"},
 }
 
