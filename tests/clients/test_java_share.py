@@ -12,17 +12,11 @@ import pytest
 from mockbroker import Cluster
 from tests import needs
 from tests.clients import java_tools
+from tests.clients.haste import HASTE
 
 pytestmark = [pytest.mark.client, pytest.mark.timeout(180)]
 
 PROGRAM = Path(__file__).parent / "java" / "ShareScenarios.java"
-
-#: Short locks and heartbeats: an assignment comes with the second heartbeat.
-HASTE = {
-    "group.share.min.record.lock.duration.ms": 1_000,
-    "group.share.min.heartbeat.interval.ms": 100,
-    "group.share.heartbeat.interval.ms": 100,
-}
 
 
 @pytest.fixture(scope="module")

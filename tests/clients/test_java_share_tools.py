@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 
 from mockbroker import Cluster
 from tests.clients import java_tools
+from tests.clients.haste import HASTE
 
 pytestmark = [pytest.mark.client, pytest.mark.timeout(180)]
 
@@ -28,8 +29,7 @@ DATE_OF_RECORD_40 = "2023-11-14T22:14:00.000"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    haste = {"group.share.min.heartbeat.interval.ms": 100, "group.share.heartbeat.interval.ms": 100}
-    with Cluster(nodes=3, topics={"orders": 1}, properties=haste) as running:
+    with Cluster(nodes=3, topics={"orders": 1}, properties=HASTE) as running:
         producer = Producer({"bootstrap.servers": running.bootstrap_servers, "log_level": 0})
         for number in range(RECORD_COUNT):
             producer.produce("orders", b"v%d" % number, partition=0, timestamp=FIRST_MS + number * STEP_MS)
