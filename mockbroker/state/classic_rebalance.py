@@ -164,6 +164,7 @@ class ClassicRebalance:
     def _write_if_new(self, now_ms: int) -> None:
         """Have a group written that is not in the log yet: there is one, and nothing is known of it."""
         if self.ledger.is_empty:
+            self.state_since_ms = max(self.state_since_ms, now_ms)
             self.ledger.put(FactKind.CLASSIC_GROUP, ClassicGroupFact("", 0, None, None, self.state_since_ms, ()))
             self.ledger.write(now_ms)
 

@@ -38,6 +38,7 @@ class ConsumerFacts:
         self._resolved_at_ms: int | None = None
         self._resolved_version = -1
         self._digest = 0
+        self.ledger.presume(FactKind.CONSUMER_EPOCH, EpochFact(self.group_epoch, self._digest))
 
     def _note(self, member: ConsumerMember, *, assigned: bool) -> None:
         """Note what a heartbeat may have changed, in Kafka's order. assigned: the assignor has run."""

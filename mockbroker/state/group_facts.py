@@ -209,6 +209,10 @@ class Ledger:
         """Say whether the log knows nothing of the group."""
         return not self._noted
 
+    def presume(self, kind: FactKind, value: Value) -> None:
+        """Take a fact for known that every new group has, and that is not written."""
+        self._noted[kind, ""] = value
+
     def note(self, kind: FactKind, value: Value, name: str = "") -> None:
         """Note a fact, if it is news."""
         if self._noted.get((kind, name)) != value:

@@ -100,6 +100,7 @@ class ShareGroup:
         self.target: dict[str, Assignment] = {}
         self.states = ShareGroupStates()
         self._digest = 0
+        self.ledger.presume(FactKind.SHARE_EPOCH, EpochFact(self.group_epoch, self._digest))
         self._timers = timers
 
     @property
