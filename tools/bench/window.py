@@ -79,7 +79,6 @@ def main() -> None:
 
 def measure(size: int, rounds: int) -> Cost:
     """The medians of `rounds` operations of each kind on a window that keeps its size."""
-    held_bytes = _held_bytes(size)
     held = Held(size)
     acquired, oldest, anywhere = [], [], []
     for _ in range(rounds):
@@ -89,7 +88,7 @@ def measure(size: int, rounds: int) -> Cost:
     for _ in range(rounds):
         anywhere.append(_timed_accept(held, chance.randrange(len(held.runs))))
         held.acquire()
-    return Cost(statistics.median(acquired), statistics.median(oldest), statistics.median(anywhere), held_bytes)
+    return Cost(statistics.median(acquired), statistics.median(oldest), statistics.median(anywhere), held_bytes(size))
 
 
 def _timed_acquire(held: Held) -> float:
@@ -104,7 +103,8 @@ def _timed_accept(held: Held, at: int) -> float:
     return (time.perf_counter_ns() - began) / 1e3
 
 
-def _held_bytes(size: int) -> float:
+def held_bytes(size: int) -> float:
+    """How much memory a window of this size takes, divided by its batches."""
     tracemalloc.start()
     try:
         held = Held(size)
