@@ -113,9 +113,12 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset of an open transaction, else the high watermark: where read_committed ends."""
+        """The first offset of an open transaction, else the high watermark: where read_committed ends.
+
+        A transaction whose first records are deleted begins where the log does.
+        """
         unstable = self.producers.first_unstable_offset
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+        return self.high_watermark if unstable is None else max(self.start_offset, min(unstable, self.high_watermark))
 
     @property
     def size(self) -> int:

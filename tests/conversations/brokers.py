@@ -52,12 +52,20 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
         "auto.create.topics.enable": "false",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     },
+    "txn1": {
+        "auto.create.topics.enable": "false",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    },
     "forgetful": {
         "group.share.persister.class.name": "org.apache.kafka.server.share.persister.NoOpStatePersister",
         "group.share.assignment.interval.ms": "0",
     },
     "noshare": {"auto.create.topics.enable": "false"},
 }
+
+
+#: Feature levels of the brokers that were not formatted with Kafka's own.
+_FEATURES: Mapping[str, tuple[str, ...]] = {"noshare": ("share.version=0",), "txn1": ("transaction.version=1",)}
 
 
 def properties(name: str) -> dict[str, str]:
@@ -67,4 +75,4 @@ def properties(name: str) -> dict[str, str]:
 
 def venue(name: str) -> VirtualVenue:
     """A broker of this name, on virtual time."""
-    return VirtualVenue(properties(name), ("share.version=0",) if name == "noshare" else ())
+    return VirtualVenue(properties(name), _FEATURES.get(name, ()))

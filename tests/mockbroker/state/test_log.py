@@ -230,6 +230,15 @@ def test_the_stable_offset_waits_for_open_transactions() -> None:
     assert (marker.is_control, marker.is_transactional) == (True, True)
 
 
+def test_a_transaction_whose_first_records_are_deleted_begins_where_the_log_does() -> None:
+    """The conversation other-delete-records."""
+    log = make()
+    log.append(idempotent(0, 3, transactional=True), now_ms=NOW)
+    log.delete_before(2)
+
+    assert (log.start_offset, log.last_stable_offset, log.high_watermark) == (2, 2, 3)
+
+
 def test_a_committed_transaction_is_not_among_the_aborted() -> None:
     log = make()
     log.append(idempotent(0, transactional=True), now_ms=NOW)
