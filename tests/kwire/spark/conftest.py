@@ -1,4 +1,4 @@
-"""One Spark for all tests here: its start costs more than they do."""
+"""One Spark and one browser for all tests here: to start them costs more than the tests do."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kwire.spark
+from tests import needs
+from tests.kwire.spark.browser import Browser, browser
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,3 +23,12 @@ def spark() -> Iterator[SparkSession]:
         yield session
     finally:
         kwire.spark.end(session)
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser, with a profile of its own."""
+    with browser(
+        needs.tool("chromium", "chromium-browser", "google-chrome"), tmp_path_factory.mktemp("profile")
+    ) as tab:
+        yield tab
