@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -14,13 +15,32 @@ from mockbroker.state.classic_group import ClassicGroup, Join
 from mockbroker.state.classic_members import JoinAnswer, Promise, SyncAnswer
 from mockbroker.state.classic_rebalance import ClassicState
 from mockbroker.state.consumer_group import ConsumerGroup, ConsumerJoin
+from mockbroker.state.group_facts import Fact
+from mockbroker.state.group_kinds import Group
 from mockbroker.state.group_timers import Timers
 from mockbroker.state.groups import Groups
-from mockbroker.state.share_group import ShareJoin
+from mockbroker.state.share_group import ShareGroup, ShareJoin
 from tests.mockbroker.state.group_kit import T, Topics, U
 
 MEMBERS = st.sampled_from([f"m{index}" for index in range(5)])
 NAMES = {"T": T, "U": U}
+
+
+class Written:
+    """What groups have written, and the group that another coordinator would make of it."""
+
+    def __init__(self) -> None:
+        self.facts: list[Fact] = []
+
+    def record(self, group_id: str, facts: Sequence[Fact], now_ms: int) -> None:
+        assert facts
+        self.facts += facts
+
+    def group(self, topics: Topics) -> Group | None:
+        groups = Groups(topics, lambda _key: None)
+        for fact in self.facts:
+            groups.replay(fact, now_ms=0)
+        return groups.find("g")
 
 
 class ConsumerGroups(RuleBasedStateMachine):
@@ -31,7 +51,8 @@ class ConsumerGroups(RuleBasedStateMachine):
         self.now_ms = 0
         self.topics = Topics()
         self.timers = Timers()
-        self.group = ConsumerGroup("g", self.topics, self.timers)
+        self.written = Written()
+        self.group = ConsumerGroup("g", self.topics, self.timers, self.written.record)
         self.owned: dict[str, set[tuple[bytes, int]]] = {}
         self.epochs: dict[str, int] = {}
         self.topics.add("T", T, 3)
@@ -101,6 +122,18 @@ class ConsumerGroups(RuleBasedStateMachine):
         claimed = Counter(entry for owned in self.owned.values() for entry in owned)
         assert all(count == 1 for count in claimed.values())
 
+    @invariant()
+    def the_log_has_all_of_it(self) -> None:
+        group, again = self.group, self.written.group(self.topics)
+        if again is None:
+            assert not group.members
+            return
+        assert isinstance(again, ConsumerGroup)
+        assert again.members == group.members
+        assert again.target == group.target
+        assert (again.group_epoch, again.assignment_epoch) == (group.group_epoch, group.assignment_epoch)
+        assert again.assigned_at_ms == group.assigned_at_ms
+
     def teardown(self) -> None:
         for _ in range(6):
             for member_id in list(self.epochs):
@@ -120,7 +153,8 @@ class ShareGroups(RuleBasedStateMachine):
         super().__init__()
         self.now_ms = 0
         self.topics = Topics()
-        self.groups = Groups(self.topics, lambda _key: None)
+        self.written = Written()
+        self.groups = Groups(self.topics, lambda _key: None, self.written.record)
         self.epochs: dict[str, int] = {}
         self.started: list[dict[bytes, frozenset[int]]] = []
 
@@ -164,8 +198,9 @@ class ShareGroups(RuleBasedStateMachine):
     @rule(works=st.booleans())
     def end_initialisation(self, works: bool) -> None:
         if self.started:
-            states = self.groups.share("g").states
-            (states.succeed if works else states.fail)(self.started.pop(0))
+            group = self.groups.share("g")
+            (group.states.succeed if works else group.states.fail)(self.started.pop(0))
+            group.write(self.now_ms)
 
     @rule(duration_ms=st.sampled_from([100, 31_000]))
     def wait(self, duration_ms: int) -> None:
@@ -178,6 +213,19 @@ class ShareGroups(RuleBasedStateMachine):
     @rule(count=st.integers(3, 6))
     def grow(self, count: int) -> None:
         self.topics.add("T", T, max(count, len(self.topics.by_name["T"].partitions)))
+
+    @invariant()
+    def the_log_has_all_of_it(self) -> None:
+        group, again = self.groups.find("g"), self.written.group(self.topics)
+        if not isinstance(group, ShareGroup):
+            return
+        assert isinstance(again, ShareGroup)
+        assert again.members == group.members
+        assert again.target == group.target
+        assert (again.group_epoch, again.assignment_epoch) == (group.group_epoch, group.assignment_epoch)
+        assert (again.states.initialized, again.states.deleting) == (group.states.initialized, group.states.deleting)
+        on_the_way = [{key: one.partitions for key, one in each.states.initializing.items()} for each in (again, group)]
+        assert on_the_way[0] == on_the_way[1]
 
     @invariant()
     def only_initialised_partitions_of_wanted_topics_are_assigned(self) -> None:
@@ -214,7 +262,8 @@ class ClassicGroups(RuleBasedStateMachine):
         self.now_ms = 0
         self.made = 0
         self.timers = Timers()
-        self.group = ClassicGroup("g", self.timers, lambda: None)
+        self.written = Written()
+        self.group = ClassicGroup("g", self.timers, lambda: None, self.written.record)
         self.ids: dict[str, str] = {}
         self.joins: list[Promise[JoinAnswer]] = []
         self.syncs: list[Promise[SyncAnswer]] = []
@@ -274,6 +323,18 @@ class ClassicGroups(RuleBasedStateMachine):
             assert group.members.leader_id in group.members
         if group.state is ClassicState.STABLE:
             assert not any(member.syncing or member.joining for member in group.members.all())
+
+    @invariant()
+    def the_log_has_the_last_complete_generation(self) -> None:
+        again = self.written.group(Topics())
+        if again is None or self.group.state not in (ClassicState.EMPTY, ClassicState.STABLE):
+            return
+        assert isinstance(again, ClassicGroup)
+        assert again.state is self.group.state
+        assert again.generation_id == self.group.generation_id
+        assert again.members.by_instance == self.group.members.by_instance
+        assert again.members.leader_id == self.group.members.leader_id
+        assert list(again.members.by_id) == [member.member_id for member in self.group.members.all()]
 
     def teardown(self) -> None:
         # Everybody falls silent: in the end nobody waits for an answer, and nobody is left.
