@@ -1,0 +1,24 @@
+"""`python -m tools.bench`: every benchmark, one after another; each writes its own section of docs/performance.md."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+NAMES = ("codec", "records", "window", "broker", "share")
+
+
+def main() -> int:
+    """Run them in processes of their own, so that none warms up or burdens the next; 1 when one failed."""
+    failed = []
+    for name in NAMES:
+        print(f"==> {name}", flush=True)
+        if subprocess.run([sys.executable, "-m", f"tools.bench.{name}"], check=False).returncode:
+            failed.append(name)
+    if failed:
+        print(f"failed, or missed a goal: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
