@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 from kwire import Client
@@ -20,6 +19,7 @@ from kwire.messages.alter_partition_reassignments import (
 )
 from kwire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from tests.nodes.story import STORIES, tell
+from tests.nodes.teller import let_pass
 
 ANSWERS = Path(__file__).parent / "answers"
 
@@ -47,7 +47,7 @@ class RealCluster:
         process = int((self._folder / f"PID.{node}").read_text())
         os.kill(process, how)
         while _is_alive(process):
-            time.sleep(0.1)
+            let_pass(0.1)
 
     def start(self, node: int) -> None:
         """Start it again."""
@@ -59,7 +59,7 @@ class RealCluster:
         row = ReassignableTopic(topic, [ReassignablePartition(partition, (to, *others))])
         with Client(self.address(0)) as client:
             client.send(AlterPartitionReassignmentsRequest(timeout_ms=10_000, topics=[row]))
-            time.sleep(0.3)
+            let_pass(0.3)
             client.send(ElectLeadersRequest(0, [TopicPartitions(topic, (partition,))], 10_000))
 
 
