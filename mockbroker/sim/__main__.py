@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=200, help="how many seeds to play (200)")
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them (0)")
     parser.add_argument("--seed", type=int, help="play this one alone, and print the hash of its bytes")
-    parser.add_argument("--steps", type=int, default=250, help="how long each is (250)")
+    parser.add_argument("--steps", type=int, default=200, help="how long each is (200)")
     return parser
 
 

@@ -154,14 +154,14 @@ class Checks:
                 ledger.all_is_told(self._log_start(key), ends(key))
 
     def _is_stuck(self, key: ShareKey) -> bool:
-        """Whether the gap window of the load begins below the log start.
+        """Whether the share partition asks for ever for an offset that the log has no more.
 
-        4.3.0 then asks for an offset that is out of range, for ever: the log start moves the start, not the window's
-        (SharePartition.nextFetchOffset and updateCacheAndOffsets).
+        In 4.3.0 a log start that is not beyond the start changes nothing (SharePartition.updateCacheAndOffsets), neither
+        the gap window of a load that begins below it, nor records below it that a strict limit has left available.
         """
-        watches = [watch for (_, on), watch in self._watches.items() if on == key]
-        gaps = [watch.partition.gap for watch in watches if watch.partition.gap_is_open]
-        return any(gap is not None and gap.start < self._log_start(key) for gap in gaps)
+        partitions = [watch.partition for (_, on), watch in self._watches.items() if on == key]
+        log_start = self._log_start(key)
+        return any(partition.next_fetch_offset() < log_start <= partition.start_offset for partition in partitions)
 
     def _look_at(self, node_id: int, key: ShareKey, partition: SharePartition | None) -> None:
         watch = self._watches.get((node_id, key))

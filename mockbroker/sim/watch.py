@@ -141,7 +141,8 @@ class Watch:
         if row.state is State.ACKNOWLEDGED and 1 not in types:
             self._complain(offset, f"is acknowledged, and nobody said so: {was}, {row}")
         if was.is_in_transition:
-            if row.is_done and was.state is row.state and not self._ledger.is_stored(offset):
+            may_be_given_up = is_over and row.delivery_count >= self._ledger.told[offset].limit_min  # After a failed write.
+            if row.is_done and was.state is row.state and not may_be_given_up and not self._ledger.is_stored(offset):
                 self._complain(offset, f"counts as written, and is not stored: {was}, {row}")
             if was.state is not row.state and not row.is_in_transition:
                 self._coverage.count("write failed after the lock")
@@ -188,7 +189,7 @@ class Watch:
         if was is None or hold is None or was.state is State.AVAILABLE:
             self._complain(offset, f"was passed by the start, and is not done: {was}")
             return
-        is_spent = was.delivery_count >= setting.delivery_limit
+        is_spent = was.delivery_count >= self._ledger.told[offset].limit_min
         if is_spent and (hold.until_min <= setting.now_ms or hold.is_left):
             return  # Given up by the lock, whose write may fail without changing anything.
         if not (hold.types(offset) or hold.is_left):

@@ -16,6 +16,7 @@ class Sky(Enum):
     WINDY = (60, 0)
     RAINY = (900, 10)
     STORMY = (2_500, 60)
+    CUT = (20, 100)
 
 
 class Weather:

@@ -148,7 +148,7 @@ class World:
     def _let_time_pass(self) -> str:
         due_ms = self.core.next_deadline_ms()
         to_due_ms = 0 if due_ms is None else max(0, min(due_ms - self.now_ms, 10_000))
-        duration_ms = self.rng.choice((1, 20, to_due_ms, to_due_ms, max(0, to_due_ms - 1), 900, 4_000, 15_000))
+        duration_ms = self.rng.choice((1, 20, to_due_ms, to_due_ms, max(0, to_due_ms - 1), 900, 4_000, 15_000, 35_000))
         self.advance(duration_ms)
         return f"{duration_ms} ms pass"
 
@@ -182,7 +182,7 @@ class World:
         return log.end_offset
 
 
-def run(seed: int, *, steps: int = 250, told: list[str] | None = None) -> World:
+def run(seed: int, *, steps: int = 200, told: list[str] | None = None) -> World:
     """Play one seed to its end; `told` gets every step. Raises: SeedFailed with what led there."""
     world = World(seed)
     told = [] if told is None else told
