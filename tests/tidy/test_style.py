@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 GENERATED = ("kwire/messages/", "kwire/records/coordinator/", "kwire/error_codes.py")
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
+LEFT_BY_TOOLS = ("build", "dist", "demo", "out", "libs", "spark-warehouse")
 #: Where waiting is allowed: the network shell and the entry points around it.
 ASYNC_ALLOWED = (
     "mockbroker/net/",
@@ -25,15 +27,31 @@ ASYNC_ALLOWED = (
 )
 
 
-@cache
 def _sources(*folders: str) -> dict[str, ast.Module]:
     """Path below the checkout -> syntax tree, of handwritten Python."""
+    return {name: tree for folder in folders for name, tree in _parsed(folder).items()}
+
+
+@cache
+def _parsed(folder: str) -> dict[str, ast.Module]:
     found = {}
-    for folder in folders:
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            name = path.relative_to(ROOT).as_posix()
-            if not name.startswith(GENERATED) and "_schemas" not in name:
-                found[name] = ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if not name.startswith(GENERATED) and "_schemas" not in name:
+            found[name] = ast.parse(path.read_text(encoding="utf-8"))
+    return found
+
+
+@cache
+def _texts() -> dict[str, str]:
+    """Path below the checkout -> text, of all that is written by hand or generated, but for what tools left there."""
+    found = {}
+    for folder, below, files in os.walk(ROOT):
+        left = LEFT_BY_TOOLS if Path(folder) == ROOT else ()
+        below[:] = [name for name in below if not name.startswith(".") and name not in left]
+        for path in (Path(folder) / name for name in files):
+            if path.suffix in (".py", ".md", ".cfg", ".toml", ".sh", ".json", ".html") and path != Path(__file__):
+                found[path.relative_to(ROOT).as_posix()] = path.read_text(encoding="utf-8")
     return found
 
 
@@ -122,16 +140,9 @@ def test_every_page_that_a_page_links_to_exists() -> None:
 
 @pytest.mark.parametrize("pattern", [r"/work/", r"\.\./shared", r"/root/", r"\bTODO\b", r"\bFIXME\b"])
 def test_the_project_speaks_of_itself_alone(pattern: str) -> None:
-    places = []
-    for path in sorted(ROOT.rglob("*")):
-        name = path.relative_to(ROOT).as_posix()
-        if path.suffix not in (".py", ".md", ".cfg", ".toml", ".sh", ".json", ".html") or name.startswith(
-            (".", "build/")
-        ):
-            continue
-        if path != Path(__file__) and re.search(pattern, path.read_text(encoding="utf-8")):
-            places.append(name)
+    places = sorted(name for name, text in _texts().items() if re.search(pattern, text))
 
+    assert _texts()
     assert places == []
 
 
