@@ -186,6 +186,7 @@ def _record(group_id: str, place: Place, committed: Committed, offset: int, now_
 def _must_be_allowed(request: TxnOffsetCommitRequest, rows: list[Row], ctx: Context) -> None:
     """Have the group say whether this member may commit; who names no member may always.
 
+    Pinned by the conversation other-txn-offsets-members.
     Raises: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, GROUP_ID_NOT_FOUND.
     """
     groups = ctx.node.groups
@@ -210,7 +211,7 @@ def _must_be_allowed(request: TxnOffsetCommitRequest, rows: list[Row], ctx: Cont
             stale = error.code is ErrorCode.STALE_MEMBER_EPOCH
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION, error.message) if stale else error from None
     else:
-        raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"Group {request.group_id} is a share group.")
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is a share group.")
 
 
 def _answer(
