@@ -30,12 +30,12 @@ comments name a rule.
 """
 
 _LIFE = """
-A record becomes available when it is written, and acquired when a member fetches it: its delivery count rises, and a lock
-begins to run. The member accepts it, rejects it, reports a gap, or releases it; when the lock ends first, or the member's
-session closes or loses its connection, it is released all the same. A released record is available again, to anybody in
-the group, unless it has been delivered as often as the limit allows: then it is archived. While a decision is being
-written to the share coordinator the record is in transition: nobody can acquire or acknowledge it. The start offset moves
-past records that are finished, so every offset before it is done with.
+A record becomes available when it is written, and acquired when a member fetches it: its delivery count rises, and
+a lock begins to run. The member accepts it, rejects it, reports a gap, or releases it; when the lock ends first, or
+the member's session closes or loses its connection, it is released all the same. A released record is available
+again, to anybody in the group, unless it has been delivered as often as the limit allows: then it is archived.
+While a decision is being written to the share coordinator the record is in transition: nobody can acquire or
+acknowledge it. The start offset moves past records that are finished, so every offset before it is done with.
 
 ## Rules and their tests
 
