@@ -190,6 +190,56 @@ def test_without_verification_older_clients_are_believed() -> None:
     assert producer.produce(version=ABORTABLE_PRODUCE) == 0
 
 
+def _slow(producer: Producer) -> tuple[ProduceRequest, int]:
+    """A Produce whose verification takes 20 ms, and the node that it is for."""
+    topic = producer.broker.core.state.metadata.topic("t")
+    assert topic is not None
+    producer.broker.core.state.calls.latency_ms = 10
+    batch = write_batch(
+        [Record(0, producer.broker.now_ms, None, b"v")],
+        producer_id=producer.holder.producer_id,
+        producer_epoch=producer.holder.epoch,
+        base_sequence=0,
+        transactional=True,
+    )
+    rows = [TopicProduceData("t", topic.topic_id, [PartitionProduceData(0, batch)])]
+    return ProduceRequest(transactional_id=producer.name, acks=-1, topic_data=rows), topic.partitions[0].leader
+
+
+def test_a_batch_that_waits_for_the_coordinator_is_written_once_however_often_it_is_woken(
+    broker: Broker, producer: Producer
+) -> None:
+    request, leader = _slow(producer)
+    broker.send(request, ADDING_PRODUCE, connection="slow", node=leader)
+    for _ in range(100):
+        broker.core.wake_all()
+    assert broker.answer("slow") is None
+    broker.advance(20)
+
+    assert broker.answer("slow").responses[0].partition_responses[0].base_offset == 0
+    assert log_of(broker).end_offset == 1
+
+
+def test_a_batch_is_written_though_its_sender_has_gone(broker: Broker, producer: Producer) -> None:
+    request, leader = _slow(producer)
+    broker.send(request, ADDING_PRODUCE, connection="slow", node=leader)
+    broker.disconnect("slow")
+    broker.advance(20)
+
+    assert log_of(broker).end_offset == 1
+
+
+def test_a_batch_that_waits_dies_with_its_broker(producer: Producer) -> None:
+    broker = producer.broker
+    request, leader = _slow(producer)
+    broker.send(request, ADDING_PRODUCE, connection="slow", node=leader)
+    log = log_of(broker)
+    broker.kill_node(leader)
+    broker.advance(20)
+
+    assert log.end_offset == 0
+
+
 def test_partitions_are_added_all_or_none(producer: Producer) -> None:
     assert producer.add(0, 9) == [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert producer.produce(0, version=ABORTABLE_PRODUCE) == ErrorCode.TRANSACTION_ABORTABLE
@@ -389,23 +439,8 @@ def test_a_transaction_that_ends_while_its_batch_is_asked_for_keeps_the_batch_ou
 ) -> None:
     producer.version = 3
     producer.add(0)
-    broker.core.state.calls.latency_ms = 10
-    codes = []
-    topic = broker.core.state.metadata.topic("t")
-    assert topic is not None
-    batch = write_batch(
-        [Record(0, broker.now_ms, None, b"v")],
-        producer_id=producer.holder.producer_id,
-        producer_epoch=producer.holder.epoch,
-        base_sequence=0,
-        transactional=True,
-    )
-    request = ProduceRequest(
-        transactional_id="tx",
-        acks=-1,
-        topic_data=[TopicProduceData("t", topic.topic_id, [PartitionProduceData(0, batch)])],
-    )
-    broker.send(request, ABORTABLE_PRODUCE, connection="late", node=topic.partitions[0].leader)
+    request, leader = _slow(producer)
+    broker.send(request, ABORTABLE_PRODUCE, connection="late", node=leader)
     broker.advance(10)
     # The coordinator has said yes; before its answer is back, a marker is written.
     log_of(broker).append_marker(

@@ -99,6 +99,26 @@ def test_after_the_last_epoch_comes_another_producer_id(desk: Desk) -> None:
     assert desk.initialize(Holder(first.producer_id, EPOCH_LAST)) == second
 
 
+def test_without_an_epoch_left_a_producer_of_another_epoch_gets_kafkas_own_failure(desk: Desk) -> None:
+    first = desk.initialize()
+    desk.held.epoch, desk.held.last_epoch = EPOCH_LAST, EPOCH_LAST - 1
+
+    assert refusal(lambda: desk.initialize(Holder(first.producer_id, EPOCH_LAST - 1))) is (
+        ErrorCode.UNKNOWN_SERVER_ERROR
+    )
+
+
+def test_a_fence_in_the_last_epoch_hands_over_to_a_fresh_producer_id(desk: Desk) -> None:
+    first = desk.initialize()
+    desk.held.epoch = EPOCH_LAST
+    desk.add(Holder(first.producer_id, EPOCH_LAST), ORDERS)
+    assert refusal(desk.initialize) is ErrorCode.CONCURRENT_TRANSACTIONS
+    desk.write_markers()
+
+    assert (desk.held.producer_id != first.producer_id, desk.held.epoch) == (True, 0)
+    assert desk.initialize().epoch == 1
+
+
 def test_a_transaction_begins_with_its_first_partition_and_is_complete_with_its_last_marker(desk: Desk) -> None:
     holder = desk.initialize()
     desk.add(holder, ORDERS, now_ms=10)
