@@ -1,7 +1,4 @@
-"""Bytes that are cut, changed or made up: a WireError that says where, and never anything else.
-
-Messages above 500 bytes are cut at 250 to 500 evenly spaced places, and every shorter one at each of its bytes.
-"""
+"""Bytes that are cut, changed or made up: a WireError that says where, and never anything else."""
 
 from __future__ import annotations
 
@@ -22,22 +19,35 @@ from tools.oracle.judge import changed
 MUTATIONS = 15
 
 
-def _cuts(size: int) -> range:
-    return range(size) if size <= 500 else range(0, size, size // 250)
-
-
 @pytest.mark.parametrize("edition", FILES)
 def test_every_prefix_of_a_message_is_truncated_and_says_where(edition: str) -> None:
-    for vector in vectors(edition):
-        for size in _cuts(len(vector.raw)):
-            with pytest.raises(Truncated) as caught:
-                decode(vector.message, vector.version, vector.raw[:size], edition=edition)
-            error = caught.value
+    wrong = [
+        (vector.label, size, repr(error))
+        for vector in vectors(edition)
+        for size in range(len(vector.raw))
+        if not _says_where(error := _error_of(vector, size), vector, size)
+    ]
 
-            assert error.path.startswith(vector.message), vector.label
-            assert error.at is not None, vector.label
-            assert 0 <= error.at <= size, vector.label
-            assert error.need > error.have >= 0, vector.label
+    assert wrong == []
+
+
+def _error_of(vector: Vector, size: int) -> Exception | None:
+    """What a strict decode of the first `size` bytes fails with; half a million times, so without `pytest.raises`."""
+    try:
+        decode(vector.message, vector.version, vector.raw[:size], edition=vector.edition)
+    except Exception as error:
+        return error
+    return None
+
+
+def _says_where(error: Exception | None, vector: Vector, size: int) -> bool:
+    return (
+        isinstance(error, Truncated)
+        and error.path.startswith(vector.message)
+        and error.at is not None
+        and 0 <= error.at <= size
+        and error.need > error.have >= 0
+    )
 
 
 @pytest.mark.parametrize("part", range(4))
