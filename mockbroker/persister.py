@@ -37,7 +37,8 @@ _RETRIED = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
-_RETRY_MAX = 5
+#: How often a refusal that may pass is followed by another try.
+RETRY_MAX = 5
 _BACKOFF_MS, _BACKOFF_MAX_MS, _JITTER = 1_000, 30_000, 0.2
 
 #: What a share-partition leader makes of the coordinator's refusals; everything else is an unknown server error (2.1).
@@ -155,11 +156,11 @@ class Persister:
         def judge(answer: T | KafkaError, at_ms: int) -> None:
             if self._is_closed:
                 return
-            if not isinstance(answer, KafkaError) or answer.code not in _RETRIED or retries == _RETRY_MAX:
+            if not isinstance(answer, KafkaError) or answer.code not in _RETRIED or retries == RETRY_MAX:
                 done(answer, at_ms)
                 return
             self._calls.later(
-                self._backoff_ms(retries),
+                backoff_ms(retries, self._rng),
                 lambda then_ms: self._ask(key, operation, done, then_ms, retries + 1),
                 now_ms=at_ms,
             )
@@ -171,6 +172,8 @@ class Persister:
         else:
             self._calls.call(to=node_id, handle=handle, done=judge, now_ms=now_ms)
 
-    def _backoff_ms(self, retries: int) -> int:
-        spread = self._rng.uniform(1 - _JITTER, 1 + _JITTER)
-        return min(_BACKOFF_MAX_MS, round((_BACKOFF_MS << retries) * spread))
+
+def backoff_ms(retries: int, rng: Random) -> int:
+    """How long to wait before the next try, after so many: a second, doubling, with some chance in it."""
+    spread = rng.uniform(1 - _JITTER, 1 + _JITTER)
+    return min(_BACKOFF_MAX_MS, round((_BACKOFF_MS << retries) * spread))

@@ -23,10 +23,14 @@ from mockbroker.handlers.share_groups import must_have_share_groups
 from mockbroker.kafka_error import KafkaError
 from mockbroker.node import Node
 from mockbroker.outcome import Outcome
+from mockbroker.persister import RETRY_MAX, backoff_ms
 from mockbroker.state.share_coordinator import ShareKey, Summary
 from mockbroker.state.share_group import ShareGroup
 
 _UNINITIALISED = -1
+
+#: What a leader that is gone, or has just lost its leadership, makes of the question for the high watermark.
+_ASKED_AGAIN = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_LEADER_OR_FOLLOWER})
 
 
 class _Asked(NamedTuple):
@@ -117,17 +121,32 @@ def _initialized(group_id: str, ctx: Context) -> list[tuple[str, bytes, tuple[in
 
 
 def _ask_high_watermark(key: ShareKey, into: Gathering[ShareKey, int], ctx: Context) -> None:
-    """Ask the leader of a partition for its high watermark, as Kafka's coordinator does by ListOffsets."""
-    partition = ctx.cluster.metadata.leader(key.topic_id, key.partition)
-    note = into.note(key)
-    if partition is None or partition.leader not in ctx.cluster.nodes:
-        note(KafkaError(ErrorCode.LEADER_NOT_AVAILABLE), ctx.now_ms)
-        return
+    """Ask the leader of a partition for its high watermark, as Kafka's coordinator does by ListOffsets.
+
+    A leader that is dead, or leads no more, is asked for anew, after the persister's pauses (share-semantics 7.6);
+    pinned by tests/nodes.
+    """
+    cluster, note = ctx.cluster, into.note(key)
 
     def read(leader: Node, _now_ms: int) -> int:
         return leader.logs.get(key.topic_id, key.partition).high_watermark
 
-    ctx.cluster.calls.call(to=partition.leader, handle=read, done=note, now_ms=ctx.now_ms)
+    def ask(now_ms: int, retries: int) -> None:
+        partition = cluster.metadata.leader(key.topic_id, key.partition)
+        if partition is None or partition.leader < 0:
+            note(KafkaError(ErrorCode.LEADER_NOT_AVAILABLE), now_ms)
+            return
+
+        def judge(answer: int | KafkaError, at_ms: int) -> None:
+            if isinstance(answer, KafkaError) and answer.code in _ASKED_AGAIN and retries < RETRY_MAX:
+                pause_ms = backoff_ms(retries, cluster.rng)
+                cluster.calls.later(pause_ms, lambda then_ms: ask(then_ms, retries + 1), now_ms=at_ms)
+            else:
+                note(answer, at_ms)
+
+        cluster.calls.call(to=partition.leader, handle=read, done=judge, now_ms=now_ms)
+
+    ask(ctx.now_ms, 0)
 
 
 def _described(
