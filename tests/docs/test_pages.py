@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+import mockbroker
+
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/captures.md", "docs/mockbroker.md")
+PAGES = ("README.md", "docs/kwire.md", "docs/captures.md", "docs/mockbroker.md")
 CAPTURES = ROOT / "tests" / "captures"
 
 
@@ -46,6 +48,7 @@ def place(tmp_path: Path) -> Path:
     """A folder with the captures that the pages name."""
     for name in ("traffic.pcapng", "trace.pcapng"):
         (tmp_path / name).write_bytes((CAPTURES / "small_share.pcap").read_bytes())
+    (tmp_path / "vectors.jsonl.gz").symlink_to(ROOT / "tests" / "golden" / "batches.jsonl.gz")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "captures").symlink_to(CAPTURES)
     return tmp_path
@@ -85,14 +88,15 @@ def test_the_spark_example_runs(place: Path) -> None:
 
 @pytest.mark.parametrize("command", _commands())
 def test_a_command_runs(command: str, place: Path) -> None:
-    name, *words = shlex.split(command)
-    assert name == "kwire"
+    with mockbroker.Cluster() as cluster:
+        name, *words = shlex.split(command.replace("127.0.0.1:9092", cluster.bootstrap_servers))
+        assert name == "kwire"
 
-    assert _run("-m", "kwire.cli.main", *words, cwd=place)
+        assert _run("-m", "kwire.cli.main", *words, cwd=place)
 
 
 def test_the_pages_have_commands_and_examples() -> None:
-    assert len(_commands()) >= 5
+    assert len(_commands()) >= 10
     assert {page for page, _ in _python_blocks()} == set(PAGES)
 
 
