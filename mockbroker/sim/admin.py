@@ -23,12 +23,13 @@ from kwire.messages.incremental_alter_configs import (
 )
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.records import Record, write_batch
+from mockbroker.sim.chance import do_one
 from mockbroker.state.configs import ResourceKind
 from mockbroker.state.share_coordinator import ShareKey
 from mockbroker.state.topics import CoordinatorKind
 
 if TYPE_CHECKING:
-    from mockbroker.sim.member import Place
+    from mockbroker.sim.said import Place
     from mockbroker.sim.world import World
 
 _LIMIT = "share.delivery.count.limit"
@@ -66,8 +67,7 @@ class Admin:
             (1, self._alter_offsets),
             (3, self._abort_transaction),
         ]
-        weights, actions = zip(*deeds, strict=True)
-        return self._rng.choices(actions, weights)[0]()
+        return do_one(self._rng, deeds)
 
     def produce(self) -> str:
         """A batch of records to some partition; none once the log is long enough for a short simulation."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kwire.error_codes import ErrorCode
@@ -110,7 +111,7 @@ class Checks:
             if not end < first <= last or count < 1:
                 raise Violation(f"{key}: the acquired runs {runs} do not increase")
             end = last
-        if any(before >= after for before, after in zip(offsets, offsets[1:], strict=False)):
+        if any(before >= after for before, after in pairwise(offsets)):
             raise Violation(f"{key}: the offsets {offsets} do not increase")
         inside = set(offsets)
         for first, last, _ in runs:
@@ -156,8 +157,9 @@ class Checks:
     def _is_stuck(self, key: ShareKey) -> bool:
         """Whether the share partition asks for ever for an offset that the log has no more.
 
-        In 4.3.0 a log start that is not beyond the start changes nothing (SharePartition.updateCacheAndOffsets), neither
-        the gap window of a load that begins below it, nor records below it that a strict limit has left available.
+        In 4.3.0 a log start that is not beyond the start changes nothing (SharePartition.updateCacheAndOffsets):
+        neither the gap window of a load that begins below it, nor records below it that a strict limit has left
+        available.
         """
         partitions = [watch.partition for (_, on), watch in self._watches.items() if on == key]
         log_start = self._log_start(key)

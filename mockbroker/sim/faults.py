@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from mockbroker.kafka_error import KafkaError
+from mockbroker.sim.chance import do_one
 from mockbroker.sim.weather import Sky, Weather
 from mockbroker.state.topics import CoordinatorKind
 
@@ -32,8 +33,7 @@ class Faults:
             (3, self._move_coordinator),
             (3, self._turn_off if self._down is None else self._turn_on),
         ]
-        weights, actions = zip(*deeds, strict=True)
-        return self._rng.choices(actions, weights)[0]()
+        return do_one(self._rng, deeds)
 
     def repair(self) -> None:
         """All is well from now on."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from mockbroker.sim.violation import Violation
 from mockbroker.state.share_coordinator import ShareKey, Stored
 
-#: Acknowledge types after which a record is done, and the other two.
+#: Acknowledge types after which a record is done (gap, accept, reject), and single ones.
 TERMINAL_TYPES = (0, 1, 3)
-RELEASE, RENEW = 2, 4
+ACCEPT, RELEASE, RENEW = 1, 2, 4
 
 
 @dataclass(slots=True)
@@ -76,8 +76,9 @@ class Ledger:
     def look_at_stored(self, stored: Stored | None) -> None:
         """Take note of what the share coordinator keeps, and excuse what it had to forget.
 
-        As in 4.3.0 a write with a lower start is stored as given (correction 26), and a higher delivery count wins over
-        a newer state (7.4). Both happen when a write of an earlier incarnation, or one that is tried again, arrives late.
+        As in 4.3.0 a write with a lower start is stored as given (share-semantics, correction 26), and a higher
+        delivery count wins over a newer state (7.4). Both happen when a write is tried again, or comes from an earlier
+        incarnation, and arrives late.
         """
         before, self.stored = self.stored, stored
         if before is None or stored is None or stored is before or stored == before:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 
-class Violation(Exception):  # noqa: N818  # It is what was found, not what went wrong in finding it.
+class Violation(Exception):  # It is what was found, not what went wrong in finding it.
     """An invariant does not hold; the message says of which record, and what was seen."""
 
 
-class SeedFailed(Exception):  # noqa: N818  # As above: the outcome of one seed.
+class SeedFailed(Exception):  # As above: the outcome of one seed.
     """A seed that found something, with the steps that led there."""
 
     def __init__(self, seed: int, steps: list[str], cause: BaseException) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mockbroker.sim.coverage import Coverage
-from mockbroker.sim.ledger import RELEASE, TERMINAL_TYPES, Ledger
+from mockbroker.sim.ledger import ACCEPT, RELEASE, TERMINAL_TYPES, Ledger
 from mockbroker.sim.violation import Violation
 from mockbroker.state.in_flight import InFlight, State
 from mockbroker.state.share_partition import SharePartition
@@ -135,31 +135,42 @@ class Watch:
             return  # It may have been released, acquired again and found to be aborted, all at once.
         if row.delivery_count != was.delivery_count:
             self._complain(offset, f"changed its delivery count without a delivery: {was}, {row}")
-        types, is_over = hold.types(offset), hold.until_min <= setting.now_ms
-        may_release = RELEASE in types or hold.is_left
-        is_spent = row.delivery_count >= setting.delivery_limit
-        if row.state is State.ACKNOWLEDGED and 1 not in types:
+        types = hold.types(offset)
+        if row.state is State.ACKNOWLEDGED and ACCEPT not in types:
             self._complain(offset, f"is acknowledged, and nobody said so: {was}, {row}")
         if was.is_in_transition:
-            may_be_given_up = is_over and row.delivery_count >= self._ledger.told[offset].limit_min  # After a failed write.
-            if row.is_done and was.state is row.state and not may_be_given_up and not self._ledger.is_stored(offset):
-                self._complain(offset, f"counts as written, and is not stored: {was}, {row}")
-            if was.state is not row.state and not row.is_in_transition:
-                self._coverage.count("write failed after the lock")
-            return
-        if row.state is State.AVAILABLE:
-            if not (may_release or (is_over and not row.is_in_transition)):
+            self._check_written(offset, was, row, hold, setting)
+        elif row.state is State.AVAILABLE:
+            is_over = hold.until_min <= setting.now_ms and not row.is_in_transition
+            if not (is_over or RELEASE in types or hold.is_left):
                 self._complain(offset, f"was released before its lock ended at {hold.until_min}: {was}, {row}")
-            if is_spent:
+            if row.delivery_count >= setting.delivery_limit:
                 self._complain(offset, f"was released at the delivery limit {setting.delivery_limit}: {row}")
         elif row.state is State.ARCHIVED:
-            is_cut = offset < max(setting.log_start, self.partition.start_offset)
-            if (may_release or is_over) and (is_spent or is_cut):
-                self._coverage.count("given up at the limit", int(is_spent))
-            elif not types & set(TERMINAL_TYPES):
-                self._complain(offset, f"was archived without a reason: {was}, {row}")
-        if is_over and not row.is_in_transition:
+            self._check_archived(offset, was, row, hold, setting)
+        if hold.until_min <= setting.now_ms and not (was.is_in_transition or row.is_in_transition):
             self._coverage.count("lock expired")
+
+    def _check_written(self, offset: int, was: Row, row: Row, hold: Hold, setting: Setting) -> None:
+        """The write of a change has succeeded or failed."""
+        if was.state is not row.state and not row.is_in_transition:
+            self._coverage.count("write failed after the lock")
+        # A failed write ends so too when the lock has run out meanwhile; below the log start nothing is written.
+        is_over = hold.until_min <= setting.now_ms
+        is_excused = is_over and row.delivery_count >= self._ledger.told[offset].limit_min
+        is_excused = is_excused or offset < setting.log_start or self._ledger.is_stored(offset)
+        if row.is_done and was.state is row.state and not is_excused:
+            self._complain(offset, f"counts as written, and is not stored: {was}, {row}")
+
+    def _check_archived(self, offset: int, was: Row, row: Row, hold: Hold, setting: Setting) -> None:
+        """A held record is done: its holder said so, or it was given back too often, or below the start."""
+        types = hold.types(offset)
+        was_given_back = RELEASE in types or hold.is_left or hold.until_min <= setting.now_ms
+        is_spent = row.delivery_count >= setting.delivery_limit
+        if was_given_back and (is_spent or offset < max(setting.log_start, self.partition.start_offset)):
+            self._coverage.count("given up at the limit", int(is_spent))
+        elif not types & set(TERMINAL_TYPES):
+            self._complain(offset, f"was archived without a reason: {was}, {row}")
 
     def _check_dropped(self, offset: int, was: Row, row: Row, setting: Setting) -> None:
         """The record was free: it can be archived when the log loses it, and nothing else."""

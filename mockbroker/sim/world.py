@@ -10,12 +10,13 @@ from mockbroker.config import BrokerConfig
 from mockbroker.features import finalize
 from mockbroker.kafka_error import KafkaError
 from mockbroker.sim.admin import Admin
+from mockbroker.sim.chance import do_one
 from mockbroker.sim.checks import Checks
 from mockbroker.sim.coverage import Coverage
 from mockbroker.sim.faults import Faults
-from mockbroker.sim.member import Member, Place
+from mockbroker.sim.member import Member
+from mockbroker.sim.said import Place
 from mockbroker.sim.violation import SeedFailed
-from mockbroker.sim.weather import Sky
 from mockbroker.sim.wire import Wire
 from mockbroker.state.log import PartitionLog
 from mockbroker.state.share_coordinator import ShareKey
@@ -61,7 +62,9 @@ class World:
         for node in self.core.state.nodes.values():
             node.listen("PLAINTEXT", "127.0.0.1", 9092 + node.node_id)
         self.wire = Wire(self.core)
-        self.checks = Checks(self.core, [ShareKey(g, *place) for g in _GROUPS for place in self.places()], self.coverage)
+        self.checks = Checks(
+            self.core, [ShareKey(g, *place) for g in _GROUPS for place in self.places()], self.coverage
+        )
         self.faults = Faults(self, random.Random(self.rng.getrandbits(64)))
         self.admin = Admin(self, random.Random(self.rng.getrandbits(64)), _GROUPS)
         names = [("m1", "g"), ("m2", "g"), ("m3", "g"), ("n1", "h"), ("n2", "h")]
@@ -122,8 +125,7 @@ class World:
             (4, self.admin.act),
             (6, self.faults.act),
         ]
-        weights, actions = zip(*deeds, strict=True)
-        what = self.rng.choices(actions, weights)[0]()
+        what = do_one(self.rng, deeds)
         self.advance(0)
         return what
 
@@ -172,7 +174,8 @@ class World:
             empty += 1
             if empty == _EMPTY_ENOUGH:
                 return
-            # What was acquired below the log start blocks the window until its lock ends: no acknowledgement reaches it.
+            # What was acquired below the log start blocks the window until its lock ends: no acknowledgement reaches
+            # it.
             self.advance(_LOCK_MAX_MS)
         raise AssertionError(f"{member.member_id} never comes to an end")
 
@@ -198,6 +201,3 @@ def run(seed: int, *, steps: int = 200, told: list[str] | None = None) -> World:
     except Exception as cause:
         raise SeedFailed(seed, told, cause) from cause
     return world
-
-
-__all__ = ["Sky", "World", "run"]
