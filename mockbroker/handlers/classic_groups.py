@@ -204,9 +204,7 @@ def leave_group(request: LeaveGroupRequest, ctx: Context) -> Outcome:
     if group is None:
         codes = [ErrorCode.UNKNOWN_MEMBER_ID] * len(leavers)
     else:
-        codes = group.leave(
-            [(leaver.member_id, leaver.group_instance_id) for leaver in leavers], now_ms=ctx.now_ms
-        )
+        codes = group.leave([(leaver.member_id, leaver.group_instance_id) for leaver in leavers], now_ms=ctx.now_ms)
     if ctx.api_version < _BATCHED_LEAVE_SINCE:
         return Reply(LeaveGroupResponse(error_code=codes[0]))
     rows = [

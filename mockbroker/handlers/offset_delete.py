@@ -80,9 +80,7 @@ def _is_subscribed(group: Group, topic_name: str) -> bool:
     if group.protocol_type != _CONSUMER_PROTOCOL or group.protocol_name is None:
         return False
     try:
-        return any(
-            topic_name in _subscription(member.metadata(group.protocol_name)) for member in group.members.all()
-        )
+        return any(topic_name in _subscription(member.metadata(group.protocol_name)) for member in group.members.all())
     except WireError:
         return True
 

@@ -156,9 +156,7 @@ def share_group_describe(request: ShareGroupDescribeRequest, ctx: Context) -> Ou
     return Reply(ShareGroupDescribeResponse(groups=rows))
 
 
-def refuse_share_group_describe(
-    request: ShareGroupDescribeRequest, error: KafkaError
-) -> ShareGroupDescribeResponse:
+def refuse_share_group_describe(request: ShareGroupDescribeRequest, error: KafkaError) -> ShareGroupDescribeResponse:
     """One row with the error for each group that was asked for."""
     return ShareGroupDescribeResponse(
         groups=[
@@ -207,9 +205,7 @@ def _described_member(member: ShareMember, ctx: Context) -> Member:
         subscribed_topic_names=member.subscribed_topic_names,
         assignment=DescribedAssignment(
             topic_partitions=[
-                DescribedPartitions(
-                    topic_id=topic.topic_id, topic_name=topic.name, partitions=tuple(sorted(indexes))
-                )
+                DescribedPartitions(topic_id=topic.topic_id, topic_name=topic.name, partitions=tuple(sorted(indexes)))
                 for topic, indexes in topics
                 if topic is not None  # It was deleted since the member was told of it.
             ]

@@ -77,9 +77,7 @@ def refuse_describe_share_group_offsets(
 
 
 def _refused(group_id: str, error: KafkaError) -> DescribeShareGroupOffsetsResponseGroup:
-    return DescribeShareGroupOffsetsResponseGroup(
-        group_id=group_id, error_code=error.code, error_message=error.message
-    )
+    return DescribeShareGroupOffsetsResponseGroup(group_id=group_id, error_code=error.code, error_message=error.message)
 
 
 def _asked(group: DescribeShareGroupOffsetsRequestGroup, ctx: Context) -> _Asked:

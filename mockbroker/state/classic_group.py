@@ -280,9 +280,7 @@ class ClassicGroup(ClassicRebalance):
         self._forget(member_id)
         return ErrorCode.NONE
 
-    def check_commit(
-        self, member_id: str, group_instance_id: str | None, generation_id: int, *, now_ms: int
-    ) -> None:
+    def check_commit(self, member_id: str, group_instance_id: str | None, generation_id: int, *, now_ms: int) -> None:
         """Let a member of the generation in force commit, and anybody without a generation when nobody is in.
 
         A commit keeps its sender's session going, as in the first days of consumer groups.

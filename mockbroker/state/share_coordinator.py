@@ -100,7 +100,8 @@ class ShareCoordinator:
     """One node's share coordinator.
 
     is_mine: whether this node coordinates a key now, with its shard loaded. shard_of: the partition of the
-    coordinator's topic that a key's facts go to. record: keeps a fact, as of a time; a refusal (KafkaError) undoes the operation.
+    coordinator's topic that a key's facts go to. record: keeps a fact, as of a time; a refusal (KafkaError) undoes the
+    operation.
     """
 
     def __init__(

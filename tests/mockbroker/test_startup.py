@@ -13,8 +13,10 @@ with Cluster():
 """
 
 #: Wanted by few clusters, or by none that only starts, and slow to load.
-_LATER = ("construct", "cramjam", "cryptography", "kwire.capture", "kwire.layout", "kwire.schema", "lz4", "pyarrow")
-_LATER += ("mockbroker.net.tap", "mockbroker.net.tls", "mockbroker.state.authorizer", "zstandard")
+_LATER = (
+    *("construct", "cramjam", "cryptography", "kwire.capture", "kwire.layout", "kwire.schema", "lz4", "pyarrow"),
+    *("mockbroker.net.tap", "mockbroker.net.tls", "mockbroker.state.authorizer", "zstandard"),
+)
 
 
 def _loaded() -> list[str]:

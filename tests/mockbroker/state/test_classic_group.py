@@ -54,9 +54,7 @@ class Driver:
         at: int = 0,
         skips: bool = True,
     ) -> JoinAnswer:
-        answer = self.send_join(
-            member_id, new=new, instance=instance, protocols=protocols, at=at, skips=skips
-        ).answer
+        answer = self.send_join(member_id, new=new, instance=instance, protocols=protocols, at=at, skips=skips).answer
         assert answer is not None
         return answer
 

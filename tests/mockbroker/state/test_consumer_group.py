@@ -13,8 +13,6 @@ BROKER = {"group.consumer.max.size": 3, "group.consumer.regex.refresh.interval.m
 Partitions = set[tuple[bytes, int]]
 
 
-
-
 class Driver:
     """One consumer group over the topics T (2 partitions) and U (1)."""
 

@@ -61,9 +61,7 @@ class ConsumerGroups(RuleBasedStateMachine):
     def beat(self, member_id: str, epoch: int, topics: tuple[str, ...] | None = None) -> None:
         owned = frozenset(() if epoch == 0 else self.owned[member_id])
         timeout_ms = 10_000 if epoch == 0 else -1
-        join = ConsumerJoin(
-            member_id, epoch, None, None, "c", "/h", timeout_ms, topics, None, None, owned
-        )
+        join = ConsumerJoin(member_id, epoch, None, None, "c", "/h", timeout_ms, topics, None, None, owned)
         try:
             answer = self.group.heartbeat(
                 join,

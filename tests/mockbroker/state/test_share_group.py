@@ -22,8 +22,6 @@ BROKER = {
 NO_INTERVAL = {"share.assignment.interval.ms": 0}
 
 
-
-
 class Driver:
     """A coordinator with one share group, spoken to as members do."""
 
