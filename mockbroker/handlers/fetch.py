@@ -26,6 +26,8 @@ from mockbroker.state.fetch_session import FetchPlan, PartitionKey, Seen, Wanted
 from mockbroker.state.log import PartitionLog
 from mockbroker.state.metadata import Topic
 
+#: From this version on consumers may read from followers (KIP-392), whether or not anybody told them to.
+_FOLLOWERS_SINCE = 11
 _IDS_SINCE = 13
 _HINTS_SINCE = 16
 _READ_UNCOMMITTED = 0
@@ -148,7 +150,12 @@ def _read(wanted: Wanted, max_bytes: int, ctx: Context, *, committed: bool, min_
         code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return _Row(wanted.key, None, _failed(index, code))
     try:
-        log = ctx.node.logs.get(topic.topic_id, index, leader_epoch=wanted.leader_epoch)
+        log = ctx.node.logs.get(
+            topic.topic_id,
+            index,
+            leader_epoch=wanted.leader_epoch,
+            of_any_replica=ctx.api_version >= _FOLLOWERS_SINCE,
+        )
         diverging = _diverging(log, wanted)
         if diverging is not None:
             data = _data(index, log, committed=committed)

@@ -66,8 +66,10 @@ class Logs:
         self._metadata = metadata
         self._store = store
 
-    def get(self, topic_id: bytes, partition_index: int, *, leader_epoch: int = -1) -> PartitionLog:
-        """The log of a partition that this node leads.
+    def get(
+        self, topic_id: bytes, partition_index: int, *, leader_epoch: int = -1, of_any_replica: bool = False
+    ) -> PartitionLog:
+        """The log of a partition that this node leads, or of_any_replica: that it has a copy of.
 
         leader_epoch: the epoch that the asker believes in, -1 for none.
         Raises: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
@@ -83,7 +85,7 @@ class Logs:
                 else ErrorCode.UNKNOWN_LEADER_EPOCH
             )
             raise KafkaError(code, f"leader epoch {leader_epoch} was given, {partition.leader_epoch} is current")
-        if partition.leader != self.node_id:
+        if partition.leader != self.node_id and not (of_any_replica and self.node_id in partition.replicas):
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"node {partition.leader} leads, not {self.node_id}")
         return self._store.log(topic, partition_index)
 

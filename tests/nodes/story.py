@@ -10,6 +10,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kwire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kwire.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+)
+from kwire.messages.fetch import FetchPartition as PlainPartition
+from kwire.messages.fetch import FetchRequest
+from kwire.messages.fetch import FetchTopic as PlainTopic
 from kwire.messages.share_acknowledge import AcknowledgementBatch as AckBatch
 from kwire.messages.share_acknowledge import AcknowledgePartition, AcknowledgeTopic, ShareAcknowledgeRequest
 from kwire.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
@@ -209,6 +217,83 @@ def the_coordinator_dies_under_a_share_group(teller: Teller, seen: dict[str, Any
     seen["heartbeat at the old coordinator"] = late.error_code
 
 
+def offsets_are_described_while_a_leader_is_dead(teller: Teller, seen: dict[str, Any]) -> None:
+    """The coordinator is asked for the lag right after the partition's leader has died."""
+    coordinator = teller.coordinator(0)
+    leader, other = (coordinator + 1) % 3, (coordinator + 2) % 3
+    teller.create("lagging", [(leader, other)])
+    topic_id = teller.topic_id("lagging")
+    teller.join("lagging")
+    teller.produce(leader, "lagging", 5)
+    teller.until(
+        lambda: teller.ask(leader, fetch_request(topic_id, 0), 2),
+        lambda answer: any(row.acquired_records for topic in answer.responses for row in topic.partitions),
+    )
+    teller.ask(leader, acknowledge_request(topic_id, 1, 0, 1, ACCEPT), 2)
+    request = DescribeShareGroupOffsetsRequest(
+        [DescribeShareGroupOffsetsRequestGroup(GROUP, [DescribeShareGroupOffsetsRequestTopic("lagging", (0,))])]
+    )
+    seen["before"] = described(teller.ask(coordinator, request, 1))
+    teller.venue.kill(leader)
+    seen["while it is dead"] = described(teller.ask(coordinator, request, 1))
+    teller.venue.start(leader)
+    teller.until(lambda: teller.brokers(coordinator), lambda brokers: brokers == [0, 1, 2])
+
+
+def described(response: Any) -> Any:
+    """What matters of an answer to DescribeShareGroupOffsets."""
+    rows = [row for group in response.groups for topic in group.topics for row in topic.partitions]
+    return [[row.error_code, row.start_offset, row.lag] for row in rows]
+
+
+def plain_fetch(topic: str, *, epoch: int = -1, wait_ms: int = 0) -> FetchRequest:
+    """A Fetch of a consumer for partition 0."""
+    partition = PlainPartition(partition=0, current_leader_epoch=epoch, partition_max_bytes=1_000_000)
+    topics = [PlainTopic(topic=topic, partitions=[partition])]
+    return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1_000_000, topics=topics)
+
+
+def consumers_read_where_nobody_leads(teller: Teller, seen: dict[str, Any]) -> None:
+    """Consumers fetch from a follower (KIP-392), from a node without a copy, and from a leader that stops leading."""
+    teller.create("read", [(1, 2)])
+    teller.create("held", [(1, 2)])
+    teller.produce(1, "read", 3)
+    let_pass(1)  # The follower learns of the high watermark by its next fetch.
+    for version, epoch, node in ((12, -1, 2), (12, 0, 2), (12, 5, 2), (10, -1, 2), (12, -1, 0)):
+        row = teller.ask(node, plain_fetch("read", epoch=epoch), version).responses[0].partitions[0]
+        seen[f"version {version}, epoch {epoch}, node {node}"] = [row.error_code, row.high_watermark]
+    believing, old = Teller(teller.venue), Teller(teller.venue)
+    waiting = [
+        believing.later(1, plain_fetch("held", epoch=0, wait_ms=60_000), 12),
+        old.later(1, plain_fetch("held", wait_ms=60_000), 10),
+    ]
+    teller.venue.move("held", 0, 2)
+    seen["waiting"] = [wait().responses[0].partitions[0].error_code for wait in waiting]
+    believing.hang_up()
+    old.hang_up()
+
+
+def a_node_stops_under_requests_that_wait(teller: Teller, seen: dict[str, Any]) -> None:
+    """A Fetch and a ShareFetch wait for records at a leader that stops cleanly."""
+    teller.create("waiting", [(1, 2)])
+    topic_id = teller.topic_id("waiting")
+    teller.join("waiting")
+    teller.until(
+        lambda: answered(teller.ask(1, fetch_request(topic_id, 0, wait_ms=500), 2)), lambda seen: seen["rows"] != []
+    )
+    other = Teller(teller.venue)
+    fetch = plain_fetch("waiting", wait_ms=60_000)
+    shared = teller.later(1, fetch_request(topic_id, 1, wait_ms=60_000, listed=False), 2)
+    plain = other.later(1, fetch, 12)
+    teller.venue.stop(1)
+    seen["ShareFetch"] = answered(shared())
+    answer = plain()
+    seen["Fetch"] = "no answer" if answer is None else answer.responses[0].partitions[0].error_code
+    other.hang_up()
+    teller.venue.start(1)
+    seen["back"] = teller.until(lambda: teller.partition(0, "waiting"), lambda row: row["isr"] == [1, 2])
+
+
 STORIES: Mapping[str, Story] = {
     story.__name__: story
     for story in (
@@ -218,6 +303,9 @@ STORIES: Mapping[str, Story] = {
         a_leader_dies_under_a_share_session,
         a_topic_goes_under_a_share_session,
         the_coordinator_dies_under_a_share_group,
+        offsets_are_described_while_a_leader_is_dead,
+        a_node_stops_under_requests_that_wait,
+        consumers_read_where_nobody_leads,
     )
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Protocol
 
 import msgspec
@@ -83,7 +84,8 @@ class Teller:
         answers: list[Any] = []
 
         def run() -> None:
-            answers.append(self.ask(node, request, version))
+            with suppress(OSError):  # The connection broke; there is no answer then.
+                answers.append(self.ask(node, request, version))
 
         thread = threading.Thread(target=run)
         thread.start()

@@ -31,8 +31,18 @@ def produce(topic: Topic, data: bytes, *, partition: int = 0, acks: int = -1) ->
     return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[row])
 
 
-def fetch(topic: Topic, offset: int = 0, *, wait_ms: int = 500, min_bytes: int = 1, partition: int = 0) -> FetchRequest:
-    wanted = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+def fetch(
+    topic: Topic,
+    offset: int = 0,
+    *,
+    wait_ms: int = 500,
+    min_bytes: int = 1,
+    partition: int = 0,
+    leader_epoch: int = -1,
+) -> FetchRequest:
+    wanted = FetchPartition(
+        partition, current_leader_epoch=leader_epoch, fetch_offset=offset, partition_max_bytes=1 << 20
+    )
     return FetchRequest(
         max_wait_ms=wait_ms, min_bytes=min_bytes, topics=[FetchTopic(topic_id=topic.topic_id, partitions=[wanted])]
     )
@@ -90,14 +100,14 @@ def test_a_fetch_learns_at_once_that_its_topic_is_gone() -> None:
 def test_a_fetch_learns_at_once_that_somebody_else_leads() -> None:
     broker = Broker(nodes=2, config={"default.replication.factor": "2"})
     topic = broker.core.state.metadata.create_topic("t", assignments={0: [0, 1]})
-    assert broker.ask(fetch(topic, wait_ms=60_000), LATEST_FETCH) is None
+    assert broker.ask(fetch(topic, wait_ms=60_000, leader_epoch=0), LATEST_FETCH) is None
     broker.core.state.metadata.lead(topic, 0, 1)
     broker.core.wake_all()
     broker.advance(0)
 
     answer = broker.answer()
     row = answer.responses[0].partitions[0]
-    assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert row.error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == (1, 1)
     assert [(node.node_id, node.port) for node in answer.node_endpoints] == [(1, 9093)]
 
