@@ -61,8 +61,9 @@ class Checks:
             ask.types[offset], ask.counts[offset] = kind, hold.delivery_count
             hold.asks.append(ask)
             if kind == RENEW:
-                lock_ms = self._number(key, "share.record.lock.duration.ms")
-                hold.until_max = max(hold.until_max, self._core.now_ms + lock_ms)
+                # Whether it takes effect is known with the answer; the new lock may be the shorter one.
+                ask.until_ms = self._core.now_ms + self._number(key, "share.record.lock.duration.ms")
+                hold.until_min, hold.until_max = min(hold.until_min, ask.until_ms), max(hold.until_max, ask.until_ms)
             else:
                 self.ledgers[key].told[offset].unsure += 1
         return ask
@@ -77,7 +78,7 @@ class Checks:
             if hold is not None and ask in hold.asks:
                 hold.asks.remove(ask)
                 if kind == RENEW and code == 0:
-                    hold.until_min = hold.until_max
+                    hold.until_min = hold.until_max = ask.until_ms
                     self._coverage.count("lock renewed")
             if kind != RENEW:
                 record = ledger.told[offset]

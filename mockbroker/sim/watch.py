@@ -28,11 +28,15 @@ class Row(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Ask:
-    """Acknowledgements under way from one member: the type that it gave each offset, and the delivery it spoke of."""
+    """Acknowledgements under way from one member: the type that it gave each offset, and the delivery it spoke of.
+
+    until_ms: how long a lock lasts that it renews.
+    """
 
     member_id: str
     types: dict[int, int] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)
+    until_ms: int = 0
 
 
 @dataclass(slots=True)
