@@ -122,36 +122,43 @@ class _Parser:
         self.dot_matches_newline = False
 
     def whole(self) -> Node:
+        """The whole expression."""
         node = self.choice()
         if self.at < len(self.text):
             raise self.error("an unexpected )")
         return node
 
     def error(self, what: str) -> RegexError:
+        """What is wrong, and where."""
         return RegexError(f"{what} at position {self.at}")
 
     def peek(self) -> str:
+        """The next character, or nothing at the end."""
         return self.text[self.at] if self.at < len(self.text) else ""
 
     def take(self, what: str) -> bool:
+        """Step over this text if it stands here."""
         if self.text.startswith(what, self.at):
             self.at += len(what)
             return True
         return False
 
     def next(self) -> str:
+        """The next character, stepped over."""
         if self.at == len(self.text):
             raise self.error("an unexpected end")
         self.at += 1
         return self.text[self.at - 1]
 
     def choice(self) -> Node:
+        """Sequences between bars."""
         parts = [self.sequence()]
         while self.take("|"):
             parts.append(self.sequence())
         return parts[0] if len(parts) == 1 else Choice(tuple(parts))
 
     def sequence(self) -> Node:
+        """One thing after the other, up to a bar, a closing bracket or the end."""
         parts: list[Node] = []
         while self.peek() not in ("", "|", ")"):
             if self.take("\\Q"):
@@ -166,9 +173,11 @@ class _Parser:
         return Sequence(tuple(parts))
 
     def literal(self, char: str) -> Chars:
+        """A character that stands for itself."""
         return Chars(_ranges(char), ignores_case=self.ignores_case)
 
     def repeated(self, node: Node) -> Node:
+        """The node with the repetition that stands behind it, if one does."""
         bounds = self.repetition()
         if bounds is None:
             return node
@@ -178,6 +187,7 @@ class _Parser:
         return Repeat(node, *bounds)
 
     def repetition(self) -> tuple[int, int | None] | None:
+        """Least and most of a repetition that stands here; None where there is none."""
         for sign, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
             if self.take(sign):
                 return bounds
@@ -194,6 +204,7 @@ class _Parser:
         return low, high
 
     def atom(self) -> Node:
+        """What a repetition would repeat."""
         if self.repetition() is not None:
             raise self.error("a repetition of nothing")
         char = self.next()
@@ -210,6 +221,7 @@ class _Parser:
         return self.literal(char)
 
     def group(self) -> Node:
+        """What is inside round brackets, with flags of its own."""
         self.depth += 1
         if self.depth > _DEPTH_MAX:
             raise self.error("groups that nest too deeply")
@@ -250,6 +262,7 @@ class _Parser:
         return flag == ":"
 
     def escape(self) -> Node:
+        """What a backslash and what follows it stand for."""
         char = self.next()
         if char in _ASSERTIONS:
             return Assertion(_ASSERTIONS[char])
@@ -268,6 +281,7 @@ class _Parser:
         return _ranges(chars) if char.islower() else _complement(chars)
 
     def unicode_class(self, *, negated: bool) -> tuple[tuple[int, int], ...]:
+        """The ranges of a class such as Lu, as far as topic names can tell."""
         name = self.next()
         if name == "{":
             name, closed, _ = self.text[self.at :].partition("}")
@@ -294,6 +308,7 @@ class _Parser:
         raise self.error(f"an escape that is not known here, \\{char},")
 
     def hexadecimal(self) -> str:
+        """The character of an escape such as x41 or x{1F600}."""
         if self.take("{"):
             digits, closed, _ = self.text[self.at :].partition("}")
             self.at += len(digits) + 1
@@ -306,6 +321,7 @@ class _Parser:
         return chr(int(digits, 16))
 
     def bracket(self) -> Chars:
+        """A set of characters in square brackets."""
         negated = self.take("^")
         ranges: list[tuple[int, int]] = []
         first = True
@@ -316,6 +332,7 @@ class _Parser:
         return Chars(tuple(ranges), negated, self.ignores_case)
 
     def bracket_part(self) -> tuple[tuple[int, int], ...]:
+        """One character, range or class of such a set."""
         if self.take("[:"):
             name, closed, _ = self.text[self.at :].partition(":]")
             chars = _POSIX.get(name.removeprefix("^"))
