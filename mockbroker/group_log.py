@@ -35,6 +35,7 @@ class GroupLog:
         self._cluster = cluster
         self._logs = logs
         self._loaded: set[int] = set()
+        self._gathered: list[KeyAndValue] | None = None
         self.groups = Groups(cluster.metadata, cluster.wake, self._record)
         self.offsets = Offsets(self._record_offsets)
         topic = cluster.metadata.topic(_TOPIC_NAME)
@@ -128,6 +129,14 @@ class GroupLog:
 
     # Writing.
 
+    def remove(self, group_id: str, *, now_ms: int) -> None:
+        """Forget a group with its offsets; both are struck out at once."""
+        rows = self._gathered = []
+        self.offsets.delete_group(group_id, now_ms=now_ms)
+        self.groups.remove(group_id, now_ms=now_ms)
+        self._gathered = None
+        self._append(group_id, rows, now_ms)
+
     def _record(self, group_id: str, facts: Sequence[Fact], now_ms: int) -> None:
         self._append(group_id, [record_of(fact, self._name_of) for fact in facts], now_ms)
 
@@ -147,6 +156,9 @@ class GroupLog:
 
     def _append(self, group_id: str, rows: Sequence[KeyAndValue], now_ms: int) -> None:
         """Append what one operation has changed, as one batch."""
+        if self._gathered is not None:
+            self._gathered += rows
+            return
         if not rows:
             return
         records = [Record(offset=at, timestamp=now_ms, key=key, value=value) for at, (key, value) in enumerate(rows)]

@@ -26,7 +26,7 @@ Bytes = bytes | memoryview
 
 _TYPE_SIZE = 2
 _OFFSET_VERSION = 4
-_CLASSIC_VERSION = 4
+_CLASSIC_VERSION = 3
 _NO_ID = bytes(16)
 
 

@@ -52,6 +52,7 @@ def _write_member(fact: MemberFact, _name_of: NameOf) -> ConsumerGroupMemberMeta
         subscribed_topic_regex=fact.subscribed_topic_regex,
         rebalance_timeout_ms=fact.rebalance_timeout_ms,
         server_assignor=fact.server_assignor,
+        classic_member_metadata=None,
     )
 
 

@@ -166,8 +166,7 @@ def _undeletable(name: str, ctx: Context) -> ErrorCode | None:
 
 
 def _forget(name: str, ctx: Context, now_ms: int) -> None:
-    ctx.node.offsets.delete_group(name, now_ms=now_ms)
-    ctx.node.groups.remove(name, now_ms=now_ms)
+    ctx.node.group_log.remove(name, now_ms=now_ms)
 
 
 def _delete_share_group(group: ShareGroup, ctx: Context, note: Callable[[ErrorCode, int], None]) -> None:

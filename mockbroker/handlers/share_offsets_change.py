@@ -54,7 +54,8 @@ def alter_share_group_offsets(request: AlterShareGroupOffsetsRequest, ctx: Conte
     if group is None:
         rows = [_altered(row, None, {}) for row, _ in known]
         return Reply(AlterShareGroupOffsetsResponse(responses=rows + denied_rows))
-    group.states.start(_by_topic(starts), now_ms=ctx.now_ms)
+    nothing = {topic.topic_id: frozenset[int]() for _, topic in known if topic is not None}
+    group.states.start({**nothing, **_by_topic(starts)}, now_ms=ctx.now_ms)
     group.write(ctx.now_ms)
     if any(key.partition < 0 for key in starts):
         # Kafka's persister refuses to ask at all; what has been noted as on its way stays so.
@@ -73,7 +74,7 @@ def alter_share_group_offsets(request: AlterShareGroupOffsetsRequest, ctx: Conte
         errors = {key: gathering.error(key) for key in starts}
         if ctx.node.groups.find(request.group_id) is not group:
             raise KafkaError(ErrorCode.NOT_COORDINATOR, f"Group {request.group_id} has another coordinator now.")
-        if not any(errors.values()):
+        if starts and not any(errors.values()):
             group.states.succeed(_by_topic(starts))
             group.write(gathering.answered_at_ms)
         rows = [_altered(row, topic, errors) for row, topic in known]
@@ -137,9 +138,7 @@ def _altered(
     return answered
 
 
-def _not_altered(
-    row: AlterShareGroupOffsetsRequestTopic, topic: Topic | None
-) -> AlterShareGroupOffsetsResponseTopic:
+def _not_altered(row: AlterShareGroupOffsetsRequestTopic, topic: Topic | None) -> AlterShareGroupOffsetsResponseTopic:
     """The row of a topic that may not be read; it does tell the topic's id."""
     return AlterShareGroupOffsetsResponseTopic(
         topic_name=row.topic_name,

@@ -42,6 +42,23 @@ class ConsumerFacts:
 
     def _note(self, member: ConsumerMember, *, assigned: bool) -> None:
         """Note what a heartbeat may have changed, in Kafka's order. assigned: the assignor has run."""
+        self._note_member(member)
+        self._note_epoch()
+        if assigned:
+            for member_id in self.target:
+                self._note_target(member_id)
+            at_ms = self.assigned_at_ms or 0
+            self.ledger.note(FactKind.CONSUMER_TARGET_EPOCH, TargetEpochFact(self.assignment_epoch, at_ms))
+        self._note_current(member)
+
+    def _note_replacement(self, old_id: str, member: ConsumerMember) -> None:
+        """Note that a static member has a new id; what a heartbeat makes of it is noted after that."""
+        self._strike(old_id)
+        self._note_member(member)
+        self._note_target(member.member_id)
+        self._note_current(member)
+
+    def _note_member(self, member: ConsumerMember) -> None:
         says = MemberFact(
             member.rack_id,
             member.client_id,
@@ -53,13 +70,9 @@ class ConsumerFacts:
             member.server_assignor,
         )
         self.ledger.note(FactKind.CONSUMER_MEMBER, says, member.member_id)
-        self._note_epoch()
-        for member_id in self.target if assigned else {member.member_id} & self.target.keys():
-            self.ledger.note(FactKind.CONSUMER_TARGET, TargetFact(self.target[member_id]), member_id)
-        if assigned:
-            at_ms = self.assigned_at_ms or 0
-            self.ledger.note(FactKind.CONSUMER_TARGET_EPOCH, TargetEpochFact(self.assignment_epoch, at_ms))
-        self._note_current(member)
+
+    def _note_target(self, member_id: str) -> None:
+        self.ledger.note(FactKind.CONSUMER_TARGET, TargetFact(self.target[member_id]), member_id)
 
     def _note_epoch(self) -> None:
         self.ledger.note(FactKind.CONSUMER_EPOCH, EpochFact(self.group_epoch, self._digest))

@@ -173,10 +173,10 @@ class ConsumerGroup(ConsumerFacts):
         old_id = member.member_id
         del self.members[old_id]
         self._cancel_timers(old_id)
-        self._strike(old_id)
         self.target[new_id] = self.target.pop(old_id, {})
         member.member_id = new_id
         member.member_epoch = member.previous_member_epoch = 0
+        self._note_replacement(old_id, member)
 
     def member(self, member_id: str) -> ConsumerMember:
         """Find a member.
