@@ -28,6 +28,11 @@ NOTES: tuple[tuple[str, str, str], ...] = (
         "classic and KIP-848 members in one group (online upgrade and downgrade)",
         "the second kind is refused; an empty group changes its protocol",
     ),
+    (
+        "Records of groups",
+        "Kafka's own hash of the metadata (XXH3), and tombstones for the offsets of a deleted topic",
+        "another 64-bit hash of the same facts; such offsets stay in the log and are never found",
+    ),
     ("Committed offsets", "their retention", "they stay until they, their group or their topic are deleted"),
     ("First use of a coordinator", "COORDINATOR_NOT_AVAILABLE while its topic is made", "it is found at once"),
     ("Transactions", "two-phase commit (KIP-939)", "refused as by a broker that has it switched off"),
