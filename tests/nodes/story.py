@@ -131,18 +131,14 @@ def a_leader_moves_under_a_share_session(teller: Teller, seen: dict[str, Any]) -
     seen["parked"] = answered(parked())
     seen["parked until its time was up"] = time.monotonic() - started > 2
     seen["fetch at the old leader"] = answered(teller.ask(1, fetch_request(topic_id, 5, listed=False), 2))
-    seen["acknowledge at the old leader"] = answered(
-        teller.ask(1, acknowledge_request(topic_id, 6, 1, 1, ACCEPT), 2)
-    )
+    seen["acknowledge at the old leader"] = answered(teller.ask(1, acknowledge_request(topic_id, 6, 1, 1, ACCEPT), 2))
     seen["new session at the new leader"] = answered(
         teller.until(
             lambda: teller.ask(2, fetch_request(topic_id, 0), 2),
             lambda answer: any(row.acquired_records for topic in answer.responses for row in topic.partitions),
         )
     )
-    seen["acknowledge at the new leader"] = answered(
-        teller.ask(2, acknowledge_request(topic_id, 1, 1, 4, ACCEPT), 2)
-    )
+    seen["acknowledge at the new leader"] = answered(teller.ask(2, acknowledge_request(topic_id, 1, 1, 4, ACCEPT), 2))
 
 
 def a_leader_dies_under_a_share_session(teller: Teller, seen: dict[str, Any]) -> None:

@@ -178,9 +178,7 @@ class Teller:
         epoch = 0
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            answer = self.ask(
-                node, ShareGroupHeartbeatRequest(GROUP, MEMBER, epoch, subscribed_topic_names=(name,)), 1
-            )
+            answer = self.ask(node, ShareGroupHeartbeatRequest(GROUP, MEMBER, epoch, subscribed_topic_names=(name,)), 1)
             if answer.error_code == 0:
                 epoch = answer.member_epoch
                 if answer.assignment is not None and answer.assignment.topic_partitions:
