@@ -31,12 +31,16 @@ NAMES = {
 
 
 class Line(NamedTuple):
-    """One record, decoded without the broker's help: its kind, key and value in Kafka's JSON form, and its time."""
+    """One record, decoded without the broker's help: its kind, key and value in Kafka's JSON form, and its time.
+
+    version: the value's, -1 when there is none.
+    """
 
     kind: str
     key: dict[str, Any]
     value: dict[str, Any] | None
     timestamp: int
+    version: int
 
 
 class GroupBroker(Broker):
@@ -79,17 +83,18 @@ class GroupBroker(Broker):
         node = self.core.state.nodes[self.coordinator]
         log = node.logs.get(self.topic_id("__consumer_offsets"), self.shard)
         return [
-            [_line(record) for record in batch.records()]
+            [line_of(record) for record in batch.records()]
             for batch in log.read(log.start_offset, 1 << 60).batches
             if not batch.header().is_control
         ]
 
 
-def _line(record: Any) -> Line:
+def line_of(record: Any) -> Line:
+    """Decode a record."""
     kind = NAMES[int.from_bytes(record.key[:2], "big")]
     key = to_json(decode(message_class(f"{kind}Key"), 0, record.key[2:]), 0)
-    value = None
+    value, version = None, -1
     if record.value is not None:
         version = int.from_bytes(record.value[:2], "big")
         value = to_json(decode(message_class(f"{kind}Value"), version, record.value[2:]), version)
-    return Line(kind, key, value, record.timestamp)
+    return Line(kind, key, value, record.timestamp, version)
