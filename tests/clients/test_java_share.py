@@ -37,7 +37,7 @@ def test_released_records_come_again_accepted_and_rejected_ones_do_not(seen: dic
 
 
 def test_a_renewed_lock_outlives_its_first_term_and_counts_no_delivery(seen: dict[str, str]) -> None:
-    assert seen["renew"] == "1000 good good good good delivered 1"
+    assert seen["renew"] == "2000 good good good good delivered 1"
 
 
 def test_a_poll_in_record_limit_mode_brings_no_record_too_many(seen: dict[str, str]) -> None:
