@@ -155,6 +155,11 @@ class Checks:
             if not self._is_stuck(key):
                 ledger.all_is_told(self._log_start(key), ends(key))
 
+    def standing(self) -> list[tuple[int, int]]:
+        """Where every share partition and its next fetch begin: what changes as long as there is something to do."""
+        partitions = [watch.partition for watch in self._watches.values()]
+        return [(partition.start_offset, partition.next_fetch_offset()) for partition in partitions]
+
     def _is_stuck(self, key: ShareKey) -> bool:
         """Whether the share partition asks for ever for an offset that the log has no more.
 
