@@ -34,7 +34,7 @@ acls = st.builds(
     names,
     st.sampled_from([LITERAL, PREFIXED]),
     st.sampled_from([ME, "User:*", "User:other", "Role:ANONYMOUS"]),
-    st.sampled_from(["*", HOST, "10.0.0.1"]),
+    st.sampled_from(["*", HOST, "127.0.0.2"]),
     operations,
     st.sampled_from([Permission.ALLOW, Permission.DENY]),
 )
@@ -193,9 +193,9 @@ def test_entries_of_one_type_say_nothing_of_resources_of_another() -> None:
 
 
 def test_hosts_are_compared_as_written() -> None:
-    made = authorizer(allow("orders", host="10.0.0.1"))
+    made = authorizer(allow("orders", host="127.0.0.2"))
 
-    assert may(made, "orders", host="10.0.0.1")
+    assert may(made, "orders", host="127.0.0.2")
     assert not may(made, "orders", host="127.0.0.1")
 
 
