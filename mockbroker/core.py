@@ -282,46 +282,39 @@ class Core:
             self._run(request, lambda ctx: incoming.route.handler(incoming.request, ctx), None)
 
     def _note(self, connection: _Connection, incoming: Incoming, size: int, arrived_ns: int) -> Exchange:
-        info = connection.info
-        exchange = Exchange(
-            number=self.journal.next_number(),
-            node_id=info.node_id,
-            connection_id=info.id,
-            client=f"{info.host}:{info.port}",
-            api_key=incoming.route.api_key,
-            api_name=incoming.route.name,
-            api_version=incoming.api_version,
-            correlation_id=incoming.correlation_id,
-            client_id=incoming.client_id,
-            arrived_ms=self.now_ms,
-            arrived_ns=arrived_ns,
-            request_bytes=size,
-            request=incoming.request,
-            response_version=incoming.answer_version,
-            oddities=incoming.oddities,
-        )
+        exchange = self._exchange(connection, incoming, size, arrived_ns)
+        exchange.client_id = incoming.client_id
+        exchange.request = incoming.request
+        exchange.response_version = incoming.answer_version
+        exchange.oddities = incoming.oddities
         self.journal.begin(exchange)
         return exchange
 
     def _note_undispatchable(self, connection: _Connection, why: Undispatchable, size: int, arrived_ns: int) -> None:
+        exchange = self._exchange(connection, why, size, arrived_ns)
+        exchange.closed = str(why)
+        self.journal.begin(exchange)
+        self.journal.answered(exchange)
+
+    def _exchange(
+        self, connection: _Connection, asked: Incoming | Undispatchable, size: int, arrived_ns: int
+    ) -> Exchange:
+        """What is known of any frame, whether it could be decoded or not."""
         info = connection.info
-        exchange = Exchange(
+        return Exchange(
             number=self.journal.next_number(),
             node_id=info.node_id,
             connection_id=info.id,
             client=f"{info.host}:{info.port}",
-            api_key=why.api_key,
-            api_name=why.api_name,
-            api_version=why.api_version,
-            correlation_id=why.correlation_id,
+            api_key=asked.api_key,
+            api_name=asked.api_name,
+            api_version=asked.api_version,
+            correlation_id=asked.correlation_id,
             client_id=None,
             arrived_ms=self.now_ms,
             arrived_ns=arrived_ns,
             request_bytes=size,
-            closed=str(why),
         )
-        self.journal.begin(exchange)
-        self.journal.answered(exchange)
 
     def _resume(self, waiting: Waiting[_Request]) -> None:
         self._parked.remove(waiting)
@@ -357,10 +350,10 @@ class Core:
                 self.journal.answered(request.exchange)
                 self._close(connection, reason)
 
-    def _answer(self, request: _Request, response: object) -> None:
-        body = write(request.incoming, response)  # type: ignore[arg-type]  # A Reply holds a message.
+    def _answer(self, request: _Request, response: msgspec.Struct) -> None:
+        body = write(request.incoming, response)
         exchange = request.exchange
-        exchange.response = response  # type: ignore[assignment]
+        exchange.response = response
         exchange.response_bytes = len(body)
         exchange.answered_ms = self.now_ms
         self.journal.answered(exchange)

@@ -54,6 +54,16 @@ class Incoming(msgspec.Struct):
     oddities: tuple[str, ...]
     refusal: KafkaError | None = None
 
+    @property
+    def api_key(self) -> int:
+        """The key of the API that was asked for."""
+        return self.route.api_key
+
+    @property
+    def api_name(self) -> str:
+        """Its name."""
+        return self.route.name
+
 
 def read(frame: bytes | memoryview, routes: dict[int, Route]) -> Incoming:
     """Decode a frame body as the broker does: leniently, with every oddity noted.

@@ -50,7 +50,8 @@ def listeners_of(config: BrokerConfig, *, port: int | None = None) -> list[Liste
         if not found and port is not None:
             number = port
         shown = advertised.get(name)
-        found.append(Listener(name, protocol, host or "0.0.0.0", number, *(shown or (None, None))))  # noqa: S104
+        # Kafka takes no host for every address; here a wildcard has to be written out.
+        found.append(Listener(name, protocol, host or "127.0.0.1", number, *(shown or (None, None))))
     if not found:
         raise ConfigError(f"listeners: {given} has no listener for clients")
     return found

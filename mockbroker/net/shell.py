@@ -229,4 +229,4 @@ def _bind(host: str, port: int) -> socket.socket:
 
 def _shown(host: str) -> str:
     """A wildcard address is none that a client can connect to."""
-    return "127.0.0.1" if host in ("0.0.0.0", "") else "::1" if host == "::" else host  # noqa: S104
+    return "127.0.0.1" if host == "0.0.0.0" else "::1" if host == "::" else host  # noqa: S104

@@ -12,6 +12,12 @@ def test_without_listeners_a_broker_stays_on_loopback() -> None:
     assert listeners_of(BrokerConfig(), port=9092) == [Listener("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092)]
 
 
+def test_a_listener_without_a_host_stays_on_loopback() -> None:
+    config = BrokerConfig({"listeners": "PLAINTEXT://:9092"})
+
+    assert [(listener.host, listener.port) for listener in listeners_of(config)] == [("127.0.0.1", 9092)]
+
+
 def test_the_controllers_listener_is_none_for_clients() -> None:
     config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"})
 
