@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: demo test check bench docs oracle clean
+.PHONY: demo test check bench docs clean
 
 $(STAMP): setup.cfg pyproject.toml setup.py tools/setup_venv.sh
 	@PYTHON="$(PYTHON)" bash tools/setup_venv.sh

@@ -24,7 +24,7 @@ fi
 echo "==> Installing kwire, mockbroker and what they need into .venv (once; some hundred megabytes)"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --progress-bar off --upgrade pip setuptools
 .venv/bin/python -m pip install --disable-pip-version-check --progress-bar off --editable '.[dev]' \
-    | grep --line-buffered -E '^(Collecting|Installing|Successfully|ERROR)' | cut -c 1-100 || true
+    | { grep --line-buffered -E '^(Collecting|Installing|Successfully|ERROR)' || true; } | cut -c 1-100
 .venv/bin/python -c 'import kwire, mockbroker, msgspec, pyspark' # A failed install must not pass for a good one.
 # Compiled once here, even where Python is told to write no bytecode: to compile at each start takes half of it.
 .venv/bin/python -m compileall -q kwire mockbroker

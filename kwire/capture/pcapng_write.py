@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-LINKTYPE_ETHERNET = 1
 LINKTYPE_RAW = 101
 
 # An IPv4 packet is at most 65,535 bytes: 20 for its header, 20 for TCP's.

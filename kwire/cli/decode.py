@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kwire.capture.exchange import Outcome
     from kwire.cli.decode_view import View
 
-GOOD, FOUND_WRONG, WRONG_USE = 0, 1, 2
+GOOD, FOUND_WRONG = 0, 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -21,7 +21,7 @@ RECORD = ("group_id", "topic", "partition", "offset")
 def overview(messages: DataFrame) -> DataFrame:
     """For each file: requests, those matched and decoded, connections, first and last moment."""
     return messages.groupBy("file").agg(
-        F.count(F.col("req_ts")).alias("requests"),
+        F.count(F.col("in_flight")).alias("requests"),  # Requests alone have it: not TLS, lost bytes or trouble.
         F.count_if(F.col("status") == "ok").alias("ok"),
         F.count_distinct("conn_id", "stream_epoch").alias("connections"),
         F.min(F.coalesce("req_ts", "resp_ts")).alias("first_ts"),

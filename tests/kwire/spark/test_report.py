@@ -154,3 +154,10 @@ def test_a_capture_without_kafka_makes_a_page_that_says_so_and_exit_code_1(spark
 
     assert main(["report", str(capture), "-o", str(page)]) == 1
     assert "No Kafka request was found" in page.read_text(encoding="utf-8")
+
+
+def test_what_is_no_request_is_not_counted_as_one(spark: SparkSession, tmp_path: Path) -> None:
+    """Two rows tell of TLS connections that cannot be read: neither is a request, so nothing was found."""
+    page = tmp_path / "report.html"
+
+    assert main(["report", str(CAPTURES / "small_tlskey.pcap"), "-o", str(page)]) == 1
