@@ -36,7 +36,7 @@ def build_core(
     """
     first_id = config.integer("node.id")
     node_ids = range(first_id, first_id + node_count)
-    metadata = Metadata(node_ids, config, rng)
+    metadata = Metadata(node_ids, config, rng, is_cold=config.is_cold)
     configs = Configs(config, elr=features.get("eligible.leader.replicas.version", 0) >= _FIRST_VERSION_WITH_ELR)
     configs.follow(metadata)
     nodes: dict[int, Node] = {}
@@ -57,7 +57,7 @@ def build_core(
         wake=wake,
         authorizer=authorizer_of(config),
     )
-    store = LogStore(metadata, configs, wake)
+    state.store = store = LogStore(metadata, configs, wake, started_ms=now_ms)
     rack = config.string("broker.rack")
 
     def make_node(node_id: int) -> Node:

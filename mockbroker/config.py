@@ -20,6 +20,9 @@ _STANDARD: Mapping[str, Value] = {
 _STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _AUTHORIZER_NAMES = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found")
 
+#: A name of our own: whether the coordinators' topics are made as slowly as by a broker that nobody has used yet.
+_COLD = "mockbroker.cold.coordinators"
+
 #: Names that change what this broker does; a trailing dot stands for all names that begin so.
 _HEEDED = (
     "advertised.listeners",
@@ -39,6 +42,7 @@ _HEEDED = (
     "log.cleanup.policy",
     "log.flush.",
     "log.index.",
+    "log.initial.task.delay.ms",
     "log.local.retention.",
     "log.message.timestamp.",
     "log.preallocate",
@@ -104,7 +108,7 @@ class BrokerConfig(Mapping[str, Value]):
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
         self.given = dict(given or {})
         known = keys(Scope.BROKER)
-        heeded = _AUTHORIZER_NAMES if self.has_authorizer else ()
+        heeded = (*(_AUTHORIZER_NAMES if self.has_authorizer else ()), _COLD)
         self.unknown = [name for name in self.given if name not in known and name not in heeded]
         self.ignored = [name for name in self.given if name in known and not _heeded(name) and name not in heeded]
         self._values: dict[str, Value] = {name: _STANDARD.get(name, key.default) for name, key in known.items()}
@@ -123,6 +127,11 @@ class BrokerConfig(Mapping[str, Value]):
                 raise ConfigError(f"{setting!r}: a setting has the form KEY=VALUE")
             given[name.strip()] = value
         return cls(given)
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether a coordinator is not available while its topic is made (docs/decisions/warm-coordinators.md)."""
+        return self.given.get(_COLD, "").strip().lower() == "true"
 
     @property
     def has_authorizer(self) -> bool:

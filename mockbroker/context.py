@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mockbroker.outcome import Key
     from mockbroker.state.authorizer import Authorizer
     from mockbroker.state.configs import Configs
+    from mockbroker.state.logs import LogStore
     from mockbroker.state.metadata import Metadata
 
 
@@ -41,6 +42,7 @@ class ClusterState(msgspec.Struct):
     """What every node knows: the controller's image, the configuration, and the way to other nodes.
 
     nodes: the brokers that clients are told of, in order of their ids; those that run are `calls.nodes`.
+    store: all logs, which have a timer of their own; a node reaches those that it leads by its `logs`.
     """
 
     cluster_id: str
@@ -53,6 +55,7 @@ class ClusterState(msgspec.Struct):
     rng: random.Random
     wake: Callable[[Key], None]
     authorizer: Authorizer | None = None
+    store: LogStore | None = None
     kept: Kept = msgspec.field(default_factory=Kept)
     keys_made: int = 0
 

@@ -115,6 +115,10 @@ class Core:
         self._ready.append(connection)
         self._work()
 
+    def is_connected(self, connection_id: int) -> bool:
+        """Whether the connection of this number is open; they are numbered from 1 in the order of their coming."""
+        return connection_id in self._connections
+
     def backlog(self, connection_id: int) -> int:
         """How many frames wait behind the one in progress; the shell stops reading while there are any."""
         connection = self._connections.get(connection_id)
@@ -139,8 +143,8 @@ class Core:
     def advance(self, now_ms: int) -> None:
         """Move the clock, firing every deadline on the way at its own time and in order.
 
-        At one time: messages between nodes first, then the rooms of the nodes in order of their ids, then parked
-        requests. A message sent with no latency is delivered before the clock moves on.
+        At one time: messages between nodes first, then the cleaning of logs, then the rooms of the nodes in order of
+        their ids, then parked requests. A message sent with no latency is delivered before the clock moves on.
         """
         while True:
             due_ms = self.next_deadline_ms()
@@ -212,6 +216,7 @@ class Core:
         deadlines = [
             self.state.calls.next_deadline_ms(),
             self._parked.next_deadline_ms(),
+            self.state.store.next_deadline_ms(now_ms=self.now_ms) if self.state.store is not None else None,
             *(node.next_deadline_ms() for node in self._running.values()),
         ]
         return min((due for due in deadlines if due is not None), default=None)
@@ -241,6 +246,9 @@ class Core:
 
     def _fire(self) -> None:
         self.state.calls.expire(now_ms=self.now_ms, after_each=self._work)
+        if self.state.store is not None:
+            self.state.store.expire(now_ms=self.now_ms)
+            self._work()
         for node in list(self._running.values()):
             node.expire(now_ms=self.now_ms)
             self._work()

@@ -15,6 +15,7 @@ from kwire.errors import CorruptRecords, WireError
 from kwire.records import Batch, Codec, Record, TimestampType, parse_header, write_batch
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.record_scan import Scan, scan
+from mockbroker.state.segments import RollRules
 
 #: What the broker may decompress a batch to. Kafka has no such limit; ours keeps a bomb from taking all memory.
 DECOMPRESSED_MAX = 256 * 1024 * 1024
@@ -36,7 +37,7 @@ class TopicRules(msgspec.Struct, frozen=True):
     before_max_ms: int
     after_max_ms: int
     message_bytes_max: int
-    segment_bytes: int
+    roll: RollRules
     codec: Codec | None
     level: int | None
 
@@ -54,7 +55,7 @@ class TopicRules(msgspec.Struct, frozen=True):
             before_max_ms=_number(config, "message.timestamp.before.max.ms"),
             after_max_ms=_number(config, "message.timestamp.after.max.ms"),
             message_bytes_max=_number(config, "max.message.bytes"),
-            segment_bytes=_number(config, "segment.bytes"),
+            roll=roll_rules(config),
             codec=codec,
             level=level if isinstance(level, int) else None,
         )
@@ -179,8 +180,8 @@ def check_size(size: int, rules: TopicRules) -> None:
     """Refuse what outgrew the limits after it was written anew, or does not fit into a segment."""
     if size > rules.message_bytes_max:
         raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{size} bytes; max.message.bytes is {rules.message_bytes_max}")
-    if size > rules.segment_bytes:
-        raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes; segment.bytes is {rules.segment_bytes}")
+    if size > rules.roll.size_max:
+        raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes; segment.bytes is {rules.roll.size_max}")
 
 
 def _is_fine(batch: Batch, seen: Scan, rules: TopicRules, now_ms: int) -> bool:
@@ -209,6 +210,18 @@ def _time_error(batch: Batch, record: Record, rules: TopicRules, now_ms: int) ->
     elif batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
         return "a producer must not set the timestamp type LogAppendTime"
     return None
+
+
+def roll_rules(config: Mapping[str, object]) -> RollRules:
+    """When the topic's segments are full."""
+    policy, small = config["cleanup.policy"], config.get("internal.segment.bytes")
+    assert isinstance(policy, list)
+    age_ms = _number(config, "segment.ms")
+    if "compact" in policy:
+        # So that no record has to wait longer for its segment to close than for its compaction.
+        age_ms = min(age_ms, _number(config, "max.compaction.lag.ms"))
+    size = small if isinstance(small, int) else _number(config, "segment.bytes")
+    return RollRules(size, age_ms, _number(config, "segment.jitter.ms"))
 
 
 def _number(config: Mapping[str, object], name: str) -> int:

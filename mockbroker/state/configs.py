@@ -131,6 +131,10 @@ class Configs:
         """A broker's configuration in force, dynamic changes included."""
         return self._live(Resource(ResourceKind.BROKER, str(node_id)))
 
+    def brokers(self) -> Effective:
+        """The configuration in force of all brokers, dynamic changes that are meant for all of them included."""
+        return self._live(ALL_BROKERS)
+
     def given(self, resource: Resource) -> Mapping[str, str]:
         """The texts that were set for just this resource."""
         return self._dynamic.get(resource, {})

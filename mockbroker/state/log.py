@@ -28,6 +28,7 @@ from mockbroker.state.batch_rules import (
     read_one_batch,
 )
 from mockbroker.state.producers import Aborted, Producers
+from mockbroker.state.segments import Segments
 from mockbroker.state.verification import NO_GUARD, Guard, Verifications
 
 
@@ -98,6 +99,7 @@ class PartitionLog:
         self.start_offset = 0
         self.end_offset = 0
         self.producers = Producers()
+        self.segments = Segments()
         self._verifications = Verifications()
         self._rules = rules
         self._moved = moved
@@ -181,7 +183,7 @@ class PartitionLog:
         if written is None and rules.append_time:
             written = with_append_time(data, now_ms)
         max_timestamp = batch.max_timestamp if written is None else parse_header(written).max_timestamp
-        first_offset = self._store(bytearray(data if written is None else written), batch, max_timestamp)
+        first_offset = self._store(bytearray(data if written is None else written), batch, max_timestamp, now_ms)
         if batch.producer_id >= 0 and not batch.is_control:
             self.producers.wrote(batch, first_offset, max_timestamp)
             if batch.is_transactional:
@@ -210,7 +212,7 @@ class PartitionLog:
             coordinator_epoch=coordinator_epoch,
             timestamp=now_ms,
         )
-        offset = self._store(bytearray(data), parse_header(data), now_ms)
+        offset = self._store(bytearray(data), parse_header(data), now_ms, now_ms)
         self.producers.ended(
             producer_id, producer_epoch, coordinator_epoch, marker_offset=offset, timestamp=now_ms, commit=commit
         )
@@ -219,10 +221,10 @@ class PartitionLog:
         return offset
 
     def read(self, offset: int, max_bytes: int, *, min_one: bool = True, up_to: int | None = None) -> LogSlice:
-        """Whole batches from the one that holds `offset` on, as many as fit into `max_bytes`.
+        """Whole batches from the one that holds `offset` on, as many as fit into `max_bytes`, out of one segment.
 
-        min_one: give the first batch even when it does not fit. up_to: end before this offset, by default the high
-        watermark.
+        After compaction there may be none that holds the offset; then the next one is the first. min_one: give the
+        first batch even when it does not fit. up_to: end before this offset, by default the high watermark.
         Raises: OFFSET_OUT_OF_RANGE outside of the log; at its end there is simply nothing.
         """
         if not self.start_offset <= offset <= self.end_offset:
@@ -233,6 +235,10 @@ class PartitionLog:
         end = self.high_watermark if up_to is None else min(up_to, self.high_watermark)
         first = bisect_left(self._last_offsets, offset)
         last = bisect_left(self._last_offsets, end)
+        if first < last:
+            segment_end = self.segments.end_of(self._batches[first].base_offset)
+            if segment_end is not None and segment_end < end:
+                last = bisect_left(self._last_offsets, segment_end)
         total, taken = 0, first
         while taken < last:
             size = self._batches[taken].size
@@ -258,10 +264,10 @@ class PartitionLog:
         if not self._newest:
             return None
         newest = self._newest[-1]
-        batch = self._batches[bisect_left(self._newest, newest)]
-        for record in batch.records():
-            if record.timestamp == newest:
-                return OffsetAtTime(record.offset, newest, batch.leader_epoch)
+        for batch in self._batches[bisect_left(self._newest, newest) :]:
+            for record in batch.records():
+                if record.timestamp == newest:
+                    return OffsetAtTime(record.offset, newest, batch.leader_epoch)
         return None
 
     def aborted_transactions(self, first_offset: int, end_offset: int) -> list[Aborted]:
@@ -279,13 +285,19 @@ class PartitionLog:
         if target > self.start_offset:
             self.start_offset = target
             gone = bisect_left(self._last_offsets, target)
-            del self._batches[:gone], self._last_offsets[:gone]
-            self._newest = []
-            for batch in self._batches:
-                self._remember_time(batch.max_timestamp)
+            self._put(gone, [])
             self.producers.drop_below(target)
             self._moved()
         return self.start_offset
+
+    def below(self, offset: int) -> list[StoredBatch]:
+        """All batches that end below an offset."""
+        return self._batches[: bisect_left(self._last_offsets, offset)]
+
+    def replace_below(self, offset: int, batches: list[StoredBatch], aborted: list[Aborted]) -> None:
+        """Put what the cleaner has left in the place of all batches and aborted transactions below an offset."""
+        self._put(bisect_left(self._last_offsets, offset), batches)
+        self.producers.replace_aborted_below(offset, aborted)
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int] | None:
         """The largest epoch up to this one, and where it ends; None for one that is unknown or still to come.
@@ -316,7 +328,7 @@ class PartitionLog:
             is_first = not self.producers.has_written(batch.producer_id)
             self._verifications.check_sequence(batch, is_first=is_first)
 
-    def _store(self, raw: bytearray, batch: Batch, max_timestamp: int) -> int:
+    def _store(self, raw: bytearray, batch: Batch, max_timestamp: int, now_ms: int) -> int:
         first_offset = self.end_offset
         last_offset = first_offset + batch.last_offset - batch.base_offset
         epoch = self.leader_epoch
@@ -325,8 +337,17 @@ class PartitionLog:
         self._batches.append(stored)
         self._last_offsets.append(last_offset)
         self._remember_time(max_timestamp)
+        self.segments.appended(first_offset, len(raw), max_timestamp, self._rules().roll, now_ms=now_ms)
         self.end_offset = last_offset + 1
         return first_offset
+
+    def _put(self, count: int, batches: list[StoredBatch]) -> None:
+        """Put others in the place of the first batches."""
+        self._batches[:count] = batches
+        self._last_offsets[:count] = [batch.last_offset for batch in batches]
+        self._newest = []
+        for batch in self._batches:
+            self._remember_time(batch.max_timestamp)
 
     def _remember_time(self, timestamp: int) -> None:
         self._newest.append(max(timestamp, self._newest[-1]) if self._newest else timestamp)

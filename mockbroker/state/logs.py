@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.batch_rules import TopicRules
 from mockbroker.state.log import PartitionLog
 from mockbroker.state.metadata import Change, Metadata, Topic
+
+if TYPE_CHECKING:
+    from mockbroker.state.upkeep import Upkeep
 
 Wake = Callable[[tuple[Hashable, ...]], None]
 
@@ -22,18 +25,24 @@ class TopicConfigs(Protocol):
     def topic(self, name: str) -> Mapping[str, object]:
         """A topic's configuration in force."""
 
+    def brokers(self) -> Mapping[str, object]:
+        """The configuration in force of all brokers."""
+
 
 class LogStore:
     """All logs of the cluster by topic id and partition: the disks, which the replicas of a partition share.
 
     A record is on every replica at once, so whoever is elected has all of it; a log lives until its topic is deleted.
+    started_ms: when the brokers started, which their regular visits to the logs are reckoned from.
     """
 
-    def __init__(self, metadata: Metadata, configs: TopicConfigs, wake: Wake) -> None:
+    def __init__(self, metadata: Metadata, configs: TopicConfigs, wake: Wake, *, started_ms: int = 0) -> None:
         self._metadata = metadata
         self._configs = configs
         self._wake = wake
         self._logs: dict[tuple[bytes, int], PartitionLog] = {}
+        self._started_ms = started_ms
+        self._upkeep: Upkeep | None = None
         metadata.watch(self._topic_changed)
 
     def log(self, topic: Topic, partition_index: int) -> PartitionLog:
@@ -41,10 +50,31 @@ class LogStore:
         place = (topic.topic_id, partition_index)
         log = self._logs.get(place)
         if log is None:
-            log = PartitionLog(_Rules(self._configs, topic.name).now, lambda: self._wake(("log", *place)))
+            log = PartitionLog(_Rules(self._configs, topic.name).now, lambda: self._moved(place))
             log.begin_epoch(topic.partitions[partition_index].leader_epoch)
             self._logs[place] = log
         return log
+
+    def next_deadline_ms(self, *, now_ms: int) -> int | None:
+        """When a log may have to be cleaned, or None: with the defaults of Kafka a week after its first record."""
+        return None if self._upkeep is None else self._upkeep.next_deadline_ms(now_ms=now_ms)
+
+    def expire(self, *, now_ms: int) -> None:
+        """Clean the logs that are due."""
+        if self._upkeep is not None:
+            self._upkeep.expire(now_ms=now_ms)
+
+    def _moved(self, place: tuple[bytes, int]) -> None:
+        self._wake(("log", *place))
+        if self._upkeep is None:
+            from mockbroker.state.upkeep import Upkeep
+
+            self._upkeep = Upkeep(self._configs, self._known, started_ms=self._started_ms)
+        self._upkeep.touched(place)
+
+    def _known(self, place: tuple[bytes, int]) -> tuple[str, PartitionLog] | None:
+        log, topic = self._logs.get(place), self._metadata.topic_by_id(place[0])
+        return None if log is None or topic is None else (topic.name, log)
 
     def _topic_changed(self, change: Change, topic: Topic) -> None:
         for partition in topic.partitions:

@@ -188,6 +188,17 @@ class Producers:
         """Forget aborted transactions that lie wholly below the log's start."""
         self._aborted = [aborted for aborted in self._aborted if aborted.last_offset >= start_offset]
 
+    def replace_aborted_below(self, offset: int, aborted: list[Aborted]) -> None:
+        """Of the transactions whose marker lies below an offset keep these alone: of the others no record is left."""
+        self._aborted = [*aborted, *(one for one in self._aborted if one.last_offset >= offset)]
+
+    def last_of_each(self) -> dict[int, tuple[int | None, int]]:
+        """By producer id: where its last data batch ends, None when none is remembered, and its epoch."""
+        return {
+            producer.producer_id: (producer.written[-1].last_offset if producer.written else None, producer.epoch)
+            for producer in self._producers.values()
+        }
+
     def expire(self, *, now_ms: int, expiration_ms: int) -> None:
         """Forget producers that wrote nothing for that long and have no transaction open."""
         for producer in self.active():

@@ -12,6 +12,7 @@ from mockbroker.kafka_error import KafkaError
 from mockbroker.state.batch_rules import RecordsRefusedError, TopicRules
 from mockbroker.state.configs import Configs
 from mockbroker.state.log import OffsetAtTime, Origin, PartitionLog
+from mockbroker.state.segments import RollRules
 
 RULES = TopicRules.of(Configs(BrokerConfig()).topic("t"))
 NOW = 1_000_000
@@ -96,7 +97,7 @@ def test_what_is_wrong_with_a_batch_has_kafkas_code() -> None:
     assert code_of(make(), batch(NOW, magic=1)) is ErrorCode.INVALID_RECORD
     assert code_of(make(), batch(NOW, producer_id=1, producer_epoch=0)) is ErrorCode.INVALID_RECORD
     assert code_of(make(message_bytes_max=len(good) - 1), good) is ErrorCode.MESSAGE_TOO_LARGE
-    assert code_of(make(segment_bytes=len(good) - 1), good) is ErrorCode.RECORD_LIST_TOO_LARGE
+    assert code_of(make(roll=RollRules(len(good) - 1, 604_800_000)), good) is ErrorCode.RECORD_LIST_TOO_LARGE
     stamped = batch(NOW, timestamp_type=TimestampType.LOG_APPEND_TIME)
     assert code_of(make(append_time=True), stamped) is ErrorCode.INVALID_TIMESTAMP
 
