@@ -1,36 +1,26 @@
 """Asks a real broker: plays scripts against an address, and compares its answers with the record or writes them anew.
 
-    python -m tests.conversations.record check|record HOST:PORT SCRIPT.json...
+    python -m tests.conversations.record check|record HOST:PORT[,LISTENER=HOST:PORT...] SCRIPT.json...
 
-The broker is to run with the properties of `brokers.py`; `tools/oracle/start-kafka` starts one.
+Listeners beside PLAINTEXT have names. The broker is to run with the properties of `brokers.py`:
+`tools/oracle/start-kafka` starts one.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-import threading
-import time
 from pathlib import Path
 
 from tests.conversations.normal import Json, difference
 from tests.conversations.player import Player
-from tests.conversations.venues import SocketVenue
-
-_WALL = threading.Event()  # Never set: to wait for it is to let time pass.
+from tests.conversations.sockets import WallVenue
 
 
-def wall(bootstrap: str) -> SocketVenue:
-    """A broker that lives in real time."""
-    return SocketVenue(
-        bootstrap,
-        now_ms=lambda: time.time_ns() // 1_000_000,
-        sleep=lambda duration_ms: void(_WALL.wait(duration_ms / 1000)),
-    )
-
-
-def void(_: object) -> None:
-    """Nothing of it."""
+def wall(bootstrap: str) -> WallVenue:
+    """The venue of HOST:PORT[,LISTENER=HOST:PORT...]."""
+    first, *named = bootstrap.split(",")
+    return WallVenue(first, dict(pair.split("=", 1) for pair in named))
 
 
 def write(path: Path, answers: list[Json]) -> None:

@@ -16,7 +16,7 @@ from mockbroker.handlers import ROUTES
 from tests.conversations.brokers import BROKERS, properties, venue
 from tests.conversations.normal import difference
 from tests.conversations.player import Player
-from tests.conversations.venues import SocketVenue
+from tests.conversations.sockets import MovedVenue
 
 SCRIPTS = Path(__file__).parent / "scripts"
 SERVED = {route.name for route in ROUTES.values()}
@@ -73,4 +73,4 @@ def test_conversation_over_sockets(name: str) -> None:
     _skip_what_is_not_served(script, expected)
 
     with Cluster(properties=properties(script.get("broker", "common"))) as cluster:
-        _compare(expected, Player(SocketVenue.of(cluster), script).play())
+        _compare(expected, Player(MovedVenue(cluster), script).play())

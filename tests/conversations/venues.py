@@ -1,26 +1,24 @@
-"""Where a conversation takes place: a cluster on virtual time without sockets, or one behind its sockets."""
+"""Where a conversation takes place, and a place for it: a cluster on virtual time, without sockets."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import msgspec
 
 from kwire import headers
-from kwire.client import Client
-from kwire.client.errors import ConnectionClosed
 from kwire.codec import decode, encode
 from kwire.messages.header import RequestHeader
 from kwire.registry import header_versions
-from mockbroker import Cluster
 from mockbroker.build import build_core
 from mockbroker.config import BrokerConfig
 from mockbroker.core import Close, Send
 from mockbroker.features import finalize
 
-_ANSWER_MS = 40_000
+#: How long an answer may take by the venue's own time.
+ANSWER_MS = 40_000
 
 
 class Line(Protocol):
@@ -39,8 +37,8 @@ class Line(Protocol):
 class Venue(Protocol):
     """A broker, and the time that it lives in."""
 
-    def connect(self, client_id: str) -> Line:
-        """A new connection."""
+    def connect(self, client_id: str, listener: str = "PLAINTEXT") -> Line:
+        """A new connection, by a listener of this name."""
 
     def now_ms(self) -> int:
         """The time."""
@@ -66,8 +64,8 @@ class VirtualVenue:
             node.listen("PLAINTEXT", "127.0.0.1", 9092)
         self.lines: dict[int, VirtualLine] = {}
 
-    def connect(self, client_id: str) -> VirtualLine:
-        number = self.core.connect(0, "127.0.0.1", 40_000 + len(self.lines))
+    def connect(self, client_id: str, listener: str = "PLAINTEXT") -> VirtualLine:
+        number = self.core.connect(0, "127.0.0.1", 40_000 + len(self.lines), listener=listener)
         line = self.lines[number] = VirtualLine(self, number, client_id)
         return line
 
@@ -120,8 +118,8 @@ class VirtualLine:
     def receive(self) -> tuple[msgspec.Struct | None, int]:
         api_key, (name, version), sent_ms = self._expected.pop(0)
         while not self.bodies and not self.is_closed:
-            assert self.venue.now_ms() < sent_ms + _ANSWER_MS, f"no {name} within {_ANSWER_MS} ms"
-            self.venue.step(sent_ms + _ANSWER_MS)
+            assert self.venue.now_ms() < sent_ms + ANSWER_MS, f"no {name} within {ANSWER_MS} ms"
+            self.venue.step(sent_ms + ANSWER_MS)
         took_ms = self.venue.now_ms() - sent_ms
         if not self.bodies:
             return None, took_ms
@@ -133,52 +131,3 @@ class VirtualLine:
     def close(self) -> None:
         self.venue.core.disconnect(self.number, self.venue.now_ms())
         self.venue.sleep(0)
-
-
-class SocketVenue:
-    """A broker behind its sockets, and a clock: of our own `Cluster`, or of the wall."""
-
-    def __init__(self, bootstrap: str, *, now_ms: Callable[[], int], sleep: Callable[[int], None]) -> None:
-        self.bootstrap = bootstrap
-        self._now_ms = now_ms
-        self._sleep = sleep
-
-    @classmethod
-    def of(cls, cluster: Cluster) -> SocketVenue:
-        """A running `Cluster`; to wait is to move its clock on."""
-        return cls(cluster.bootstrap_servers, now_ms=cluster.clock.now_ms, sleep=cluster.clock.advance)
-
-    def connect(self, client_id: str) -> SocketLine:
-        return SocketLine(self, client_id)
-
-    def now_ms(self) -> int:
-        return self._now_ms()
-
-    def sleep(self, duration_ms: int) -> None:
-        self._sleep(duration_ms)
-
-
-class SocketLine:
-    """A connection of the raw client."""
-
-    def __init__(self, venue: SocketVenue, client_id: str) -> None:
-        self._venue = venue
-        self._client = Client(venue.bootstrap, client_id=client_id, negotiated=False, timeout_s=_ANSWER_MS / 1000)
-        self._pending: list[tuple[Any, int]] = []
-
-    def submit(self, request: msgspec.Struct, version: int, wire_version: int, answer: tuple[str, int] | None) -> None:
-        assert wire_version == version, "a version that is none needs the virtual venue"
-        pending = self._client.submit(request, version)
-        if answer is not None:
-            self._pending.append((pending, self._venue.now_ms()))
-
-    def receive(self) -> tuple[msgspec.Struct | None, int]:
-        pending, sent_ms = self._pending.pop(0)
-        try:
-            message = pending.result()
-        except ConnectionClosed:
-            message = None
-        return message, self._venue.now_ms() - sent_ms
-
-    def close(self) -> None:
-        self._client.close()
