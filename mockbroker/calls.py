@@ -79,13 +79,15 @@ class Calls:
 
     nodes: those that run; a call to another one is answered with NETWORK_EXCEPTION.
     latency_ms: how long a message travels, milliseconds of the cluster's clock, each way. fate: decides instead, for
-    each call by target and time; the simulator's weather.
+    each call by target and time; the simulator's weather. loading_ms: how long a node takes to load a partition of a
+    coordinator's topic, by node and time; as long as a message's way at first.
     """
 
     def __init__(self, nodes: dict[int, Node], *, latency_ms: int = 0) -> None:
         self.nodes = nodes
         self.latency_ms = latency_ms
         self.fate: Callable[[int, int], Fate] = lambda to, now_ms: Fate(self.latency_ms, self.latency_ms)
+        self.loading_ms: Callable[[int, int], int] = lambda node_id, now_ms: self.latency_ms
         self._queue: list[tuple[int, int, Action]] = []
         self._sent = 0
 

@@ -6,10 +6,12 @@ Source: Kafka's GroupCoordinatorShard and CoordinatorLoaderImpl; the records are
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kwire.records import ControlType, Record, read_control, write_batch
 from mockbroker.group_records import KeyAndValue, OffsetRecord, fact_of, offset_of, offset_record, record_of
+from mockbroker.loading import Loading
 from mockbroker.state.group_facts import Fact
 from mockbroker.state.groups import Groups
 from mockbroker.state.log import Origin, StoredBatch
@@ -35,6 +37,7 @@ class GroupLog:
         self._cluster = cluster
         self._logs = logs
         self._loaded: set[int] = set()
+        self.loading = Loading(cluster.calls, logs.node_id)
         self._gathered: list[KeyAndValue] | None = None
         self.groups = Groups(cluster.metadata, cluster.wake, self._record)
         self.offsets = Offsets(self._record_offsets)
@@ -51,15 +54,32 @@ class GroupLog:
         if change in (Change.CREATED, Change.GREW):
             self._begin(topic)
         led = set() if change is Change.DELETED else self._led(topic)
+        for partition in topic.partitions:
+            if partition.index not in led:
+                self.loading.give_up(partition.index)
         for shard in self._loaded - led:
             self._unload(shard)
 
     def take_over(self, *, now_ms: int) -> None:
-        """After an election: load the partitions that this node leads now; the sessions of members begin anew."""
+        """After an election: begin to load the partitions that this node leads now."""
         topic = self._cluster.metadata.topic(_TOPIC_NAME)
-        for shard in sorted(self._led(topic) - self._loaded) if topic is not None else ():
-            assert topic is not None
-            self._load(topic, shard, now_ms)
+        if topic is None:
+            return
+        self._begin(topic)
+        for shard in sorted(self._led(topic) - self._loaded):
+            if shard not in self.loading:
+                self.loading.begin(shard, partial(self._load, topic, shard), now_ms=now_ms)
+
+    def must_be_loaded(self, group_id: str) -> None:
+        """Pass only when the partition of a group is in memory.
+
+        Raises: COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        self.loading.must_be_over(self._shard_of(group_id))
+
+    def close(self) -> None:
+        """The broker has ended: nothing is loaded any more."""
+        self.loading.close()
 
     def _led(self, topic: Topic) -> set[int]:
         return {partition.index for partition in topic.partitions if partition.leader == self._logs.node_id}
@@ -85,6 +105,7 @@ class GroupLog:
             self._cluster.wake(("group", group_id))
 
     def _load(self, topic: Topic, shard: int, now_ms: int) -> None:
+        """Make groups and offsets again from the records; the sessions of members begin anew."""
         self._loaded.add(shard)
         log = self._logs.get(topic.topic_id, shard)
         for batch in log.read(log.start_offset, _READ_ALL).batches:

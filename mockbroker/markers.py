@@ -39,6 +39,9 @@ def write_marker(node: Node, metadata: Metadata, ending: Ending, place: Place, *
     topic = metadata.topic(place.topic)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if place.topic == OFFSETS_TOPIC and place.partition_index in node.group_log.loading:
+        # The transaction coordinator does not expect to hear of a group coordinator's loading.
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     node.logs.get(topic.topic_id, place.partition_index).append_marker(
         commit=ending.commit,
         producer_id=ending.holder.producer_id,

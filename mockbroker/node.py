@@ -67,6 +67,10 @@ class Node:
             self.persister.close()
         if self.entered("transaction_log"):
             self.transaction_log.close()
+        if self.entered("group_log"):
+            self.group_log.close()
+        if self.entered("share_state_log"):
+            self.share_state_log.close()
 
     def _watch(self, watcher: Watcher) -> None:
         self._watchers.append(watcher)
@@ -159,10 +163,11 @@ class Node:
         return self.share_state_log.coordinator
 
     def take_over(self, *, now_ms: int) -> None:
-        """After an election: load what coordinators have written to the partitions that this node leads."""
+        """After an election: begin to load what coordinators have written to the partitions that this node leads."""
         if self.entered("group_log") or self._leads_records(CoordinatorKind.GROUP):
             self.group_log.take_over(now_ms=now_ms)
         if self._leads_records(CoordinatorKind.SHARE):
+            self.share_state_log.take_over(now_ms=now_ms)
             self.share_state_log.start_housekeeping(now_ms=now_ms)
         if self._cluster.metadata.topic(INTERNAL_TOPICS[CoordinatorKind.TRANSACTION].name) is not None:
             self.transaction_log.take_over(now_ms=now_ms)

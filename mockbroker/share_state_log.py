@@ -7,6 +7,7 @@ record before the key, the version before the value.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kwire.codec import decode, encode
@@ -17,6 +18,7 @@ from kwire.records.coordinator.share_snapshot import StateBatch as SnapshotBatch
 from kwire.records.coordinator.share_update import ShareUpdateKey, ShareUpdateValue
 from kwire.records.coordinator.share_update import StateBatch as UpdateBatch
 from mockbroker.kafka_error import KafkaError
+from mockbroker.loading import Loading
 from mockbroker.state.log import Origin, PartitionLog
 from mockbroker.state.share_coordinator import Fact, ShareCoordinator, ShareKey, Snapshot, Stored, Update
 from mockbroker.state.state_batches import StateBatch
@@ -40,6 +42,7 @@ class ShareStateLog:
     def __init__(self, cluster: ClusterState, logs: Logs) -> None:
         self._cluster = cluster
         self._logs = logs
+        self.loading = Loading(cluster.calls, logs.node_id)
         self._snapshots: dict[int, dict[ShareKey, int]] = {}
         self._pruned: dict[int, int] = {}
         self._snapshots_due_ms: int | None = None
@@ -54,7 +57,10 @@ class ShareStateLog:
         return self._cluster.metadata.coordinator_partition(CoordinatorKind.SHARE, str(key))
 
     def _is_mine(self, key: ShareKey) -> bool:
-        return self._shard_of(key) in self._snapshots
+        """Whether a key is coordinated here. Raises: COORDINATOR_LOAD_IN_PROGRESS."""
+        shard = self._shard_of(key)
+        self.loading.must_be_over(shard)
+        return shard in self._snapshots
 
     def topic_changed(self, change: Change, topic: Topic) -> None:
         """Take shards over and give them up as leaders change, and forget the state of deleted topics."""
@@ -64,18 +70,38 @@ class ShareStateLog:
             self.coordinator.topic_changed(change, topic)
 
     def follow(self) -> None:
-        """Load the shards that this node leads and has not loaded yet; forget those that it leads no more."""
+        """Forget the shards that this node leads no more, and take those for loaded that nothing was written to yet."""
         topic = self._cluster.metadata.topic(_TOPIC_NAME)
-        led = {} if topic is None else {p.index: topic for p in topic.partitions if p.leader == self._logs.node_id}
+        led = set() if topic is None else self._led(topic)
         for shard in [shard for shard in self._snapshots if shard not in led]:
             self.coordinator.unload(shard)
             del self._snapshots[shard]
             self._pruned.pop(shard, None)
-        for shard, its_topic in led.items():
-            if shard not in self._snapshots:
-                self._load(its_topic, shard)
+        for shard in range(len(topic.partitions) if topic is not None else 0):
+            if shard not in led:
+                self.loading.give_up(shard)
+        for shard in led - self._snapshots.keys():
+            assert topic is not None
+            if not self._logs.get(topic.topic_id, shard).end_offset:
+                self._snapshots[shard] = {}
 
-    def _load(self, topic: Topic, shard: int) -> None:
+    def take_over(self, *, now_ms: int) -> None:
+        """After an election: begin to load the shards that this node leads now."""
+        self.follow()
+        topic = self._cluster.metadata.topic(_TOPIC_NAME)
+        for shard in sorted(self._led(topic) - self._snapshots.keys()) if topic is not None else ():
+            if shard not in self.loading:
+                assert topic is not None
+                self.loading.begin(shard, partial(self._load, topic, shard), now_ms=now_ms)
+
+    def close(self) -> None:
+        """The broker has ended: nothing is loaded any more."""
+        self.loading.close()
+
+    def _led(self, topic: Topic) -> set[int]:
+        return {partition.index for partition in topic.partitions if partition.leader == self._logs.node_id}
+
+    def _load(self, topic: Topic, shard: int, _now_ms: int) -> None:
         self._snapshots[shard] = {}
         for offset, fact in _facts(self._logs.get(topic.topic_id, shard)):
             self._note(shard, offset, fact)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kwire.codec import decode, encode
 from kwire.records import Record, write_batch
 from kwire.records.coordinator.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from mockbroker.loading import Loading
 from mockbroker.markers import Markers
 from mockbroker.state.log import Origin, PartitionLog
 from mockbroker.state.topics import INTERNAL_TOPICS, CoordinatorKind
@@ -47,6 +48,8 @@ class TransactionLog:
         self._node = node
         self._version = cluster.features.get("transaction.version", 0)
         self._loaded: dict[int, int] = {}
+        self._loading_epochs: dict[int, int] = {}
+        self.loading = Loading(cluster.calls, node.node_id)
         markers = Markers(cluster.calls, cluster.metadata)
         self.coordinator = Transactions(
             node.producer_ids,
@@ -68,26 +71,44 @@ class TransactionLog:
         self.coordinator.unload(lambda name: self._shard(name) in stale)
         for shard in stale:
             del self._loaded[shard]
+        for shard in [shard for shard, epoch in self._loading_epochs.items() if led.get(shard) != epoch]:
+            self.loading.give_up(shard)
+            del self._loading_epochs[shard]
         for shard, epoch in led.items():
-            if shard not in self._loaded:
-                self._loaded[shard] = epoch
-                assert topic is not None
-                log = self._node.logs.get(topic.topic_id, shard)
-                self.coordinator.load(_transactions(log), now_ms=now_ms)
+            if shard not in self._loaded and shard not in self._loading_epochs:
+                self._begin(shard, epoch, now_ms)
+
+    def _begin(self, shard: int, epoch: int, now_ms: int) -> None:
+        """Begin to load a partition; one that nothing was written to yet is there at once."""
+        if not self._log(shard).end_offset:
+            self._loaded[shard] = epoch
+            return
+        self._loading_epochs[shard] = epoch
+
+        def load(at_ms: int) -> None:
+            self._loaded[shard] = self._loading_epochs.pop(shard)
+            self.coordinator.load(_transactions(self._log(shard)), now_ms=at_ms)
+
+        self.loading.begin(shard, load, now_ms=now_ms)
 
     def close(self) -> None:
         """The broker has ended: what comes back of its markers finds nothing to complete."""
+        self.loading.close()
         self.coordinator.unload(lambda name: True)
 
     def _shard(self, transactional_id: str) -> int:
         return self._cluster.metadata.coordinator_partition(CoordinatorKind.TRANSACTION, transactional_id)
 
     def _coordinator_epoch(self, transactional_id: str) -> int | None:
-        """The epoch in which this node coordinates an id; None for another's, and for one that is not loaded."""
+        """The epoch in which this node coordinates an id; None for another's.
+
+        Raises: COORDINATOR_LOAD_IN_PROGRESS.
+        """
         metadata = self._cluster.metadata
         partition = metadata.coordinator(CoordinatorKind.TRANSACTION, transactional_id)
         if partition.leader != self._node.node_id:
             return None
+        self.loading.must_be_over(partition.index)
         if partition.index not in self._loaded and not self._log(partition.index).end_offset:
             self._loaded[partition.index] = partition.leader_epoch
         return self._loaded.get(partition.index)

@@ -189,7 +189,13 @@ def _known_group(group_id: str, ctx: Context) -> ClassicGroup:
 
 def heartbeat(request: HeartbeatRequest, ctx: Context) -> Outcome:
     """Stay in a classic group."""
-    _must_be_group(request.group_id, ctx)
+    try:
+        _must_be_group(request.group_id, ctx)
+    except KafkaError as error:
+        if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            # Kafka takes the member's word for it until it knows better.
+            return Reply(HeartbeatResponse())
+        raise
     _known_group(request.group_id, ctx).heartbeat(
         request.member_id, request.group_instance_id, request.generation_id, now_ms=ctx.now_ms
     )

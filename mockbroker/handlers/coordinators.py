@@ -10,6 +10,7 @@ from kwire.errors import InvalidValue
 from kwire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, must
 from mockbroker.context import Context
+from mockbroker.first_use import find
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
 from mockbroker.state.metadata import CoordinatorKind
@@ -47,7 +48,7 @@ def _row(key_type: int, key: str, ctx: Context) -> Coordinator:
     try:
         _must_find(key_type, key, ctx)
         kind, text = _resolve(key_type, key, ctx)
-        node_id = ctx.cluster.metadata.coordinator_for(kind, text)
+        node_id = find(ctx.cluster.metadata, ctx.cluster.calls, kind, text, now_ms=ctx.now_ms)
         node = ctx.cluster.nodes.get(node_id)
         if node is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -104,9 +105,10 @@ def share_key(text: str) -> str:
 
 
 def must_coordinate(group_id: str, ctx: Context) -> None:
-    """Pass only on the node that coordinates this group.
+    """Pass only on the node that coordinates this group, once it has its records in memory.
 
-    Raises: NOT_COORDINATOR.
+    Raises: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
     """
     if ctx.cluster.metadata.coordinator_for(CoordinatorKind.GROUP, group_id) != ctx.node.node_id:
         raise KafkaError(ErrorCode.NOT_COORDINATOR, f"node {ctx.node.node_id} does not coordinate group {group_id}")
+    ctx.node.group_log.must_be_loaded(group_id)

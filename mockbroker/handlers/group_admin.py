@@ -92,6 +92,8 @@ def list_groups(request: ListGroupsRequest, ctx: Context) -> Outcome:
 
     Pinned by the conversations other-list-groups and share-list-groups.
     """
+    if ctx.node.group_log.loading:
+        raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     states = {text.lower().strip() for text in request.states_filter}
     types = {text.lower() for text in request.types_filter}
     sees_all = may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, ctx)

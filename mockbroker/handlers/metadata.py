@@ -146,7 +146,7 @@ def _row_by_id(topic_id: bytes, ctx: Context) -> MetadataResponseTopic:
 def _make(name: str, ctx: Context) -> None:
     for kind, internal in INTERNAL_TOPICS.items():
         if name == internal.name:
-            ctx.cluster.metadata.internal_topic(kind)
+            ctx.cluster.metadata.make_internal_topic(kind)
             return
     ctx.cluster.metadata.create_topic(name)
 

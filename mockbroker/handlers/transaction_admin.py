@@ -96,6 +96,8 @@ def refuse_describe_transactions(
 
 def list_transactions(request: ListTransactionsRequest, ctx: Context) -> Outcome:
     """List the transactional ids of this coordinator that pass every filter. Pinned by other-txn-describe-list."""
+    if ctx.node.transaction_log.loading:
+        return Reply(ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     pattern = _pattern(request.transactional_id_pattern)
     states = {_STATES[name] for name in request.state_filters if name in _STATES}
 

@@ -148,8 +148,9 @@ def _commit(
 ) -> dict[Place, ErrorCode]:
     """Write the offsets as records of the transaction, and keep them aside.
 
-    Raises: what the group has against its member, and the log against its producer.
+    Raises: COORDINATOR_LOAD_IN_PROGRESS, what the group has against its member, and the log against its producer.
     """
+    ctx.node.group_log.must_be_loaded(request.group_id)
     _must_be_allowed(request, rows, ctx)
     size_max = number(ctx.cluster.config, "offset.metadata.max.bytes")
     codes: dict[Place, ErrorCode] = {}

@@ -24,6 +24,7 @@ class Faults:
         self._down: int | None = None
         self._weather = Weather(rng, world.coverage)
         world.core.state.calls.fate = self._weather.fate
+        world.core.state.calls.loading_ms = self._weather.loading_ms
 
     def act(self) -> str:
         """Let one thing go wrong, or right again."""

@@ -45,3 +45,7 @@ class Weather:
         if answered_ms > now_ms:
             self._coverage.count("call late")
         return Fate(arrives_ms - now_ms, answered_ms - arrives_ms, loss)
+
+    def loading_ms(self, _node_id: int, _now_ms: int) -> int:
+        """How long a node takes to load a partition of a coordinator's topic: the disks are as bad as the network."""
+        return self._rng.randint(0, self.sky.value[0])

@@ -65,6 +65,7 @@ class Metadata(msgspec.Struct):
 
     node_ids: the brokers, in order. config: broker configuration by Kafka's names. `version` counts every change,
     so that groups can tell whether topics changed since they looked. `fenced`: brokers that are down, or count as such.
+    `is_cold`: internal topics are not made on the spot.
     """
 
     node_ids: Sequence[int]
@@ -72,6 +73,7 @@ class Metadata(msgspec.Struct):
     chance: Chance
     version: int = 0
     fenced: set[int] = msgspec.field(default_factory=set)
+    is_cold: bool = False
     _by_name: dict[str, Topic] = msgspec.field(default_factory=dict)
     _folded: dict[str, str] = msgspec.field(default_factory=dict)
     _by_id: dict[bytes, Topic] = msgspec.field(default_factory=dict)
@@ -242,6 +244,20 @@ class Metadata(msgspec.Struct):
 
     def internal_topic(self, kind: CoordinatorKind) -> Topic:
         """The coordinator's own topic, created on first use.
+
+        Raises: NOT_COORDINATOR where it is not there and the cluster is cold.
+        """
+        topic = self._by_name.get(INTERNAL_TOPICS[kind].name)
+        if topic is None and self.is_cold:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"{INTERNAL_TOPICS[kind].name} has not been made")
+        return topic if topic is not None else self.make_internal_topic(kind)
+
+    def has_internal_topic(self, kind: CoordinatorKind) -> bool:
+        """Say whether a coordinator's own topic is there."""
+        return INTERNAL_TOPICS[kind].name in self._by_name
+
+    def make_internal_topic(self, kind: CoordinatorKind) -> Topic:
+        """Create a coordinator's own topic, unless it is there.
 
         A replication factor beyond the number of nodes is lowered to it: a mock of one node has to work with Kafka's
         defaults (3), where Kafka would say COORDINATOR_NOT_AVAILABLE for ever.

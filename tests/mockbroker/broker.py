@@ -93,9 +93,9 @@ class Broker:
         self._collect()
 
     def stop_node(self, node_id: int) -> None:
-        """End a broker cleanly."""
+        """End a broker cleanly; others load what it coordinated."""
         self.core.stop_node(node_id, self.now_ms)
-        self._collect()
+        self.advance(0)
 
     def kill_node(self, node_id: int) -> None:
         """End a broker at once."""
@@ -103,9 +103,9 @@ class Broker:
         self._collect()
 
     def start_node(self, node_id: int) -> None:
-        """Start it again."""
+        """Start it again, and let it load what it coordinates."""
         self.core.start_node(node_id, self.now_ms)
-        self._collect()
+        self.advance(0)
 
     def forget(self, connection: str) -> None:
         """Let the next use of this name be a new connection: the broker has ended the old one."""

@@ -127,6 +127,7 @@ def test_7_5_state_is_loaded_from_the_log_after_an_election(how: str) -> None:
     before, old = broker.read(), broker.coordinator
     if how == "move":
         broker.core.move_leader(TOPIC, broker.shard, broker.now_ms, to=(old + 1) % 3)
+        broker.advance(0)
     elif how == "kill":
         broker.kill_node(old)
         broker.advance(9_000)
@@ -149,6 +150,7 @@ def test_7_2_updates_are_counted_on_after_a_load() -> None:
     broker.write(0, 0, start=0)
     broker.write(1, 1, start=0)
     broker.core.move_leader(TOPIC, broker.shard, broker.now_ms, to=(broker.coordinator + 1) % 3)
+    broker.advance(0)
     broker.write(2, 2, start=0)
     broker.write(3, 3, start=0)
 
@@ -160,6 +162,7 @@ def test_a_former_coordinator_refuses(broker: StateBroker) -> None:
     broker.initialize()
     old = broker.coordinator
     broker.core.move_leader(TOPIC, broker.shard, broker.now_ms, to=(old + 1) % 3)
+    broker.advance(0)
     rows = [ReadStateData(broker.key.topic_id, [ReadPartition(0, 0)])]
     answer = broker.ask(ReadShareGroupStateRequest("g", rows), 0, connection="old", node=old)
 

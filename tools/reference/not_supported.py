@@ -21,7 +21,6 @@ NOTES: tuple[tuple[str, str, str], ...] = (
         "preferred leaders by `auto.leader.rebalance.enable`, unclean elections",
         "a leader leads until its node goes or `Cluster.move_leader` moves it; every election is clean",
     ),
-    ("Loading of coordinators", "COORDINATOR_LOAD_IN_PROGRESS", "a coordinator has its state as soon as it is elected"),
     ("Replication", "followers that fetch", "the in-sync replicas are the replicas; the high watermark is the end"),
     (
         "Group migration",
@@ -34,7 +33,6 @@ NOTES: tuple[tuple[str, str, str], ...] = (
         "another 64-bit hash of the same facts; such offsets stay in the log and are never found",
     ),
     ("Committed offsets", "their retention", "they stay until they, their group or their topic are deleted"),
-    ("First use of a coordinator", "COORDINATOR_NOT_AVAILABLE while its topic is made", "it is found at once"),
     ("Transactions", "two-phase commit (KIP-939)", "refused as by a broker that has it switched off"),
     (
         "Log cleaning",
