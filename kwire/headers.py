@@ -5,7 +5,7 @@ Which header version goes with which API version is in `kwire.registry.header_ve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -15,6 +15,7 @@ from kwire.messages.header import RequestHeader, ResponseHeader
 from kwire.primitives import FAILURES, Part
 
 if TYPE_CHECKING:
+    from kwire.codec_table import Codec
     from kwire.oddities import Oddity
 
 _REQUEST = registry.codec_of_class(RequestHeader)
@@ -27,15 +28,8 @@ def decode_request_header(frame: bytes | bytearray | memoryview) -> tuple[Reques
     Raises: UnsupportedVersion when no API has the key, else WireError.
     """
     raw = _bytes(frame)
-    version = _request_header_version(raw)
-    try:
-        header, body_offset = _REQUEST.readers[version](raw, 0)
-        if body_offset <= len(raw):
-            return header, body_offset
-    except FAILURES:
-        pass
-    header, body_offset, _ = careful.read_head(_REQUEST, version, raw, lenient=False)
-    return header, body_offset
+    header, body_offset, _ = _read(_REQUEST, _request_header_version(raw), raw, lenient=False)
+    return cast(RequestHeader, header), body_offset
 
 
 def decode_request_header_lenient(
@@ -46,34 +40,21 @@ def decode_request_header_lenient(
     Raises: UnsupportedVersion when no API has the key; WireError where Kafka fails too.
     """
     raw = _bytes(frame)
-    version = _request_header_version(raw)
-    try:
-        header, body_offset = _REQUEST.readers[version](raw, 0)
-        if body_offset <= len(raw):
-            return header, body_offset, ()
-    except FAILURES:
-        pass
-    return careful.read_head(_REQUEST, version, raw, lenient=True)
+    header, body_offset, oddities = _read(_REQUEST, _request_header_version(raw), raw, lenient=True)
+    return cast(RequestHeader, header), body_offset, oddities
 
 
 def decode_response_header(
-    frame: bytes | bytearray | memoryview, api_key: int, version: int
+    frame: bytes | bytearray | memoryview, api_key: int, version: int, *, edition: str = registry.DEFAULT_EDITION
 ) -> tuple[ResponseHeader, int]:
     """The header at the start of a response's frame, and the offset of the body.
 
     Args: api_key, version: those of the request; the response does not repeat them.
     Raises: UnsupportedVersion when no API has the key, else WireError.
     """
-    raw = _bytes(frame)
-    header_version = registry.header_versions(api_key, version)[1]
-    try:
-        header, body_offset = _RESPONSE.readers[header_version](raw, 0)
-        if body_offset <= len(raw):
-            return header, body_offset
-    except FAILURES:
-        pass
-    header, body_offset, _ = careful.read_head(_RESPONSE, header_version, raw, lenient=False)
-    return header, body_offset
+    header_version = registry.header_versions(api_key, version, edition)[1]
+    header, body_offset, _ = _read(_RESPONSE, header_version, _bytes(frame), lenient=False)
+    return cast(ResponseHeader, header), body_offset
 
 
 def encode_request(request: msgspec.Struct, version: int, correlation_id: int, client_id: str | None) -> bytes:
@@ -94,17 +75,28 @@ def encode_response(response: msgspec.Struct, version: int, correlation_id: int)
 
 def request_parts(request: msgspec.Struct, version: int, correlation_id: int, client_id: str | None) -> list[Part]:
     """As `encode_request`, but not joined yet: `frame` joins header, body and record batches in one copy."""
-    api_key = registry.codec_of_class(type(request)).api_key
-    header_version = registry.header_versions(api_key, version)[0]
-    header = RequestHeader(api_key, version, correlation_id, client_id)
+    own = registry.codec_of_class(type(request))
+    header_version = registry.header_versions(own.api_key, version, own.edition)[0]
+    header = RequestHeader(own.api_key, version, correlation_id, client_id)
     return codec.encode_parts(header, header_version) + codec.encode_parts(request, version)
 
 
 def response_parts(response: msgspec.Struct, version: int, correlation_id: int) -> list[Part]:
     """As `encode_response`, but not joined yet."""
-    api_key = registry.codec_of_class(type(response)).api_key
-    header_version = registry.header_versions(api_key, version)[1]
+    own = registry.codec_of_class(type(response))
+    header_version = registry.header_versions(own.api_key, version, own.edition)[1]
     return codec.encode_parts(ResponseHeader(correlation_id), header_version) + codec.encode_parts(response, version)
+
+
+def _read(codec: Codec, version: int, raw: bytes, *, lenient: bool) -> tuple[msgspec.Struct, int, tuple[Oddity, ...]]:
+    """Fast where nothing is wrong, else by the careful pass, which says what is."""
+    try:
+        header, body_offset = codec.readers[version](raw, 0)
+        if body_offset <= len(raw):
+            return header, body_offset, ()
+    except FAILURES:
+        pass
+    return careful.read_head(codec, version, raw, lenient=lenient)
 
 
 def _bytes(frame: bytes | bytearray | memoryview) -> bytes:

@@ -170,6 +170,7 @@ class Numbers:
 
 
 int8s = Numbers("b", 1)
+uint8s = Numbers("B", 1)
 int16s = Numbers("h", 2)
 uint16s = Numbers("H", 2)
 int32s = Numbers("i", 4)
@@ -180,6 +181,7 @@ uuids = Numbers("16s", 16)
 
 # The tables themselves, so that generated code finds them in one step.
 unpack_int8s, unpack_compact_int8s, pack_int8s = int8s.unpack, int8s.unpack_compact, int8s.pack
+unpack_uint8s, unpack_compact_uint8s, pack_uint8s = uint8s.unpack, uint8s.unpack_compact, uint8s.pack
 unpack_int16s, unpack_compact_int16s, pack_int16s = int16s.unpack, int16s.unpack_compact, int16s.pack
 unpack_uint16s, unpack_compact_uint16s, pack_uint16s = uint16s.unpack, uint16s.unpack_compact, uint16s.pack
 unpack_int32s, unpack_compact_int32s, pack_int32s = int32s.unpack, int32s.unpack_compact, int32s.pack

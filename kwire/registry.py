@@ -10,30 +10,31 @@ import msgspec
 
 from kwire.codec_table import Codec
 from kwire.errors import UnsupportedVersion
-from kwire.messages.index import APIS, MODULES
+from kwire.messages.index import APIS, LAYERS, MODULES, Api
 
 DEFAULT_EDITION = "4.3"
 
-#: The editions there are; each but the default lies over it and has only the messages in which it differs.
-EDITIONS = tuple(MODULES)
+#: The editions there are; each but the default lies over others and has only the messages in which it differs.
+EDITIONS = tuple(LAYERS)
 
 #: The keys of all APIs of the default edition, ascending.
-API_KEYS = tuple(APIS)
+API_KEYS = tuple(APIS[DEFAULT_EDITION])
 
-#: The API whose response keeps header version 0, so that any client can read why its version was refused (KIP-511).
-_API_VERSIONS = 18
+
+def require_edition(edition: str, asked_for: str = "") -> None:
+    """Raises: UnsupportedVersion when there is no such edition, with the name of what was asked for in it."""
+    if edition not in LAYERS:
+        raise UnsupportedVersion(asked_for, f"edition {edition!r} is not one of {', '.join(EDITIONS)}")
 
 
 @cache
 def codec_of_name(name: str, edition: str = DEFAULT_EDITION) -> Codec:
-    """The codec of a message by its name; what an edition does not have itself is that of the default edition.
+    """The codec of a message by its name; what an edition does not have itself is that of the editions below it.
 
     Raises: UnsupportedVersion when there is no such edition or message.
     """
-    modules = MODULES.get(edition)
-    if modules is None:
-        raise UnsupportedVersion(name, f"edition {edition!r} is not one of {', '.join(EDITIONS)}")
-    dotted = modules.get(name) or MODULES[DEFAULT_EDITION].get(name)
+    require_edition(edition, name)
+    dotted = next((MODULES[layer][name] for layer in LAYERS[edition] if name in MODULES[layer]), None)
     if dotted is None:
         raise UnsupportedVersion(name, f"is not a message of edition {edition}")
     codecs: dict[str, Codec] = import_module(dotted).CODECS
@@ -61,24 +62,21 @@ def message_class(name: str, edition: str = DEFAULT_EDITION) -> type[msgspec.Str
     return codec_of_name(name, edition).message
 
 
-def api_name(api_key: int) -> str:
+def api_name(api_key: int, edition: str = DEFAULT_EDITION) -> str:
     """The name of an API, such as ShareFetch.
 
-    Raises: UnsupportedVersion when no API has the key.
+    Raises: UnsupportedVersion when no API has the key, or there is no such edition.
     """
-    api = APIS.get(api_key)
-    if api is None:
-        raise UnsupportedVersion("", f"no API has the key {api_key}")
-    return api.name
+    return _api(api_key, edition).name
 
 
-def api_versions(api_key: int) -> tuple[int, int]:
-    """The first and last version of an API in the default edition.
+def api_versions(api_key: int, edition: str = DEFAULT_EDITION) -> tuple[int, int]:
+    """The first and last version of an API in an edition.
 
-    Raises: UnsupportedVersion when no API has the key.
+    Raises: UnsupportedVersion when no API has the key, or there is no such edition.
     """
-    api_name(api_key)
-    return APIS[api_key].low, APIS[api_key].high
+    api = _api(api_key, edition)
+    return api.low, api.high
 
 
 def request_class(api_key: int, edition: str = DEFAULT_EDITION) -> type[msgspec.Struct]:
@@ -86,7 +84,7 @@ def request_class(api_key: int, edition: str = DEFAULT_EDITION) -> type[msgspec.
 
     Raises: UnsupportedVersion when no API has the key, or there is no such edition.
     """
-    return message_class(f"{api_name(api_key)}Request", edition)
+    return message_class(f"{api_name(api_key, edition)}Request", edition)
 
 
 def response_class(api_key: int, edition: str = DEFAULT_EDITION) -> type[msgspec.Struct]:
@@ -94,16 +92,24 @@ def response_class(api_key: int, edition: str = DEFAULT_EDITION) -> type[msgspec
 
     Raises: UnsupportedVersion when no API has the key, or there is no such edition.
     """
-    return message_class(f"{api_name(api_key)}Response", edition)
+    return message_class(f"{api_name(api_key, edition)}Response", edition)
 
 
-def header_versions(api_key: int, version: int) -> tuple[int, int]:
+def header_versions(api_key: int, version: int, edition: str = DEFAULT_EDITION) -> tuple[int, int]:
     """The versions of the request header and of the response header that go with an API's version.
 
     Versions outside the API's range are answered too: a broker reads the header before it knows what it refuses.
 
-    Raises: UnsupportedVersion when no API has the key.
+    Raises: UnsupportedVersion when no API has the key, or there is no such edition.
     """
-    api_name(api_key)
-    flexible = version >= APIS[api_key].first_flexible
-    return (2 if flexible else 1), (1 if flexible and api_key != _API_VERSIONS else 0)
+    api = _api(api_key, edition)
+    return (2 if version >= api.flexible_request else 1), (1 if version >= api.flexible_response else 0)
+
+
+@cache
+def _api(api_key: int, edition: str) -> Api:
+    require_edition(edition)
+    found = next((APIS[layer][api_key] for layer in LAYERS[edition] if api_key in APIS[layer]), None)
+    if found is None:
+        raise UnsupportedVersion("", f"no API has the key {api_key}")
+    return found

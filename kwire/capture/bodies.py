@@ -108,10 +108,10 @@ class Decoder(NamedTuple):
         if api_key not in registry.API_KEYS:
             request.refuse("unknown_api", f"API key {api_key} is not known", at=0)
             return request
-        request.api_name = registry.api_name(api_key)
+        request.api_name = registry.api_name(api_key, self.edition)
         request.name, request.version = f"{request.api_name}Request", self._readable(request, version)
         try:
-            request.header_version = registry.header_versions(api_key, version)[0]
+            request.header_version = registry.header_versions(api_key, version, self.edition)[0]
             header, offset, oddities = decode_request_header_lenient(frame.data)
         except WireError as error:
             if frame.damage is None:
@@ -135,7 +135,7 @@ class Decoder(NamedTuple):
             return response
         response.name, response.version = f"{request.api_name}Response", request.version
         try:
-            _, offset = decode_response_header(frame.data, request.api_key, request.version)
+            _, offset = decode_response_header(frame.data, request.api_key, request.version, edition=self.edition)
         except WireError as error:
             if frame.damage is None:
                 response.refuse("header", error.what, error.path, error.at)

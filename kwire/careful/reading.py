@@ -32,6 +32,7 @@ from kwire.schema.spec import FIXED_SIZES
 
 _CODES = {
     "int8": "b",
+    "uint8": "B",
     "int16": "h",
     "uint16": "H",
     "int32": "i",

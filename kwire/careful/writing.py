@@ -18,7 +18,7 @@ from kwire.primitives import FAILURES, TEXT_BYTES_MAX, Part, tag_section, uvarin
 from kwire.schema import FieldSpec, MessageSpec, load
 from kwire.schema.spec import FIXED_SIZES, INTEGER_RANGES
 
-_CODES = {"int8": ">b", "int16": ">h", "uint16": ">H", "int32": ">i", "uint32": ">I", "int64": ">q"}
+_CODES = {"int8": ">b", "uint8": ">B", "int16": ">h", "uint16": ">H", "int32": ">i", "uint32": ">I", "int64": ">q"}
 
 
 def write(codec: Codec, version: int, message: msgspec.Struct) -> bytes:

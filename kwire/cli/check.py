@@ -16,9 +16,9 @@ from typing import BinaryIO, cast
 
 from kwire.cli import golden_batches, golden_vectors
 from kwire.cli.golden import Mismatch
-from kwire.errors import UnsupportedVersion, WireError
+from kwire.errors import WireError
 from kwire.escape import one_line
-from kwire.registry import DEFAULT_EDITION, EDITIONS
+from kwire.registry import DEFAULT_EDITION, require_edition
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _LINE_MAX = 256 << 20  # A file that is no JSON lines must not fill the memory before that is noticed.
@@ -32,8 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check every line of every file; 1 when one failed or there was none."""
-    if args.edition not in EDITIONS:
-        raise UnsupportedVersion("", f"edition {args.edition!r} is not one of {', '.join(EDITIONS)}")
+    require_edition(args.edition)
     passed = failed = 0
     for path in args.files:
         for number, failure in check_file(path, args.edition):

@@ -16,7 +16,6 @@ from kwire.capture.rows import STATUSES
 from kwire.capture.schemas import LEVELS
 from kwire.capture.values import CaptureError
 from kwire.cli.wrong_use import WrongUseError
-from kwire.errors import UnsupportedVersion
 from kwire.escape import one_line
 
 if TYPE_CHECKING:
@@ -45,8 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Decode every capture to stdout; what concerns a whole file goes to stderr."""
-    if args.edition not in registry.EDITIONS:
-        raise UnsupportedVersion("", f"edition {args.edition!r} is not one of {', '.join(registry.EDITIONS)}")
+    registry.require_edition(args.edition)
     if args.format == "tree" and args.level != "messages":
         raise WrongUseError("--format tree shows whole messages; --level goes with table and jsonl")
     options = Options(

@@ -168,7 +168,7 @@ class Client:
         edition: str = getattr(kind, "EDITION", DEFAULT_EDITION)
         if version is None:
             version = self.version_for(kind)
-        expected = Expected(api_key, version, f"{api_name(api_key)}Response", edition)
+        expected = Expected(api_key, version, f"{api_name(api_key, edition)}Response", edition)
         wants_answer = api_key != _PRODUCE or getattr(request, "acks", None) != 0
         return self._write(expected, encode(request, version), deadline, answered=wants_answer)
 
@@ -209,6 +209,6 @@ def _api_key(request: type[msgspec.Struct]) -> int:
 
 def _header_version(expected: Expected) -> int:
     try:
-        return header_versions(expected.api_key, expected.version)[0]
+        return header_versions(expected.api_key, expected.version, expected.edition)[0]
     except UnsupportedVersion:
         return 1

@@ -58,7 +58,9 @@ class Pending:
     def _body_at(self, frame: bytes) -> int:
         if self.expected.api_key not in API_KEYS:
             return 4  # Nobody knows its header; the first version has the correlation id alone.
-        return decode_response_header(frame, self.expected.api_key, self.expected.version)[1]
+        return decode_response_header(
+            frame, self.expected.api_key, self.expected.version, edition=self.expected.edition
+        )[1]
 
 
 class NoAnswer(Pending):

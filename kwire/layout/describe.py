@@ -13,7 +13,7 @@ from kwire.layout.build import build, layout
 from kwire.layout.recorder import NODES_MAX, Damage, Recorder
 from kwire.layout.structs import Fields
 from kwire.layout.tree import Kind, Node, Tree
-from kwire.schema import DEFAULT_EDITION, MessageSpec, load, names
+from kwire.schema import DEFAULT_EDITION, MessageSpec, layers_of, load, own_names
 
 Buffer = bytes | bytearray | memoryview
 
@@ -95,14 +95,15 @@ def _describe(parts: Sequence[_Part], data: bytes, nodes_max: int) -> Tree:
 
 
 def _api_name(api_key: int, edition: str) -> str:
-    name = _api_names(edition).get(api_key) or _api_names(DEFAULT_EDITION).get(api_key)
-    if name is None:
-        raise UnsupportedVersion("", f"API key {api_key} is not one of edition {edition}")
-    return name
+    for layer in layers_of(edition):
+        name = _own_api_names(layer).get(api_key)
+        if name is not None:
+            return name
+    raise UnsupportedVersion("", f"API key {api_key} is not one of edition {edition}")
 
 
 @cache
-def _api_names(edition: str) -> dict[int, str]:
-    """The names of the APIs by key, from the schemas themselves."""
-    requests = (load(name, edition) for name in names(edition) if name.endswith("Request"))
+def _own_api_names(edition: str) -> dict[int, str]:
+    """The names of the APIs that an edition brings itself, by key, from the schemas themselves."""
+    requests = (load(name, edition) for name in own_names(edition) if name.endswith("Request"))
     return {spec.api_key: spec.name.removesuffix("Request") for spec in requests if spec.api_key is not None}

@@ -113,6 +113,7 @@ class UnsignedVarint(Form):
 #: Numbers by the type's name in the schemas.
 NUMBERS: dict[str, Construct] = {
     "int8": construct.Int8sb,
+    "uint8": construct.Int8ub,
     "int16": construct.Int16sb,
     "uint16": construct.Int16ub,
     "int32": construct.Int32sb,

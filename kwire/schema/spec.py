@@ -15,6 +15,7 @@ Default = bool | int | float | str | bytes | tuple[()] | None
 FIXED_SIZES = {
     "bool": 1,
     "int8": 1,
+    "uint8": 1,
     "int16": 2,
     "uint16": 2,
     "int32": 4,
@@ -27,6 +28,7 @@ FIXED_SIZES = {
 #: The smallest and greatest value of every integer type.
 INTEGER_RANGES = {
     "int8": (-(2**7), 2**7 - 1),
+    "uint8": (0, 2**8 - 1),
     "int16": (-(2**15), 2**15 - 1),
     "uint16": (0, 2**16 - 1),
     "int32": (-(2**31), 2**31 - 1),

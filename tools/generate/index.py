@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kwire.schema import DEFAULT_EDITION
+import re
+
+from kwire.schema import EDITIONS, MessageSpec, layers_of, load, own_names
 from kwire.schema.versions import HIGHEST
 from tools.generate.model import Module
 from tools.generate.source import Source
@@ -18,13 +20,19 @@ from typing import NamedTuple
 
 
 class Api(NamedTuple):
-    """An API: its name without Request, its versions, and the first one with flexible headers (32768 for none)."""
+    """An API: its name without Request, its versions, and the first ones with flexible headers (32768 for none)."""
 
     name: str
     low: int
     high: int
-    first_flexible: int
+    flexible_request: int
+    flexible_response: int
 '''
+
+#: A client reads this response before it knows what the broker speaks, so its header never became flexible (KIP-511).
+_API_VERSIONS = "ApiVersionsResponse"
+
+_HALVES = ("Request", "Response")
 
 
 def render_index(modules: list[Module]) -> str:
@@ -33,10 +41,16 @@ def render_index(modules: list[Module]) -> str:
     out.lines += _HEAD.splitlines()
     out()
     out()
+    out("#: The editions, and those that each lies over, down to the default.")
+    with out.block("LAYERS: dict[str, tuple[str, ...]] = {"):
+        for edition in EDITIONS:
+            layers = ", ".join(f'"{layer}"' for layer in layers_of(edition))
+            out(f'"{edition}": ({layers}{"," if "," not in layers else ""}),')
+    out("}")
+    out()
     out("#: By edition and message: the module.")
     with out.block("MODULES: dict[str, dict[str, str]] = {"):
-        editions = {module.edition for module in modules}
-        for edition in sorted(editions, key=lambda edition: (edition != DEFAULT_EDITION, edition)):
+        for edition in EDITIONS:
             with out.block(f'"{edition}": {{'):
                 own = [module for module in modules if module.edition == edition]
                 rows = [(message.spec.name, module.dotted) for module in own for message in module.messages]
@@ -45,17 +59,29 @@ def render_index(modules: list[Module]) -> str:
             out("},")
     out("}")
     out()
-    out("#: By API key, as the default edition has them.")
-    with out.block("APIS: dict[int, Api] = {"):
-        requests = [
-            message.spec
-            for module in modules
-            for message in module.messages
-            if module.edition == DEFAULT_EDITION and message.spec.kind == "request"
-        ]
-        for spec in sorted(requests, key=lambda spec: spec.api_key or 0):
-            first = spec.flexible_versions.low if spec.flexible_versions else HIGHEST + 1
-            name = spec.name.removesuffix("Request")
-            out(f'{spec.api_key}: Api("{name}", {spec.versions.low}, {spec.versions.high}, {first}),')
+    out("#: By edition and API key; what an edition does not have is as in the ones below it.")
+    with out.block("APIS: dict[str, dict[int, Api]] = {"):
+        for edition in EDITIONS:
+            with out.block(f'"{edition}": {{'):
+                for key, name, request, response in _apis(edition):
+                    first, last = request.versions.low, request.versions.high
+                    flexible = f"{_first_flexible(request)}, {_first_flexible(response)}"
+                    out(f'{key}: Api("{name}", {first}, {last}, {flexible}),')
+            out("},")
     out("}")
     return out.text()
+
+
+def _apis(edition: str) -> list[tuple[int, str, MessageSpec, MessageSpec]]:
+    """Key, name, request and response of each API of which the edition brings one half at least; by key."""
+    found = []
+    own = {re.sub("(Request|Response)$", "", each) for each in own_names(edition) if each.endswith(_HALVES)}
+    for name in own:
+        request, response = load(f"{name}Request", edition), load(f"{name}Response", edition)
+        if request.kind == "request" and request.api_key is not None and request.versions:
+            found.append((request.api_key, name, request, response))
+    return sorted(found, key=lambda each: each[0])
+
+
+def _first_flexible(spec: MessageSpec) -> int:
+    return spec.flexible_versions.low if spec.flexible_versions and spec.name != _API_VERSIONS else HIGHEST + 1

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kwire.errors import SchemaError
-from kwire.schema import DEFAULT_EDITION, EDITIONS, MessageSpec, StructSpec, load, names, snake_case
+from kwire.schema import DEFAULT_EDITION, EDITIONS, MessageSpec, StructSpec, load, own_names, snake_case
 from kwire.schema.spec import FieldSpec
 
 #: Words that generated modules use themselves.
@@ -43,7 +43,7 @@ def plan() -> list[Module]:
     modules: list[Module] = []
     for edition in EDITIONS:
         by_module: dict[str, list[MessageSpec]] = {}
-        for name in names(edition):
+        for name in own_names(edition):
             spec = load(name, edition)
             if spec.versions:
                 by_module.setdefault(_module_name(spec, edition), []).append(spec)
@@ -59,14 +59,16 @@ def _module_name(spec: MessageSpec, edition: str) -> str:
         if spec.kind in {"request", "response"}:
             stem = stem.removesuffix(f"_{spec.kind}")
     if spec.kind.startswith("coordinator"):
-        return f"kwire.records.coordinator.{stem.removesuffix('_key').removesuffix('_value')}"
+        stem = stem.removesuffix("_key").removesuffix("_value")
+        if edition == DEFAULT_EDITION:
+            return f"kwire.records.coordinator.{stem}"
     package = "kwire.messages" if edition == DEFAULT_EDITION else f"kwire.messages.{edition_package(edition)}"
     return f"{package}.{stem}"
 
 
 def edition_package(edition: str) -> str:
-    """The sub-package of an edition: 4.0-early-access is in `early_access`, kip932-r1 would be in `kip932_r1`."""
-    return EDITIONS[edition][0].rpartition("/")[2].replace("-", "_")
+    """The sub-package of an edition: 4.0-early-access is in `early_access`, kip932-r3 in `drafts.r3`."""
+    return EDITIONS[edition].directories[0].replace("/", ".").replace("-", "_")
 
 
 def _module(edition: str, dotted: str, specs: list[MessageSpec]) -> Module:

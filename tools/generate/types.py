@@ -9,6 +9,7 @@ from tools.generate.model import Message
 CODES = {
     "bool": "B",
     "int8": "b",
+    "uint8": "B",
     "int16": "h",
     "uint16": "H",
     "int32": "i",

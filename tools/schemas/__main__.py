@@ -42,7 +42,7 @@ def _compare_edition(edition: str, source: Source, schemas: Path, jars: Path | N
         fetch(source, folder)
     ours = {
         path.name: path.read_text(encoding="utf-8")
-        for directory in EDITIONS[edition]
+        for directory in EDITIONS[edition].directories
         for path in (schemas / directory).glob("*.json")
     }
     theirs = schemas_in(source, folder)

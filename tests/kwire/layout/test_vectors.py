@@ -8,7 +8,7 @@ import pytest
 
 import kwire
 from kwire.layout import describe_bytes
-from kwire.schema import EDITIONS, load, names
+from kwire.schema import EDITIONS, load, own_names
 from tests.kwire.layout.agreement import Vector, disagreements, vectors
 
 
@@ -42,10 +42,12 @@ def test_a_node_covers_exactly_its_children(edition: str, name: str) -> None:
 
 def test_there_are_vectors_for_every_message_and_version_but_one() -> None:
     have = {(vector.edition, vector.message, vector.version) for vector in vectors()}
+    # Nobody but the pages of KIP-932 has ever written its drafts.
     want = {
         (edition, name, version)
         for edition in EDITIONS
-        for name in names(edition)
+        if not edition.startswith("kip932-")
+        for name in own_names(edition)
         for version in load(name, edition).versions.each()
     }
 
