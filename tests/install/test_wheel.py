@@ -55,6 +55,12 @@ def test_it_describes_messages(binaries: Path, tmp_path: Path) -> None:
     assert "ShareSessionEpoch" in text
 
 
+def test_it_has_the_drafts_of_kip_932_too(binaries: Path, tmp_path: Path) -> None:
+    text = _run(str(binaries / "kwire"), "describe", "ShareDeltaKey", "--edition", "kip932-r3", cwd=tmp_path)
+
+    assert "DeltaIndex" in text
+
+
 def test_it_decodes_a_capture_to_trees(binaries: Path, tmp_path: Path) -> None:
     text = _run(str(binaries / "kwire"), "decode", "--format", "tree", str(CAPTURE), cwd=tmp_path)
 
