@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable
 from enum import Enum
 
@@ -27,6 +27,7 @@ from mockbroker.state.batch_rules import (
     examine,
     read_one_batch,
 )
+from mockbroker.state.epochs import Epochs
 from mockbroker.state.producers import Aborted, Producers
 from mockbroker.state.segments import Segments
 from mockbroker.state.verification import NO_GUARD, Guard, Verifications
@@ -91,8 +92,9 @@ class OffsetAtTime(msgspec.Struct, frozen=True):
 class PartitionLog:
     """Appends, reads and forgets batches.
 
-    rules: the topic's configuration, asked for at each append. moved: called after each move of the high watermark.
-    Every replica of this in-process cluster has a record as soon as its leader has, so the high watermark is the end.
+    rules: the topic's configuration, asked for at each append. moved: called after each append, and after each move of
+    the start or of the high watermark. A replica that follows has a record as soon as its leader has, so the high
+    watermark is the end of the log unless it is held (`mockbroker.state.replicas`).
     """
 
     def __init__(self, rules: Callable[[], TopicRules], moved: Callable[[], None] = lambda: None) -> None:
@@ -106,12 +108,19 @@ class PartitionLog:
         self._batches: list[StoredBatch] = []
         self._last_offsets: list[int] = []
         self._newest: list[int] = []
-        self._epochs: list[tuple[int, int]] = []
+        self._epochs = Epochs()
+        self._held: int | None = None
 
     @property
     def high_watermark(self) -> int:
-        """The first offset that not all replicas have."""
-        return self.end_offset
+        """The first offset that not all replicas in sync have; where readers end."""
+        return self.end_offset if self._held is None else self._held
+
+    def hold(self, offset: int | None) -> None:
+        """Keep the high watermark at an offset while the log grows; None lets it follow the end again."""
+        before, self._held = self.high_watermark, offset
+        if self.high_watermark != before:
+            self._moved()
 
     @property
     def last_stable_offset(self) -> int:
@@ -130,15 +139,11 @@ class PartitionLog:
     @property
     def leader_epoch(self) -> int:
         """The epoch that appends are stamped with, 0 at first."""
-        return self._epochs[-1][0] if self._epochs else 0
+        return self._epochs.latest
 
     def begin_epoch(self, leader_epoch: int) -> None:
         """A leader takes over: its epoch begins at the end of the log."""
-        if not self._epochs or leader_epoch > self._epochs[-1][0]:
-            # An epoch without records leaves no trace, as in Kafka's epoch cache.
-            while self._epochs and self._epochs[-1][1] >= self.end_offset:
-                self._epochs.pop()
-            self._epochs.append((leader_epoch, self.end_offset))
+        self._epochs.begin(leader_epoch, self.end_offset)
 
     def begin_verification(self, producer_id: int, epoch: int, sequence: int, *, adds: bool) -> Guard:
         """What a transactional batch has to be appended with; NO_GUARD when its transaction is open here already.
@@ -300,25 +305,44 @@ class PartitionLog:
         self.producers.replace_aborted_below(offset, aborted)
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int] | None:
-        """The largest epoch up to this one, and where it ends; None for one that is unknown or still to come.
-
-        Source: Kafka's LeaderEpochFileCache.endOffsetFor.
-        """
-        if not self._epochs or leader_epoch < 0 or leader_epoch > self._epochs[-1][0]:
-            return None
-        at = bisect_right(self._epochs, (leader_epoch, self.end_offset + 1)) - 1
-        if at < 0:
-            # Older than everything that is known: its records are gone, or were never here.
-            return leader_epoch, self._epochs[0][1]
-        end = self._epochs[at + 1][1] if at + 1 < len(self._epochs) else self.end_offset
-        return self._epochs[at][0], end
+        """The largest epoch up to this one, and where it ends; None for one that is unknown or still to come."""
+        return self._epochs.end_of(leader_epoch, self.end_offset)
 
     def epoch_at_start(self) -> int | None:
         """The epoch of the log's first record, None when it is not known."""
-        if self._epochs and self._epochs[0][1] <= self.start_offset:
-            at = bisect_right(self._epochs, self.start_offset, key=lambda entry: entry[1]) - 1
-            return self._epochs[at][0]
-        return None
+        return self._epochs.at(self.start_offset)
+
+    def truncate(self, offset: int) -> list[StoredBatch]:
+        """Forget everything from an offset on, as a replica does that had more than the new leader; returns it.
+
+        Producers are what the records that are left make of them, and nobody waits for a word about a batch any more.
+        Source: Kafka's UnifiedLog.truncateTo.
+        """
+        at = bisect_left(self._last_offsets, offset)
+        cut = self._batches[at:]
+        del self._batches[at:], self._last_offsets[at:], self._newest[at:]
+        self.end_offset = offset
+        self.start_offset = min(self.start_offset, offset)
+        if self._held is not None:
+            self._held = min(self._held, offset)
+        self._epochs.truncate(offset)
+        self.segments.truncate(offset)
+        self.producers = self.producers.truncated(offset, self._batches)
+        self._verifications = Verifications()
+        self._moved()
+        return cut
+
+    def restore(self, batches: list[StoredBatch]) -> None:
+        """Put back batches that were cut off, at their own offsets and in their own epochs."""
+        for batch in batches:
+            self._epochs.begin(batch.leader_epoch, batch.base_offset)
+            self._batches.append(batch)
+            self._last_offsets.append(batch.last_offset)
+            self._remember_time(batch.max_timestamp)
+            timestamp = batch.max_timestamp
+            self.segments.appended(batch.base_offset, batch.size, timestamp, self._rules().roll, now_ms=timestamp)
+            self.end_offset = batch.last_offset + 1
+        self.producers.replay(batches)
 
     def _check_guard(self, batch: Batch, guard: Guard | None, origin: Origin) -> None:
         is_open = self.producers.is_open(batch.producer_id, batch.producer_epoch)

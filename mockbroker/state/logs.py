@@ -9,7 +9,8 @@ from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.batch_rules import TopicRules
 from mockbroker.state.log import PartitionLog
-from mockbroker.state.metadata import Change, Metadata, Topic
+from mockbroker.state.metadata import Change, Metadata, Partition, Topic
+from mockbroker.state.replicas import Disk, elect, leave, release
 
 if TYPE_CHECKING:
     from mockbroker.state.upkeep import Upkeep
@@ -32,7 +33,8 @@ class TopicConfigs(Protocol):
 class LogStore:
     """All logs of the cluster by topic id and partition: the disks, which the replicas of a partition share.
 
-    A record is on every replica at once, so whoever is elected has all of it; a log lives until its topic is deleted.
+    A record is on every replica that follows at once; for one that does not, what it has is remembered, and holds when it
+    is elected. A log lives until its topic is deleted.
     started_ms: when the brokers started, which their regular visits to the logs are reckoned from.
     """
 
@@ -43,6 +45,8 @@ class LogStore:
         self._logs: dict[tuple[bytes, int], PartitionLog] = {}
         self._started_ms = started_ms
         self._upkeep: Upkeep | None = None
+        self._down: set[int] = set()
+        self._disks: dict[tuple[bytes, int], dict[int, Disk]] = {}
         metadata.watch(self._topic_changed)
 
     def log(self, topic: Topic, partition_index: int) -> PartitionLog:
@@ -50,10 +54,50 @@ class LogStore:
         place = (topic.topic_id, partition_index)
         log = self._logs.get(place)
         if log is None:
-            log = PartitionLog(_Rules(self._configs, topic.name).now, lambda: self._moved(place))
+            rules = _Rules(self._configs, topic.name, lambda: self._settle(place))
+            log = PartitionLog(rules.now, lambda: self._moved(place))
             log.begin_epoch(topic.partitions[partition_index].leader_epoch)
             self._logs[place] = log
+            self._settle(place)
         return log
+
+    def node_down(self, node_id: int) -> None:
+        """A broker stops following: its replicas stay where they are."""
+        self._down.add(node_id)
+        for (topic_id, index), log in self._logs.items():
+            partition = self._metadata.leader(topic_id, index)
+            if partition is not None and node_id in partition.replicas:
+                self._disks.setdefault((topic_id, index), {}).setdefault(node_id, leave(log))
+
+    def node_up(self, node_id: int) -> None:
+        """A broker runs again; `settle` has its replicas follow where there is a leader."""
+        self._down.discard(node_id)
+
+    def settle(self) -> None:
+        """After elections, and changes of who is in sync: those who can follow do, and high watermarks go on."""
+        for place in list(self._logs):
+            self._settle(place)
+
+    def _settle(self, place: tuple[bytes, int]) -> None:
+        topic, log = self._metadata.topic_by_id(place[0]), self._logs.get(place)
+        if topic is None or log is None:
+            return
+        partition = topic.partitions[place[1]]
+        disks = self._disks.get(place, {})
+        for node_id in self._down.intersection(partition.replicas) - disks.keys():
+            # It got its copy while it was down: there is nothing on its disk yet.
+            disks = self._disks.setdefault(place, disks)
+            disks[node_id] = Disk(0, 0)
+        if not disks and len(partition.isr) == len(partition.replicas):
+            log.hold(None)
+            return
+        is_led = partition.leader >= 0 and partition.leader not in self._down
+        for node_id in [node_id for node_id in disks if node_id not in self._down]:
+            if is_led or node_id not in partition.replicas:
+                del disks[node_id]
+        if is_led:
+            least = min_in_sync(self._configs.topic(topic.name), len(partition.replicas))
+            release(log, disks, in_sync=partition.isr, least=least)
 
     def next_deadline_ms(self, *, now_ms: int) -> int | None:
         """When a log may have to be cleaned, or None: with the defaults of Kafka a week after its first record."""
@@ -81,11 +125,26 @@ class LogStore:
             place = (topic.topic_id, partition.index)
             if change is Change.DELETED:
                 self._logs.pop(place, None)
+                self._disks.pop(place, None)
             elif change is Change.LED_ANEW and place in self._logs and partition.leader >= 0:
-                self._logs[place].begin_epoch(partition.leader_epoch)
+                self._led_anew(place, partition)
             if change in (Change.DELETED, Change.LED_ANEW):
                 # Whoever waits for records has to be told that they come no more, or from elsewhere.
                 self._wake(("log", *place))
+
+    def _led_anew(self, place: tuple[bytes, int], partition: Partition) -> None:
+        log, disks = self._logs[place], self._disks.get(place, {})
+        if partition.leader in disks and partition.leader not in self._down:
+            disk = disks.pop(partition.leader)
+            elect(log, disk, disks.values())
+        log.begin_epoch(partition.leader_epoch)
+
+
+def min_in_sync(config: Mapping[str, object], replication_factor: int) -> int:
+    """How many replicas of a partition have to be in sync: never more than there are."""
+    least = config["min.insync.replicas"]
+    assert isinstance(least, int)
+    return min(least, replication_factor)
 
 
 class Logs:
@@ -123,8 +182,9 @@ class Logs:
 class _Rules:
     """A topic's append rules, read anew only after some configuration changed."""
 
-    def __init__(self, configs: TopicConfigs, topic_name: str) -> None:
+    def __init__(self, configs: TopicConfigs, topic_name: str, changed: Callable[[], None]) -> None:
         self._configs = configs
+        self._changed = changed
         self._topic_name = topic_name
         self._generation = -1
         self._rules: TopicRules | None = None
@@ -133,4 +193,5 @@ class _Rules:
         if self._rules is None or self._generation != self._configs.generation:
             self._rules = TopicRules.of(self._configs.topic(self._topic_name))
             self._generation = self._configs.generation
+            self._changed()
         return self._rules

@@ -6,12 +6,17 @@ Source: Kafka's ProducerAppendInfo and ProducerStateManager.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kwire.error_codes import ErrorCode
-from kwire.records import Batch
+from kwire.records import Batch, ControlType, read_control
 from mockbroker.kafka_error import KafkaError
+
+if TYPE_CHECKING:
+    from mockbroker.state.log import StoredBatch
 
 #: A producer keeps at most this many batches in flight, so a duplicate can be this old.
 BATCHES_REMEMBERED = 5
@@ -198,6 +203,45 @@ class Producers:
             producer.producer_id: (producer.written[-1].last_offset if producer.written else None, producer.epoch)
             for producer in self._producers.values()
         }
+
+    def truncated(self, end_offset: int, left: Sequence[StoredBatch]) -> Producers:
+        """What is known when only these batches are left, which end at this offset.
+
+        A producer whose records lie below the log's start keeps its state, which no record tells any more.
+        """
+        result = Producers()
+        result._aborted = [one for one in self._aborted if one.last_offset < end_offset]
+        told = {batch.header().producer_id for batch in left}
+        for producer in self._producers.values():
+            begun = producer.transaction_start
+            is_older = all(one.last_offset < end_offset for one in producer.written)
+            if producer.producer_id not in told and is_older and (begun is None or begun < end_offset):
+                result._producers[producer.producer_id] = producer
+                if begun is not None:
+                    result._open[producer.producer_id] = begun
+        result.replay(left)
+        return result
+
+    def replay(self, batches: Iterable[StoredBatch]) -> None:
+        """Learn of producers from batches of the log, in order."""
+        known = {one.last_offset for one in self._aborted}
+        for batch in batches:
+            header = batch.header()
+            if header.producer_id < 0:
+                continue
+            if not header.is_control:
+                self.wrote(header, batch.base_offset, batch.max_timestamp)
+                continue
+            for record in batch.records():
+                marker = read_control(record)
+                self.ended(
+                    header.producer_id,
+                    header.producer_epoch,
+                    marker.coordinator_epoch or 0,
+                    marker_offset=record.offset,
+                    timestamp=batch.max_timestamp,
+                    commit=marker.type is ControlType.COMMIT or record.offset in known,
+                )
 
     def expire(self, *, now_ms: int, expiration_ms: int) -> None:
         """Forget producers that wrote nothing for that long and have no transaction open."""

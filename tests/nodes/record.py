@@ -18,7 +18,7 @@ from kwire.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from kwire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from tests.nodes.story import STORIES, tell
+from tests.nodes.stories import STORIES, tell
 from tests.nodes.teller import let_pass
 
 ANSWERS = Path(__file__).parent / "answers"

@@ -6,7 +6,6 @@ A story asks over sockets and notes what it saw, as plain values; ids, times and
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from kwire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -22,7 +21,7 @@ from kwire.messages.share_acknowledge import AcknowledgementBatch as AckBatch
 from kwire.messages.share_acknowledge import AcknowledgePartition, AcknowledgeTopic, ShareAcknowledgeRequest
 from kwire.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
 from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from tests.nodes.teller import GROUP, MEMBER, Teller, Venue, let_pass
+from tests.nodes.teller import GROUP, MEMBER, Teller, let_pass
 
 ACCEPT, RELEASE = 1, 2
 
@@ -70,9 +69,6 @@ def answered(response: Any) -> Any:
         "rows": rows,
         "endpoints": sorted(endpoint.node_id for endpoint in response.node_endpoints),
     }
-
-
-Story = Callable[[Teller, dict[str, Any]], None]
 
 
 def a_single_replica(teller: Teller, seen: dict[str, Any]) -> None:
@@ -290,28 +286,14 @@ def a_node_stops_under_requests_that_wait(teller: Teller, seen: dict[str, Any]) 
     seen["back"] = teller.until(lambda: teller.partition(0, "waiting"), lambda row: row["isr"] == [1, 2])
 
 
-STORIES: Mapping[str, Story] = {
-    story.__name__: story
-    for story in (
-        a_single_replica,
-        two_replicas,
-        a_leader_moves_under_a_share_session,
-        a_leader_dies_under_a_share_session,
-        a_topic_goes_under_a_share_session,
-        the_coordinator_dies_under_a_share_group,
-        offsets_are_described_while_a_leader_is_dead,
-        a_node_stops_under_requests_that_wait,
-        consumers_read_where_nobody_leads,
-    )
-}
-
-
-def tell(name: str, venue: Venue) -> dict[str, Any]:
-    """Tell a story at a venue, and give back what was seen."""
-    teller = Teller(venue)
-    seen: dict[str, Any] = {}
-    try:
-        STORIES[name](teller, seen)
-    finally:
-        teller.hang_up()
-    return seen
+STORIES = (
+    a_single_replica,
+    two_replicas,
+    a_leader_moves_under_a_share_session,
+    a_leader_dies_under_a_share_session,
+    a_topic_goes_under_a_share_session,
+    the_coordinator_dies_under_a_share_group,
+    offsets_are_described_while_a_leader_is_dead,
+    a_node_stops_under_requests_that_wait,
+    consumers_read_where_nobody_leads,
+)

@@ -8,7 +8,7 @@ import pytest
 
 from mockbroker import Cluster
 from tests.nodes.record import ANSWERS
-from tests.nodes.story import STORIES, tell
+from tests.nodes.stories import STORIES, tell
 
 SESSION_MS = 3_000
 PROPERTIES = {
