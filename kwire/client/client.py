@@ -11,7 +11,7 @@ import msgspec
 
 from kwire.client.address import Address, parse_bootstrap
 from kwire.client.errors import AuthenticationFailed, ConnectFailed, ConnectionClosed, ProtocolViolation
-from kwire.client.handshake import Versions, authenticate, negotiate
+from kwire.client.handshake import PLAIN, Versions, authenticate, negotiate
 from kwire.client.pending import Expected, NoAnswer, Pending
 from kwire.client.transport import Deadline, Transport, connect
 from kwire.codec import encode
@@ -42,13 +42,14 @@ class Client:
         client_id: str | None = "kwire",
         tls: ssl.SSLContext | bool | None = None,
         sasl: tuple[str, str] | None = None,
+        sasl_mechanism: str = PLAIN,
         negotiated: bool = True,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
         """Connect, agree on versions and authenticate.
 
         Args: tls: True verifies the broker by the system's authorities; a context does what it says.
-            sasl: user and password for SASL/PLAIN.
+            sasl: user and password. sasl_mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
             negotiated: False asks for no versions; every request then needs its own or goes out in our highest.
         Raises: ConnectFailed with each address's reason; AuthenticationFailed; ValueError for no bootstrap list.
         """
@@ -56,6 +57,7 @@ class Client:
         self.client_id = client_id
         self.versions: Versions = {}
         self._negotiated = negotiated
+        self._sasl_mechanism = sasl_mechanism
         self._max_response_bytes = max_response_bytes
         self._pending: deque[Pending] = deque()
         self._correlation_id = 0
@@ -160,7 +162,7 @@ class Client:
         if self._negotiated:
             self.versions = negotiate(exchange)
         if sasl is not None:
-            authenticate(exchange, *sasl)
+            authenticate(exchange, *sasl, mechanism=self._sasl_mechanism)
 
     def _submit(self, request: msgspec.Struct, version: int | None, deadline: Deadline) -> Pending:
         kind = type(request)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
 from kwire.client.errors import AuthenticationFailed, ProtocolViolation
+from kwire.client.scram import ScramClient
 from kwire.codec import decode, encode
 from kwire.error_codes import ErrorCode, name_of
 from kwire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -19,7 +20,8 @@ Exchange = Callable[[int, int, bytes], bytes]
 Versions = dict[int, tuple[int, int]]
 
 _ERROR_CODE = struct.Struct(">h")
-_MECHANISM = "PLAIN"
+PLAIN = "PLAIN"
+"""The mechanism that says the password itself."""
 
 
 def negotiate(exchange: Exchange) -> Versions:
@@ -40,21 +42,31 @@ def negotiate(exchange: Exchange) -> Versions:
     return _ranges(decode(ApiVersionsResponse, high, body, strict=False))
 
 
-def authenticate(exchange: Exchange, user: str, password: str) -> None:
-    """Name the user by SASL/PLAIN.
+def authenticate(exchange: Exchange, user: str, password: str, *, mechanism: str = PLAIN) -> None:
+    """Name the user by SASL: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
 
     Raises: AuthenticationFailed with the broker's reason; whatever the exchange raises.
-    Source: RFC 4616; KIP-43 and KIP-152 for the two requests.
+    Source: RFC 4616 and 5802; KIP-43 and KIP-152 for the two requests, KIP-84 for SCRAM.
     """
-    hello = encode(SaslHandshakeRequest(mechanism=_MECHANISM), 1)
+    scram = None if mechanism == PLAIN else ScramClient(mechanism, user, password)
+    hello = encode(SaslHandshakeRequest(mechanism=mechanism), 1)
     offer = decode(SaslHandshakeResponse, 1, exchange(SaslHandshakeRequest.API_KEY, 1, hello))
     if offer.error_code:
         known = ", ".join(offer.mechanisms) or "none"
-        raise AuthenticationFailed(f"the broker answers {_MECHANISM} with {name_of(offer.error_code)}; it has {known}")
-    token = encode(SaslAuthenticateRequest(auth_bytes=f"\0{user}\0{password}".encode()), 2)
-    answer = decode(SaslAuthenticateResponse, 2, exchange(SaslAuthenticateRequest.API_KEY, 2, token))
+        raise AuthenticationFailed(f"the broker answers {mechanism} with {name_of(offer.error_code)}; it has {known}")
+    if scram is None:
+        _say(exchange, f"\0{user}\0{password}".encode())
+    else:
+        scram.verify(_say(exchange, scram.final(_say(exchange, scram.first()))))
+
+
+def _say(exchange: Exchange, token: bytes) -> bytes:
+    """One message of a mechanism, and the broker's."""
+    body = exchange(SaslAuthenticateRequest.API_KEY, 2, encode(SaslAuthenticateRequest(auth_bytes=token), 2))
+    answer = decode(SaslAuthenticateResponse, 2, body)
     if answer.error_code:
         raise AuthenticationFailed(f"{name_of(answer.error_code)}: {answer.error_message or 'no reason given'}")
+    return bytes(answer.auth_bytes)
 
 
 def _ask(exchange: Exchange, with_version: int) -> bytes:
