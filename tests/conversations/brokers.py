@@ -38,6 +38,7 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
         "group.share.max.size": "10",
         "auto.create.topics.enable": "false",
     },
+    "cold": {"auto.create.topics.enable": "false"},
     "defaults": {"auto.create.topics.enable": "true"},
     "limits": {
         "group.share.max.size": "10",
@@ -60,6 +61,13 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
         "group.share.persister.class.name": "org.apache.kafka.server.share.persister.NoOpStatePersister",
         "group.share.assignment.interval.ms": "0",
     },
+    "cleaning": {
+        "auto.create.topics.enable": "false",
+        "group.share.min.record.lock.duration.ms": "1000",
+        "log.cleaner.backoff.ms": "100",
+        "log.initial.task.delay.ms": "100",
+        "log.retention.check.interval.ms": "200",
+    },
     "noshare": {"auto.create.topics.enable": "false"},
 }
 
@@ -68,11 +76,46 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
 _FEATURES: Mapping[str, tuple[str, ...]] = {"noshare": ("share.version=0",), "txn1": ("transaction.version=1",)}
 
 
+#: What a real broker needs beside: where a script denies 127.0.0.1 what a controller asks, the controller is somebody
+#: else than the clients, and may do all.
+_REAL: Mapping[str, Mapping[str, str]] = {
+    "acl-locked": {
+        "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.controller.plain.sasl.jaas.config": (
+            "org.apache.kafka.common.security.plain.PlainLoginModule required "
+            'username="controller" password="controller" user_controller="controller";'
+        ),
+        "super.users": "User:controller",
+    },
+}
+
+#: Brokers on which scripts are played one by one, as each changes what holds for all.
+ALONE = frozenset({"acl", "limits"})
+
+#: Brokers on which nothing is played after a script.
+ONCE = frozenset({"acl-locked", "cold"})
+
+#: Brokers whose coordinators nobody has asked for anything before.
+COLD = frozenset({"cold"})
+
+
 def properties(name: str) -> dict[str, str]:
     """All properties of a broker."""
     return {**_BASE, **BROKERS[name]}
 
 
+def real_properties(name: str) -> dict[str, str]:
+    """All properties of a real broker of this name, beside those that `start-kafka` gives to each."""
+    return {**properties(name), **_REAL.get(name, {})}
+
+
+def features(name: str) -> tuple[str, ...]:
+    """Its feature levels as far as they are not Kafka's own."""
+    return _FEATURES.get(name, ())
+
+
 def venue(name: str) -> VirtualVenue:
     """A broker of this name, on virtual time."""
-    return VirtualVenue(properties(name), _FEATURES.get(name, ()))
+    return VirtualVenue(properties(name), features(name))

@@ -21,6 +21,11 @@ _PATIENCE_S = 20.0
 _WALL = threading.Event()  # Never set: to wait for it is to let time pass.
 
 
+def let_pass(duration_s: float) -> None:
+    """Let real time pass, which a real broker needs."""
+    _WALL.wait(duration_s)
+
+
 class WallVenue:
     """Any broker, in real time; `listeners` are its addresses beside the one of PLAINTEXT, by their names."""
 
@@ -34,7 +39,7 @@ class WallVenue:
         return time.time_ns() // 1_000_000
 
     def sleep(self, duration_ms: int) -> None:
-        _WALL.wait(duration_ms / 1000)
+        let_pass(duration_ms / 1000)
 
 
 class SocketLine:

@@ -1,76 +1,60 @@
-"""Scripts of raw requests against the answers of a real Apache Kafka 4.3.0, played on virtual time.
+"""Scripts of raw requests against the answers of a real Apache Kafka 4.3.0: on virtual time, and through sockets.
 
 A script whose answer lists APIs that the broker does not serve yet is skipped, and says how many.
 """
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mockbroker import Cluster
 from mockbroker.handlers import ROUTES
-from tests.conversations.brokers import BROKERS, properties, venue
+from tests.conversations import library
+from tests.conversations.brokers import BROKERS, features, properties, venue
 from tests.conversations.normal import difference
 from tests.conversations.player import Player
 from tests.conversations.sockets import MovedVenue
+from tests.conversations.venues import Venue
 
-SCRIPTS = Path(__file__).parent / "scripts"
 SERVED = {route.name for route in ROUTES.values()}
-#: Some of each family once more through sockets, the shell and the raw client; to wait is to move its clock on.
-OVER_SOCKETS = (
-    "other-classic-join-sync",
-    "other-produce-codecs",
-    "share-ack-worked-sequence",
-    "share-heartbeat-timeline",
-    "share-session-epoch-rows",
-    "share-state-lifecycle",
-    "share-state-loaded-by-fetch",
-)
-#: Answers that show what another script left behind on the recording broker: a group whose name is empty.
-RAN_BEFORE = {"share-delete-groups": ("other-offset-commit-fetch",)}
-NAMES = sorted(path.stem for path in SCRIPTS.glob("*.json") if not path.name.endswith(".expected.json"))
 
 
-def _read(name: str) -> Any:
-    return json.loads((SCRIPTS / f"{name}.json").read_text("utf-8"))
-
-
-def _skip_what_is_not_served(script: Any, expected: Any) -> None:
+def _check(script: Any, expected: Any) -> None:
     missing = sorted({step["api"] for step in script["steps"] if "api" in step} - SERVED)
     if missing:
         pytest.fail(f"asks for {', '.join(missing)}, not served")
     listed = {row["apiKey"] for answer in expected for row in answer.get("apiKeys", ())}
     if listed - ROUTES.keys():
         pytest.skip(f"lists {len(listed - ROUTES.keys())} APIs that are not served yet")
-    if script.get("broker", "common") not in BROKERS:
+    if library.broker_of(script) not in BROKERS:
         pytest.fail(f"needs the broker {script['broker']!r}")
 
 
-def _compare(expected: list[Any], answers: list[Any]) -> None:
+def _play(name: str, place: Venue) -> None:
+    for earlier in library.RAN_BEFORE.get(name, ()):
+        Player(place, library.read(earlier)).play()
+    expected, answers = library.recorded(name), Player(place, library.read(name)).play()
+
     for index, (want, got) in enumerate(zip(expected, answers, strict=False)):
         assert difference(want, got) is None, f"answer {index}"
     assert len(answers) == len(expected)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", library.names())
 def test_conversation(name: str) -> None:
-    script, expected = _read(name), _read(f"{name}.expected")
-    _skip_what_is_not_served(script, expected)
-    place = venue(script.get("broker", "common"))
-    for earlier in RAN_BEFORE.get(name, ()):
-        Player(place, _read(earlier)).play()
+    script = library.read(name)
+    _check(script, library.recorded(name))
 
-    _compare(expected, Player(place, script).play())
+    _play(name, venue(library.broker_of(script)))
 
 
-@pytest.mark.parametrize("name", OVER_SOCKETS)
+@pytest.mark.parametrize("name", library.names())
 def test_conversation_over_sockets(name: str) -> None:
-    script, expected = _read(name), _read(f"{name}.expected")
-    _skip_what_is_not_served(script, expected)
+    script = library.read(name)
+    _check(script, library.recorded(name))
+    broker = library.broker_of(script)
 
-    with Cluster(properties=properties(script.get("broker", "common"))) as cluster:
-        _compare(expected, Player(MovedVenue(cluster), script).play())
+    with Cluster(properties=properties(broker), features=features(broker)) as cluster:
+        _play(name, MovedVenue(cluster))

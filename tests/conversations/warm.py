@@ -1,0 +1,41 @@
+"""Makes a broker's coordinators ready, so that what a first use alone would answer does not show in a script."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from kwire import Client
+from kwire.messages.describe_groups import DescribeGroupsRequest
+from kwire.messages.find_coordinator import FindCoordinatorRequest
+from kwire.messages.init_producer_id import InitProducerIdRequest
+from tests.conversations.sockets import let_pass
+
+_NOT_YET = frozenset({14, 15, 16})  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+_PATIENCE_S = 30.0
+_PAUSE_S = 0.1
+#: So many names that each partition of the coordinators' topics has some.
+_NAMES = tuple(f"warm-{number}" for number in range(20))
+
+
+def warm_up(address: str) -> None:
+    """Return when the coordinators of all types have loaded. Raises: TimeoutError."""
+    keys = tuple(f"{name}:AAAAAAAAAAAAAAAAAAAAAQ:0" for name in _NAMES)
+    with Client(address, client_id="warm-up", timeout_s=_PATIENCE_S) as client:
+        for key_type, names in ((0, _NAMES), (1, _NAMES), (2, keys)):
+            _ask(client, FindCoordinatorRequest(key_type=key_type, coordinator_keys=names), 6)
+        for name in _NAMES:
+            _ask(client, DescribeGroupsRequest(groups=(name,)), 5)
+            _ask(client, InitProducerIdRequest(name, 60_000), 4)
+
+
+def _ask(client: Client, request: msgspec.Struct, version: int) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline:
+        answer = client.send(request, version)
+        rows = [answer, *getattr(answer, "coordinators", ()), *getattr(answer, "groups", ())]
+        if not any(getattr(row, "error_code", 0) in _NOT_YET for row in rows):
+            return
+        let_pass(_PAUSE_S)
+    raise TimeoutError(f"{type(request).__name__} is not answered within {_PATIENCE_S} s")
