@@ -27,6 +27,7 @@ _COLD = "mockbroker.cold.coordinators"
 _HEEDED = (
     "advertised.listeners",
     "auto.create.topics.enable",
+    "auto.leader.rebalance.enable",
     "broker.id",
     "broker.rack",
     "broker.session.timeout.ms",
@@ -38,6 +39,7 @@ _HEEDED = (
     "group.",
     "listener.",
     "listeners",
+    "leader.imbalance.check.interval.seconds",
     "log.cleaner.",
     "log.cleanup.policy",
     "log.flush.",
@@ -65,6 +67,7 @@ _HEEDED = (
     "transaction.",
     "transactional.id.expiration.ms",
     "unclean.leader.election.enable",
+    "unclean.leader.election.interval.ms",
 )
 
 #: min <= value <= max. Source: the start-up checks of Kafka's GroupCoordinatorConfig and ShareGroupConfig.

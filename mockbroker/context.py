@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from mockbroker.calls import Calls
     from mockbroker.config import BrokerConfig
+    from mockbroker.controller import Controller
     from mockbroker.node import Node
     from mockbroker.outcome import Key
     from mockbroker.state.authorizer import Authorizer
@@ -56,6 +57,7 @@ class ClusterState(msgspec.Struct):
     wake: Callable[[Key], None]
     authorizer: Authorizer | None = None
     store: LogStore | None = None
+    controller: Controller | None = None
     kept: Kept = msgspec.field(default_factory=Kept)
     keys_made: int = 0
 

@@ -6,28 +6,48 @@ run and can be reached. A broker that was killed stays in the image until its se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state import leadership
+from mockbroker.state.configs import Resource, ResourceKind
+from mockbroker.state.leadership import NO_LEADER, Election, Rules
+from mockbroker.state.logs import min_in_sync
 
 if TYPE_CHECKING:
     from mockbroker.context import ClusterState
     from mockbroker.node import Node
-    from mockbroker.state.topics import Topic
+    from mockbroker.state.logs import LogStore
+    from mockbroker.state.topics import Partition, Topic
+
+_LEAST = "min.insync.replicas"
 
 
 class Controller:
     """Decides, at once and alone, what Kafka's controller quorum would agree on.
 
-    make_node: a broker of this id with empty rooms, as after its start.
+    make_node: a broker of this id with empty rooms, as after its start. clock: milliseconds of the cluster's clock.
     """
 
-    def __init__(self, cluster: ClusterState, make_node: Callable[[int], Node]) -> None:
+    def __init__(
+        self, cluster: ClusterState, store: LogStore, make_node: Callable[[int], Node], *, clock: Callable[[], int]
+    ) -> None:
         self._cluster = cluster
+        self._store = store
         self._make_node = make_node
+        self._clock = clock
+        self._crashed: set[int] = set()
+        self._visits: set[str] = set()
+        self.rules = Rules(
+            has_elr=cluster.features.get("eligible.leader.replicas.version", 0) >= 1,
+            least_in_sync=self._least_in_sync,
+            may_be_unclean=self._may_be_unclean,
+        )
+        cluster.configs.watch(self._configured)
+
+    # Power switches.
 
     def node(self, node_id: int) -> Node:
         """A broker that runs.
@@ -48,9 +68,13 @@ class Controller:
         """The broker is gone with all that it had in memory; the image notices when its session ends."""
         node = self.node(node_id)
         del self._cluster.calls.nodes[node_id]
+        self._store.node_down(node_id)
         node.close()
         if node_id in self._cluster.metadata.fenced:
+            self._store.settle()
             return
+        self._crashed.add(node_id)
+        self._store.settle()
 
         def session_over(at_ms: int) -> None:
             if self._cluster.nodes.get(node_id) is node:
@@ -60,7 +84,7 @@ class Controller:
         self._cluster.calls.later(session_ms, session_over, now_ms=now_ms)
 
     def power_on(self, node_id: int, *, now_ms: int) -> Node:
-        """The broker starts with empty rooms and registers; its replicas are in sync at once.
+        """The broker starts with empty rooms and registers; its replicas are in sync at once where somebody leads.
 
         Raises: BROKER_ID_NOT_REGISTERED for a node that the cluster never had, DUPLICATE_BROKER_REGISTRATION when it
         runs already.
@@ -70,41 +94,109 @@ class Controller:
             raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"the cluster has no node {node_id}")
         if node_id in cluster.calls.nodes:
             raise KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"node {node_id} is running already")
-        if node_id not in cluster.metadata.fenced:
-            # It is back before anybody noticed; its registration ends the session of its former life.
-            self._fence(node_id, now_ms=now_ms)
+        has_crashed = node_id in self._crashed
+        if node_id not in cluster.metadata.fenced or has_crashed:
+            # Perhaps it is back before anybody noticed; its registration ends the session of its former life.
+            self._fence(node_id, now_ms=now_ms, has_crashed=has_crashed)
+        self._crashed.discard(node_id)
         node = self._make_node(node_id)
         for nodes in (cluster.nodes, cluster.calls.nodes):
             others = dict(nodes)
             nodes.clear()
             nodes.update(sorted([*others.items(), (node_id, node)]))
-        leadership.unfence(cluster.metadata, node_id, least_in_sync=self._least_in_sync())
-        self._hand_over(now_ms=now_ms)
+        self._store.node_up(node_id)
+        leadership.unfence(cluster.metadata, node_id, self.rules)
+        self.settle(now_ms=now_ms)
         return node
+
+    def _fence(self, node_id: int, *, now_ms: int, has_crashed: bool = False) -> None:
+        self._cluster.nodes.pop(node_id, None)
+        leadership.fence(self._cluster.metadata, node_id, self.rules, has_crashed=has_crashed)
+        self.settle(now_ms=now_ms)
+
+    # Elections.
 
     def move_leader(self, topic: str, partition_index: int, *, to: int, now_ms: int) -> None:
         """Have another in-sync replica lead a partition, and coordinate what belongs to it. Raises: see leadership."""
         leadership.move_leader(self._cluster.metadata, topic, partition_index, to=to)
-        self._hand_over(now_ms=now_ms)
+        self.settle(now_ms=now_ms)
 
-    def _fence(self, node_id: int, *, now_ms: int) -> None:
-        self._cluster.nodes.pop(node_id, None)
-        leadership.fence(self._cluster.metadata, node_id, least_in_sync=self._least_in_sync())
-        self._hand_over(now_ms=now_ms)
-
-    def _least_in_sync(self) -> leadership.LeastInSync | None:
-        """How many replicas of a topic have to be in sync, if who falls out may be an eligible leader (KIP-966)."""
-        if self._cluster.features.get("eligible.leader.replicas.version", 0) < 1:
-            return None
-
-        def least(topic: Topic) -> int:
-            value = self._cluster.configs.topic(topic.name)["min.insync.replicas"]
-            assert isinstance(value, int)
-            return value
-
-        return least
-
-    def _hand_over(self, *, now_ms: int) -> None:
-        """After an election every coordinator has what it coordinates now."""
-        for node in self._cluster.calls.nodes.values():
+    def settle(self, *, now_ms: int) -> None:
+        """After elections: replicas follow their leaders, and coordinators begin to load what they coordinate now."""
+        leadership.expand(self._cluster.metadata, self.rules, running=self._cluster.calls.nodes)
+        self._store.settle()
+        for node in list(self._cluster.calls.nodes.values()):
             node.take_over(now_ms=now_ms)
+        self._plan_visits(now_ms=now_ms)
+
+    def _plan_visits(self, *, now_ms: int) -> None:
+        """Have a look at leaders later, as long as there is one who should not be, or one missing.
+
+        Source: the tasks electPreferred and electUnclean of Kafka's QuorumController. Kafka looks all the time, we only
+        while there is something to find; how long after the cause it comes is left to chance there.
+        """
+        config = self._cluster.config
+        if config.flag("auto.leader.rebalance.enable") and any(self._find(self._is_imbalanced)):
+            interval_ms = 1000 * config.integer("leader.imbalance.check.interval.seconds")
+            self._visit("electPreferred", interval_ms, Election.PREFERRED, self._is_imbalanced, now_ms=now_ms)
+        if any(self._find(self._needs_any_leader)):
+            interval_ms = config.integer("unclean.leader.election.interval.ms")
+            self._visit("electUnclean", interval_ms, Election.UNCLEAN, self._needs_any_leader, now_ms=now_ms)
+
+    def _visit(
+        self,
+        name: str,
+        interval_ms: int,
+        election: Election,
+        concerns: Callable[[Topic, Partition], bool],
+        *,
+        now_ms: int,
+    ) -> None:
+        if name in self._visits:
+            return
+        self._visits.add(name)
+
+        def visit(at_ms: int) -> None:
+            self._visits.discard(name)
+            for topic, partition in list(self._find(concerns)):
+                wish = leadership.Wish.of(partition)
+                leadership.change(self._cluster.metadata, topic, partition, wish, self.rules, election=election)
+            self.settle(now_ms=at_ms)
+
+        self._cluster.calls.later(interval_ms, visit, now_ms=now_ms)
+
+    def _find(self, concerns: Callable[[Topic, Partition], bool]) -> Iterator[tuple[Topic, Partition]]:
+        for topic in self._cluster.metadata.topics():
+            for partition in topic.partitions:
+                if concerns(topic, partition):
+                    yield topic, partition
+
+    def _is_imbalanced(self, topic: Topic, partition: Partition) -> bool:
+        preferred = partition.replicas[0]
+        return partition.leader not in (preferred, NO_LEADER) and preferred in partition.isr
+
+    def _needs_any_leader(self, topic: Topic, partition: Partition) -> bool:
+        return (
+            partition.leader == NO_LEADER
+            and not self._cluster.metadata.fenced.issuperset(partition.replicas)
+            and self._may_be_unclean(topic)
+        )
+
+    # Configuration.
+
+    def _least_in_sync(self, topic: Topic) -> int:
+        return min_in_sync(self._cluster.configs.topic(topic.name), topic.replication_factor)
+
+    def _may_be_unclean(self, topic: Topic) -> bool:
+        return bool(self._cluster.configs.topic(topic.name)["unclean.leader.election.enable"])
+
+    def _configured(self, resource: Resource, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        """Another minimum makes nobody eligible any more (KIP-966); live followers let the high watermark go on."""
+        metadata = self._cluster.metadata
+        if before.get(_LEAST) != after.get(_LEAST) and resource.kind is not ResourceKind.GROUP:
+            for topic in metadata.topics():
+                if resource.kind is ResourceKind.BROKER or topic.name == resource.name:
+                    for partition in topic.partitions:
+                        partition.elr = partition.last_known_elr = ()
+            self._store.settle(only_followed=True)
+        self._plan_visits(now_ms=self._clock())

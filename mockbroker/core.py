@@ -79,7 +79,9 @@ class Core:
         journal: Journal | None = None,
     ) -> None:
         self.state = state
-        self._controller = Controller(state, make_node)
+        assert state.store is not None
+        self._controller = Controller(state, state.store, make_node, clock=lambda: self.now_ms)
+        state.controller = self._controller
         self._running = state.calls.nodes
         self._down: dict[int, Node] = {}
         self.journal = journal if journal is not None else Journal()

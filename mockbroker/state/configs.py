@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 
 import msgspec
@@ -103,6 +103,10 @@ class Effective(Mapping[str, Value]):
         return len(self._scope)
 
 
+#: Told of a resource, of what was set for it, and of what is set now.
+Watcher = Callable[[Resource, Mapping[str, str], Mapping[str, str]], None]
+
+
 class Configs:
     """All dynamic configuration of the cluster, as texts, by resource.
 
@@ -116,6 +120,7 @@ class Configs:
         self.generation = 0
         self._dynamic: dict[Resource, dict[str, str]] = {}
         self._effective: dict[Resource, Effective] = {}
+        self._watchers: list[Watcher] = []
         if elr:
             self.put(ALL_BROKERS, {"min.insync.replicas": str(config["min.insync.replicas"])})
 
@@ -145,11 +150,18 @@ class Configs:
 
     def put(self, resource: Resource, given: Mapping[str, str]) -> None:
         """Replace what was set for a resource; the texts have been checked. Nothing left means nothing kept."""
+        before = self._dynamic.get(resource, {})
         if given:
             self._dynamic[resource] = dict(given)
         else:
             self._dynamic.pop(resource, None)
         self.generation += 1
+        for watcher in self._watchers:
+            watcher(resource, before, given)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Have `watcher(resource, before, after)` called after each change of what is set for a resource."""
+        self._watchers.append(watcher)
 
     def follow(self, metadata: Metadata) -> None:
         """Give coordinators' topics their configuration when they are made, and forget that of deleted topics."""

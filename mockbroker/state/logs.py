@@ -33,8 +33,8 @@ class TopicConfigs(Protocol):
 class LogStore:
     """All logs of the cluster by topic id and partition: the disks, which the replicas of a partition share.
 
-    A record is on every replica that follows at once; for one that does not, what it has is remembered, and holds when it
-    is elected. A log lives until its topic is deleted.
+    A record is on every replica that follows at once; of one that does not, what it has is remembered, for the day when
+    it is elected. A log lives until its topic is deleted.
     started_ms: when the brokers started, which their regular visits to the logs are reckoned from.
     """
 
@@ -73,10 +73,17 @@ class LogStore:
         """A broker runs again; `settle` has its replicas follow where there is a leader."""
         self._down.discard(node_id)
 
-    def settle(self) -> None:
-        """After elections, and changes of who is in sync: those who can follow do, and high watermarks go on."""
-        for place in list(self._logs):
-            self._settle(place)
+    def settle(self, *, only_followed: bool = False) -> None:
+        """After elections, and changes of who is in sync: those who can follow do, and high watermarks go on.
+
+        only_followed: alone of partitions with a follower that lives, whose next fetch moves the high watermark.
+        """
+        for topic_id, index in list(self._logs):
+            partition = self._metadata.leader(topic_id, index)
+            if partition is not None:
+                living = set(partition.replicas) - self._down - {partition.leader}
+                if living or not only_followed:
+                    self._settle((topic_id, index))
 
     def _settle(self, place: tuple[bytes, int]) -> None:
         topic, log = self._metadata.topic_by_id(place[0]), self._logs.get(place)

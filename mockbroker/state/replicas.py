@@ -1,8 +1,8 @@
 """Replicas that do not follow: what each of them has on its disk while the log goes on without it.
 
-All that follow share one log (docs/decisions/replicas-share-a-log.md). One that stops is remembered by the offset up to
-which it has the same; when it is elected, the log is cut there. What others had beyond is theirs alone from then on, and
-comes back if one of them is elected before it has followed.
+All that follow share one log (docs/decisions/replicas-share-a-log.md). One that stops is remembered by the offset up
+to which it has the same; when it is elected, the log is cut there. What others had beyond is theirs alone from then
+on, and comes back if one of them is elected before it has followed.
 """
 
 from __future__ import annotations

@@ -52,6 +52,7 @@ class Partition(msgspec.Struct):
     """One partition: who leads it, in which epoch, and who has copies. A leader of -1 is none.
 
     elr, last_known_elr: the eligible leader replicas of KIP-966, which may lead again though they are not in sync.
+    adding, removing: those of `replicas` that a reassignment under way brings, and those that it takes away at its end.
     """
 
     index: int
@@ -62,6 +63,13 @@ class Partition(msgspec.Struct):
     offline: tuple[int, ...] = ()
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def is_reassigned(self) -> bool:
+        """Whether a reassignment is under way."""
+        return bool(self.adding or self.removing)
 
 
 class Topic(msgspec.Struct):
