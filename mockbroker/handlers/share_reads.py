@@ -37,18 +37,23 @@ class Read:
     log_start: int | None = None
 
 
-def budgets(max_bytes: int, keys: Sequence[PartitionKey], rng: Random) -> dict[PartitionKey, int]:
-    """The bytes for each partition: equal shares, the remainder to one by chance; a byte each for some if few."""
-    count = len(keys)
-    if max_bytes >= count:
-        result = dict.fromkeys(keys, max_bytes // count)
-        if max_bytes % count:
-            result[keys[rng.randrange(count)]] += max_bytes % count
-        return result
+def budgets(
+    max_bytes: int, keys: Sequence[PartitionKey], rng: Random, *, count: int | None = None
+) -> dict[PartitionKey, int]:
+    """The bytes for each partition: equal shares, the remainder to one by chance; a byte each for some if few.
+
+    Args: count: among how many partitions the bytes are shared out, when more take part than are read now.
+    """
+    for parts in (count or len(keys), len(keys)):
+        if max_bytes >= parts:
+            result = dict.fromkeys(keys, max_bytes // parts)
+            if max_bytes % parts:
+                result[keys[rng.randrange(len(keys))]] += max_bytes % parts
+            return result
     result = dict.fromkeys(keys, 0)
-    first = rng.randrange(count)
+    first = rng.randrange(len(keys))
     for step in range(max_bytes):
-        result[keys[(first + step) % count]] = 1
+        result[keys[(first + step) % len(keys)]] = 1
     return result
 
 

@@ -93,6 +93,7 @@ class SharePartition:
         self.delivery_complete_count = 0
         self.window = Window()
         self.gap: GapWindow | None = None
+        self.known_offset: int | None = None  # Whose place in the log the last fetch has looked up.
         self.timers = LockTimers() if timers is None else timers
         self.send = send
         self.wake = wake
