@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from kwire import uuids
 from kwire.error_codes import ErrorCode
@@ -25,6 +26,7 @@ from mockbroker.handlers.brokers import address, leader_of
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Hangup, Outcome, Reply, Silence
 from mockbroker.state.batch_rules import RecordsRefusedError
+from mockbroker.state.logs import min_in_sync
 from mockbroker.state.metadata import Topic
 from mockbroker.state.verification import Guard, UnverifiedError
 
@@ -48,6 +50,14 @@ _WITHOUT_LOG_START = frozenset(
 )
 
 
+class Awaited(NamedTuple):
+    """A row that waits until all replicas in sync have the log up to this offset."""
+
+    row: PartitionProduceResponse
+    topic_id: bytes
+    offset: int
+
+
 def produce(request: ProduceRequest, ctx: Context) -> Outcome:
     """Append every partition's batch; rows fail one by one. With acks 0 an error ends the connection.
 
@@ -68,9 +78,21 @@ def produce(request: ProduceRequest, ctx: Context) -> Outcome:
 
 
 def _append_all(request: ProduceRequest, guards: Guards, ctx: Context) -> Outcome:
+    awaited: list[Awaited] = []
     response = ProduceResponse(
-        responses=[_topic_row(topic, request, guards, ctx) for topic in request.topic_data if topic.partition_data]
+        responses=[
+            _topic_row(topic, request, guards, awaited, ctx) for topic in request.topic_data if topic.partition_data
+        ]
     )
+    if awaited:
+        # A replica that counts as in sync does not answer; most producers never meet one.
+        from mockbroker.handlers.produce_wait import until_replicated
+
+        return until_replicated(response, awaited, lambda later: _answer(request, response, later), request, ctx)
+    return _answer(request, response, ctx)
+
+
+def _answer(request: ProduceRequest, response: ProduceResponse, ctx: Context) -> Outcome:
     if request.acks == 0:
         wrong = [
             f"{row.name or uuids.to_text(row.topic_id)}-{partition.index}: {ErrorCode(partition.error_code).name}"
@@ -112,18 +134,25 @@ def _writable(data: TopicProduceData, ctx: Context) -> Topic:
     return topic
 
 
-def _topic_row(data: TopicProduceData, request: ProduceRequest, guards: Guards, ctx: Context) -> TopicProduceResponse:
+def _topic_row(
+    data: TopicProduceData, request: ProduceRequest, guards: Guards, awaited: list[Awaited], ctx: Context
+) -> TopicProduceResponse:
     try:
         topic = _writable(data, ctx)
     except KafkaError as error:
         rows = [_failed(partition.index, error) for partition in data.partition_data]
     else:
-        rows = [_partition_row(topic, partition, request, guards, ctx) for partition in data.partition_data]
+        rows = [_partition_row(topic, partition, request, guards, awaited, ctx) for partition in data.partition_data]
     return TopicProduceResponse(data.name, data.topic_id, rows)
 
 
 def _partition_row(
-    topic: Topic, data: PartitionProduceData, request: ProduceRequest, guards: Guards, ctx: Context
+    topic: Topic,
+    data: PartitionProduceData,
+    request: ProduceRequest,
+    guards: Guards,
+    awaited: list[Awaited],
+    ctx: Context,
 ) -> PartitionProduceResponse:
     log_start = -1
     try:
@@ -141,19 +170,21 @@ def _partition_row(
         log = ctx.node.logs.get(topic.topic_id, data.index)
         log_start = log.start_offset
         if request.acks == -1:
-            least = ctx.cluster.configs.topic(topic.name)["min.insync.replicas"]
-            assert isinstance(least, int)
-            if len(partition.isr) < min(least, len(partition.replicas)):
+            least = min_in_sync(ctx.cluster.configs.topic(topic.name), len(partition.replicas))
+            if len(partition.isr) < least:
                 raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} replica(s) in sync, not {least}")
         appended = log.append(records, now_ms=ctx.now_ms, guard=guard)
     except KafkaError as error:
         return _failed(data.index, error, log_start=log_start)
-    return PartitionProduceResponse(
+    row = PartitionProduceResponse(
         index=data.index,
         base_offset=appended.first_offset,
         log_append_time_ms=appended.append_time_ms,
         log_start_offset=log_start,
     )
+    if request.acks == -1 and log.high_watermark <= appended.last_offset:
+        awaited.append(Awaited(row, topic.topic_id, appended.last_offset + 1))
+    return row
 
 
 def _check_form(records: bytes | memoryview | None, api_version: int) -> bytes | memoryview:
