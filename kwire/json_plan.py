@@ -20,8 +20,8 @@ from kwire.schema import FieldSpec, load
 #: Turns a value into JSON; None where JSON has the same value.
 Convert = Callable[[Any], Any] | None
 
-#: In place of a default: the field is written whatever it holds.
-_ALWAYS = object()
+#: Values that a field need not be written for; none where it is always written.
+_NEVER: tuple[object, ...] = ()
 
 
 @cache
@@ -34,14 +34,14 @@ def _struct(
     codec: Codec, fields: tuple[FieldSpec, ...], version: int, records: bool
 ) -> Callable[[Any], dict[str, Any]]:
     foreign = [each for each in fields if version not in each.versions and not each.ignorable]
-    absent = [(each.snake, _default(codec, each)) for each in foreign]
+    absent = [(each.snake, _defaults(codec, each)) for each in foreign]
     rows = [
         (
             each.snake,
             each.camel,
             _field(codec, each, version, records),
             version in each.nullable_versions,
-            _default(codec, each) if each.is_tagged(version) else _ALWAYS,
+            _defaults(codec, each) if each.is_tagged(version) else _NEVER,
         )
         for each in fields
         if version in each.versions
@@ -49,13 +49,13 @@ def _struct(
 
     def convert(value: Any) -> dict[str, Any]:
         """The object of one struct."""
-        for snake, default in absent:
-            if getattr(value, snake) != default:
+        for snake, defaults in absent:
+            if getattr(value, snake) not in defaults:
                 raise Refused
         tree: dict[str, Any] = {}
-        for snake, camel, one, nullable, default in rows:
+        for snake, camel, one, nullable, defaults in rows:
             content = getattr(value, snake)
-            if default is not _ALWAYS and content == default:
+            if defaults and content in defaults:
                 continue
             if content is None:
                 if not nullable:
@@ -68,10 +68,13 @@ def _struct(
     return convert
 
 
-def _default(codec: Codec, field: FieldSpec) -> object:
+def _defaults(codec: Codec, field: FieldSpec) -> tuple[object, ...]:
+    """What a field holds that nobody has set; an empty array in either of its forms, as `careful.writing` has it."""
+    if field.default == () and field.is_array:
+        return [], ()
     if field.default == () and field.struct:
-        return [] if field.is_array else codec.structs[field.struct.name]()
-    return field.default
+        return (codec.structs[field.struct.name](),)
+    return (field.default,)
 
 
 def _field(codec: Codec, field: FieldSpec, version: int, records: bool) -> Convert:

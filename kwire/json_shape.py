@@ -160,8 +160,8 @@ def _integer(kind: str, value: object, path: str) -> int:
 
 
 def _float(value: object, path: str) -> float:
-    if value in {"NaN", "Infinity", "-Infinity"} if isinstance(value, str) else False:
-        return float(str(value))
+    if isinstance(value, str) and value in {"NaN", "Infinity", "-Infinity"}:
+        return float(value)
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise InvalidValue(path, None, f"is {_kind(value)}, not a number")
     try:

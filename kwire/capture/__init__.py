@@ -10,6 +10,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, cast
 
+from kwire.registry import DEFAULT_EDITION
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -20,7 +22,7 @@ def read_capture(
     paths: Source | Iterable[Source],
     level: str = "messages",
     *,
-    edition: str = "4.3",
+    edition: str = DEFAULT_EDITION,
     ports: Iterable[int] = (),
     apis: Iterable[str] = (),
     show_secrets: bool = False,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kwire import registry
 from kwire.capture.values import Frame, Issue
 from kwire.codec import decode_lenient
+from kwire.error_codes import ErrorCode
 from kwire.errors import WireError
 from kwire.headers import decode_request_header_lenient, decode_response_header
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 _REQUEST_FIXED = struct.Struct(">hhi")
 _INT32 = struct.Struct(">i")
 API_VERSIONS = 18
-_UNSUPPORTED_VERSION = 35
 
 # What each damage of a frame means for its reader.
 _DAMAGE = {
@@ -180,4 +180,4 @@ def _note_damage(message: Message) -> None:
 
 def _is_fallback(data: bytes, offset: int) -> bool:
     # The error code is the first field of ApiVersions responses in every version.
-    return int.from_bytes(data[offset : offset + 2], "big") == _UNSUPPORTED_VERSION
+    return int.from_bytes(data[offset : offset + 2], "big") == ErrorCode.UNSUPPORTED_VERSION

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kwire.registry import DEFAULT_EDITION
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -15,7 +17,7 @@ FRAME_SIZE_MAX = 256 * 1024 * 1024
 class Options:
     """How a capture is read. The defaults look at every TCP connection and show no secret and no payload."""
 
-    edition: str = "4.3"
+    edition: str = DEFAULT_EDITION
     ports: frozenset[int] = frozenset()
     """Broker ports; empty means to find Kafka by looking."""
     apis: frozenset[str] = frozenset()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from kwire.cli.wrong_use import WrongUseError
+from kwire.registry import DEFAULT_EDITION
 
 GOOD, FOUND_WRONG = 0, 1
 
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", required=True, type=Path, metavar="FILE", help="the page to write, as report.html"
     )
-    parser.add_argument("--edition", default="4.3", help="edition of the protocol (default: %(default)s)")
+    parser.add_argument("--edition", default=DEFAULT_EDITION, help="edition of the protocol (default: %(default)s)")
     parser.add_argument(
         "--port",
         action="append",

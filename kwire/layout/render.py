@@ -9,9 +9,9 @@ from kwire.error_codes import name_of
 from kwire.escape import escape
 from kwire.layout.hidden import secret_nodes
 from kwire.layout.tree import UNKNOWN_TAG, Kind, Node, Tree, Value
+from kwire.redact import MASK
 from kwire.registry import API_KEYS, api_name
 
-MASK = "***"
 _TEXT_SHOWN, _BYTES_SHOWN, _NUMBERS_SHOWN = 200, 32, 24
 _HEX_WIDTH = 16
 
