@@ -58,6 +58,14 @@ class Awaited(NamedTuple):
     offset: int
 
 
+class _Job(NamedTuple):
+    """One Produce in progress. guards: how transactional batches may be appended; awaited: the rows that wait."""
+
+    request: ProduceRequest
+    guards: Guards
+    awaited: list[Awaited]
+
+
 def produce(request: ProduceRequest, ctx: Context) -> Outcome:
     """Append every partition's batch; rows fail one by one. With acks 0 an error ends the connection.
 
@@ -78,17 +86,15 @@ def produce(request: ProduceRequest, ctx: Context) -> Outcome:
 
 
 def _append_all(request: ProduceRequest, guards: Guards, ctx: Context) -> Outcome:
-    awaited: list[Awaited] = []
+    job = _Job(request, guards, [])
     response = ProduceResponse(
-        responses=[
-            _topic_row(topic, request, guards, awaited, ctx) for topic in request.topic_data if topic.partition_data
-        ]
+        responses=[_topic_row(topic, job, ctx) for topic in request.topic_data if topic.partition_data]
     )
-    if awaited:
+    if job.awaited:
         # A replica that counts as in sync does not answer; most producers never meet one.
         from mockbroker.handlers.produce_wait import until_replicated
 
-        return until_replicated(response, awaited, lambda later: _answer(request, response, later), request, ctx)
+        return until_replicated(response, job.awaited, lambda later: _answer(request, response, later), request, ctx)
     return _answer(request, response, ctx)
 
 
@@ -134,42 +140,33 @@ def _writable(data: TopicProduceData, ctx: Context) -> Topic:
     return topic
 
 
-def _topic_row(
-    data: TopicProduceData, request: ProduceRequest, guards: Guards, awaited: list[Awaited], ctx: Context
-) -> TopicProduceResponse:
+def _topic_row(data: TopicProduceData, job: _Job, ctx: Context) -> TopicProduceResponse:
     try:
         topic = _writable(data, ctx)
     except KafkaError as error:
         rows = [_failed(partition.index, error) for partition in data.partition_data]
     else:
-        rows = [_partition_row(topic, partition, request, guards, awaited, ctx) for partition in data.partition_data]
+        rows = [_partition_row(topic, partition, job, ctx) for partition in data.partition_data]
     return TopicProduceResponse(data.name, data.topic_id, rows)
 
 
-def _partition_row(
-    topic: Topic,
-    data: PartitionProduceData,
-    request: ProduceRequest,
-    guards: Guards,
-    awaited: list[Awaited],
-    ctx: Context,
-) -> PartitionProduceResponse:
+def _partition_row(topic: Topic, data: PartitionProduceData, job: _Job, ctx: Context) -> PartitionProduceResponse:
     log_start = -1
     try:
         partition = topic.partition(data.index)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         records = _check_form(data.records, ctx.api_version)
-        guard = guards.get((topic.topic_id, data.index))
+        guard = job.guards.get((topic.topic_id, data.index))
         if isinstance(guard, KafkaError):
             raise guard
-        if request.acks not in _ACKS:
+        if job.request.acks not in _ACKS:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
         if topic.internal and ctx.client_id != "__admin_client":
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"cannot append to internal topic {topic.name}")
         log = ctx.node.logs.get(topic.topic_id, data.index)
         log_start = log.start_offset
-        if request.acks == -1:
+        if job.request.acks == -1:
             least = min_in_sync(ctx.cluster.configs.topic(topic.name), len(partition.replicas))
             if len(partition.isr) < least:
                 raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} replica(s) in sync, not {least}")
@@ -182,8 +179,8 @@ def _partition_row(
         log_append_time_ms=appended.append_time_ms,
         log_start_offset=log_start,
     )
-    if request.acks == -1 and log.high_watermark <= appended.last_offset:
-        awaited.append(Awaited(row, topic.topic_id, appended.last_offset + 1))
+    if job.request.acks == -1 and log.high_watermark <= appended.last_offset:
+        job.awaited.append(Awaited(row, topic.topic_id, appended.last_offset + 1))
     return row
 
 

@@ -202,6 +202,7 @@ def a_crash_ends_eligibility(teller: Teller, seen: dict[str, Any]) -> None:
 
 def leaders_are_elected_by_request(teller: Teller, seen: dict[str, Any]) -> None:
     """ElectLeaders: the preferred replica, and where nobody leads, any that lives."""
+    teller.forget("asked")
     teller.create("elected", [(1, 2), (2, 1)])
     teller.create("lone", [(1,)])
     teller.venue.stop(1)

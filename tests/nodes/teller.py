@@ -116,7 +116,7 @@ class Teller:
         """Make a topic with these replicas, and wait until its leaders answer."""
         rows = [CreatableReplicaAssignment(index, brokers) for index, brokers in enumerate(replicas)]
         topic = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=rows)
-        self.ask(0, DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=30_000), 6)
+        self.forget(name)
         # The stage may still be set from an earlier telling.
         self.until(
             lambda: self.ask(0, CreateTopicsRequest(topics=[topic], timeout_ms=30_000)),
@@ -125,6 +125,10 @@ class Teller:
         for row in rows:
             self.until(lambda: self.partition(0, name), lambda seen: seen["leader"] >= 0)
             self._until_known(row.broker_ids[0], name)
+
+    def forget(self, name: str) -> None:
+        """Have a topic deleted that another story may have left."""
+        self.ask(0, DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=30_000), 6)
 
     def _until_known(self, node: int, name: str) -> None:
         self.until(lambda: self.partition(node, name), lambda seen: seen["leader"] >= 0)

@@ -14,6 +14,7 @@ SESSION_MS = 3_000
 PROPERTIES = {
     "broker.session.timeout.ms": SESSION_MS,
     "group.share.assignment.interval.ms": 0,
+    "auto.leader.rebalance.enable": False,
     "offsets.topic.num.partitions": 5,
     "share.coordinator.state.topic.num.partitions": 3,
 }
