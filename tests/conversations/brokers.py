@@ -25,6 +25,31 @@ _ACL = {
     "group.share.assignment.interval.ms": "0",
 }
 
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+_USERS = 'user_alice="alice-secret" user_bob="bob-secret" user_carol="carol-secret"'
+
+#: Listeners by the names that the scripts connect to; without `listeners` they have no ports.
+_SASL = {
+    "listener.security.protocol.map": (
+        "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,SCRAM:SASL_PLAINTEXT,REAUTH:SASL_PLAINTEXT"
+    ),
+    "inter.broker.listener.name": "PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+    "listener.name.sasl.plain.sasl.jaas.config": f'{_PLAIN} {_USERS} user_admin="admin-secret";',
+    "listener.name.sasl.scram-sha-256.sasl.jaas.config": _SCRAM,
+    "listener.name.sasl.scram-sha-512.sasl.jaas.config": _SCRAM,
+    "listener.name.scram.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+    "listener.name.scram.scram-sha-512.sasl.jaas.config": _SCRAM,
+    "listener.name.reauth.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+    "listener.name.reauth.plain.sasl.jaas.config": f"{_PLAIN} {_USERS};",
+    "listener.name.reauth.scram-sha-256.sasl.jaas.config": _SCRAM,
+    "listener.name.reauth.connections.max.reauth.ms": "3000",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:admin;User:ANONYMOUS",
+    "group.share.assignment.interval.ms": "0",
+}
+
 BROKERS: Mapping[str, Mapping[str, str]] = {
     "common": {
         "group.share.min.record.lock.duration.ms": "1000",
@@ -49,6 +74,10 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
     # A broker of its own that is not played on again: the script denies 127.0.0.1 what a controller asks of its broker.
     # The one that was recorded had its controller at another address of the machine.
     "acl-locked": _ACL,
+    # Their scripts change what holds for the whole cluster; the other two do so for good.
+    "admin": {"auto.create.topics.enable": "false"},
+    "kraft": {"auto.create.topics.enable": "false"},
+    "unregistered": {"auto.create.topics.enable": "false"},
     "txn": {
         "auto.create.topics.enable": "false",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
@@ -68,7 +97,15 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
         "log.initial.task.delay.ms": "100",
         "log.retention.check.interval.ms": "200",
     },
+    "snapshots": {
+        "auto.create.topics.enable": "false",
+        "share.coordinator.snapshot.update.records.per.snapshot": "5",
+    },
     "noshare": {"auto.create.topics.enable": "false"},
+    "sasl": _SASL,
+    "sasl-tokens": {**_SASL, "delegation.token.secret.key": "mysterious"},
+    # The recording broker had a reporter of this name that takes what clients push, and does nothing with it.
+    "telemetry": {"metric.reporters": "TelemetryReceiver", "telemetry.max.bytes": "1000"},
 }
 
 
@@ -92,10 +129,10 @@ _REAL: Mapping[str, Mapping[str, str]] = {
 }
 
 #: Brokers on which scripts are played one by one, as each changes what holds for all.
-ALONE = frozenset({"acl", "limits"})
+ALONE = frozenset({"acl", "admin", "limits"})
 
 #: Brokers on which nothing is played after a script.
-ONCE = frozenset({"acl-locked", "cold"})
+ONCE = frozenset({"acl-locked", "cold", "kraft", "unregistered"})
 
 #: Brokers whose coordinators nobody has asked for anything before.
 COLD = frozenset({"cold"})

@@ -49,8 +49,11 @@ def text_of(tree: Json) -> str:
     return json.dumps(tree, separators=(",", ":"), ensure_ascii=False)
 
 
-def spell_records(api: str, answer: Json) -> None:
-    """Replace record bytes by [base offset, last offset, codec, is control, is transactional] for each batch."""
+def spell_records(api: str, answer: Json, *, offsets: bool = False) -> None:
+    """Replace record bytes by [base offset, last offset, codec, is control, is transactional] for each batch.
+
+    offsets: with the offsets of its records behind, of which compaction may have left holes.
+    """
     if api in ("Fetch", "ShareFetch"):
         for topic in answer["responses"]:
             for row in topic["partitions"]:
@@ -58,6 +61,7 @@ def spell_records(api: str, answer: Json) -> None:
                 raw = base64.b64decode(row.get("records") or "")
                 row["records"] = [
                     [b.base_offset, b.last_offset, b.codec.name.lower(), b.is_control, b.is_transactional]
+                    + ([[record.offset for record in b.records()]] if offsets else [])
                     for b in read_batches(raw, partial_ok=True)
                 ]
 
@@ -127,7 +131,7 @@ class Normaliser:
         low = key.lower()
         if key in _ANY_KEYS:
             return "*"
-        if low.endswith("errormessage"):
+        if low.endswith(("errormessage", "statusdetail")):
             return "<text>" if value else ""
         if key in ("host", "clientHost"):
             return "<host>" if value else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import random
 import re
 from collections.abc import Callable, Mapping
@@ -10,12 +11,15 @@ from typing import Any
 import msgspec
 
 from kwire import uuids
+from kwire.client.scram import ScramClient
 from kwire.codec import from_json, to_json
 from kwire.messages.init_producer_id import InitProducerIdRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.records import ControlType, Record, write_batch, write_marker
 from tests.conversations.normal import Json, Normaliser, spell_records, text_of
+from tests.conversations.state_topic import state_records
 from tests.conversations.venues import Line, Venue
 
 _VARIABLE = re.compile(r"\$\{([^}]+)\}")
@@ -38,6 +42,7 @@ class Player:
         self.answers: list[Json] = []
         self._lines: dict[str, Line] = {}
         self._clients: dict[str, str] = {}
+        self._listeners: dict[str, str] = {}
         self._asyncs: dict[str, Mapping[str, Json]] = {}
         self._nodes: dict[int, str] = {}
 
@@ -71,8 +76,14 @@ class Player:
         elif "connect" in step:
             name = step["connect"]
             self._clients[name] = str(self._resolve(step.get("clientId", f"client-{name}")))
+            self._listeners[name] = step.get("listener", "PLAINTEXT")
             self._close(name)
             self._line(name)
+        elif "scram" in step:
+            self._scram(step)
+        elif "state" in step:
+            group_id = str(self._resolve(step["state"]))
+            self._answer(step, state_records(self._line(step.get("conn", "a")), group_id), 0)
         elif "close" in step:
             self._close(step["close"])
         elif "await" in step:
@@ -87,7 +98,8 @@ class Player:
 
     def _line(self, name: str) -> Line:
         if name not in self._lines:
-            self._lines[name] = self.venue.connect(self._clients.get(name, f"client-{name}"))
+            client, listener = self._clients.get(name, f"client-{name}"), self._listeners.get(name, "PLAINTEXT")
+            self._lines[name] = self.venue.connect(client, listener)
         return self._lines[name]
 
     def _close(self, name: str) -> None:
@@ -99,7 +111,10 @@ class Player:
         api, version = step["api"], step["version"]
 
         def build() -> msgspec.Struct:
-            message: msgspec.Struct = from_json(f"{api}Request", version, self._resolve(step.get("body", {})))
+            body = self._resolve(step.get("body", {}))
+            if "token" in step:
+                body["authBytes"] = base64.b64encode(self._resolve(step["token"]).encode()).decode()
+            message: msgspec.Struct = from_json(f"{api}Request", version, body)
             return message
 
         self._exchange(step, api, version, build, frozenset(step.get("transient", _TRANSIENT)))
@@ -124,7 +139,7 @@ class Player:
             if step.get("async"):
                 self._asyncs[name] = {**step, "answer_version": answer_version}
                 return
-            raw, took_ms = self._receive(line, api, answer_version)
+            raw, took_ms = self._receive(line, api, answer_version, offsets=bool(step.get("offsets")))
             is_late = self.venue.now_ms() > stop_ms
             if "until" in step:
                 for variable, pointer in step.get("save", {}).items():
@@ -140,12 +155,12 @@ class Player:
             self._answer(step, raw, took_ms)
             return
 
-    def _receive(self, line: Line, api: str, version: int) -> tuple[Json, int]:
+    def _receive(self, line: Line, api: str, version: int, *, offsets: bool = False) -> tuple[Json, int]:
         message, took_ms = line.receive()
         if message is None:
             return {"closed": True}, took_ms
         raw = to_json(message, version)
-        spell_records(api, raw)
+        spell_records(api, raw, offsets=offsets)
         return raw, took_ms
 
     def _answer(self, step: Mapping[str, Json], raw: Json, took_ms: int) -> None:
@@ -189,9 +204,33 @@ class Player:
         if name == "now":
             return self.venue.now_ms()
         summed = _SUM.fullmatch(name)
+        if summed and summed[1] == "now":
+            return self.venue.now_ms() + int(summed[2])
         if name not in self.variables and summed and summed[1] in self.variables:
             return int(self.variables[summed[1]]) + int(summed[2])
         return self.variables[name]
+
+    def _scram(self, step: Mapping[str, Json]) -> None:
+        """Speak SCRAM after a handshake; each answer of the broker is one to compare."""
+        asked = self._resolve(step["scram"])
+        name, version = step.get("conn", "a"), asked.get("version", 2)
+        talk = ScramClient(
+            asked["mechanism"],
+            asked["user"],
+            asked["password"],
+            nonce="".join(self._chance.choices("abcdefghijklmnopqrstuvwxyz", k=20)),
+            extensions="tokenauth=true" if asked.get("token") else "",
+        )
+        said: bytes | None = talk.first()
+        while said is not None:
+            line = self._line(name)
+            line.submit(
+                SaslAuthenticateRequest(auth_bytes=said), version, version, ("SaslAuthenticateResponse", version)
+            )
+            raw, took_ms = self._receive(line, "SaslAuthenticate", version)
+            heard = base64.b64decode(raw.get("authBytes", ""))
+            said = talk.final(heard) if heard.startswith(b"r=") else None
+            self._answer({**step, "mask": [*step.get("mask", ()), "/authBytes"]}, raw, took_ms)
 
     def _produce(self, raw: Mapping[str, Json]) -> None:
         produce = self._resolve(raw["produce"])
@@ -220,7 +259,7 @@ class Player:
         base = batch.get("baseOffset", 0)
         if batch.get("control"):
             return write_marker(ControlType.COMMIT, coordinator_epoch=0, timestamp=timestamp, **producer)
-        size, key = batch.get("size", 10), batch.get("key")
+        size, keys = batch.get("size", 10), batch.get("keys") or [batch.get("key")] * batch.get("records", 1)
         records = [
             Record(
                 offset=base + index,
@@ -228,7 +267,7 @@ class Player:
                 key=None if key is None else key.encode(),
                 value=None if batch.get("tombstone") else bytes([ord("a") + index % 26]) * size,
             )
-            for index in range(batch.get("records", 1))
+            for index, key in enumerate(keys)
         ]
         data = bytearray(
             write_batch(
