@@ -1,6 +1,6 @@
 """May this client do that? What handlers ask; without an authorizer everybody may do everything.
 
-Every connection has the principal User:ANONYMOUS, as every PLAINTEXT connection has in Kafka.
+Who a client is stands in its connection: User:ANONYMOUS, unless SASL or a certificate says otherwise.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from mockbroker.state.authorizer import Authorizer
 
 __all__ = ["CLUSTER_NAME", "Operation", "ResourceType", "authorizer_of", "may", "may_any", "must", "operations_on"]
-
-ANONYMOUS = "User:ANONYMOUS"
 
 #: What is answered to those who may not.
 _ERRORS = {
@@ -64,7 +62,7 @@ _SUPPORTED = {
 def may(operation: Operation, kind: ResourceType, name: str, ctx: Context) -> bool:
     """Whether the client may do this to the resource of this name."""
     authorizer = ctx.cluster.authorizer
-    return authorizer is None or authorizer.may(ANONYMOUS, ctx.connection.host, operation, kind, name)
+    return authorizer is None or authorizer.may(ctx.connection.principal, ctx.connection.host, operation, kind, name)
 
 
 def must(operation: Operation, kind: ResourceType, name: str, ctx: Context, *, message: str | None = None) -> None:
@@ -80,7 +78,7 @@ def must(operation: Operation, kind: ResourceType, name: str, ctx: Context, *, m
 def may_any(operation: Operation, kind: ResourceType, ctx: Context) -> bool:
     """Whether there can be a resource of this type that the client may do this to."""
     authorizer = ctx.cluster.authorizer
-    return authorizer is None or authorizer.may_any(ANONYMOUS, ctx.connection.host, operation, kind)
+    return authorizer is None or authorizer.may_any(ctx.connection.principal, ctx.connection.host, operation, kind)
 
 
 def operations_on(kind: ResourceType, name: str, ctx: Context) -> int:

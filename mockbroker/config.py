@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
+
+from msgspec import structs
 
 from mockbroker.config_keys import ConfigError, ConfigKey, Scope, Value, keys
 from mockbroker.properties import parse_properties
@@ -18,6 +21,8 @@ _STANDARD: Mapping[str, Value] = {
 
 #: The one authorizer that there is here, and its own names, which Kafka's list does not have.
 _STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_LISTENER_NAME = "listener.name."
+_JMX_REPORTER = "org.apache.kafka.common.metrics.JmxReporter"
 _AUTHORIZER_NAMES = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found")
 
 #: A name of our own: whether the coordinators' topics are made as slowly as by a broker that nobody has used yet.
@@ -32,8 +37,12 @@ _HEEDED = (
     "broker.rack",
     "broker.session.timeout.ms",
     "compression.",
+    "cordoned.log.dirs",
+    "connection.failed.authentication.delay.ms",
     "connections.max.idle.ms",
+    "connections.max.reauth.ms",
     "default.replication.factor",
+    "delegation.token.",
     "delete.topic.enable",
     "fetch.max.bytes",
     "group.",
@@ -41,6 +50,8 @@ _HEEDED = (
     "listeners",
     "leader.imbalance.check.interval.seconds",
     "log.cleaner.",
+    "log.dir",
+    "log.dirs",
     "log.cleanup.policy",
     "log.flush.",
     "log.index.",
@@ -53,6 +64,7 @@ _HEEDED = (
     "log.segment.",
     "max.incremental.fetch.session.cache.slots",
     "message.max.bytes",
+    "metric.reporters",
     "min.insync.replicas",
     "node.id",
     "num.partitions",
@@ -60,10 +72,11 @@ _HEEDED = (
     "offsets.",
     "producer.id.expiration.ms",
     "sasl.enabled.mechanisms",
-    "sasl.jaas.config",
+    "sasl.server.max.receive.size",
     "share.coordinator.",
     "socket.request.max.bytes",
     "ssl.",
+    "telemetry.max.bytes",
     "transaction.",
     "transactional.id.expiration.ms",
     "unclean.leader.election.enable",
@@ -112,13 +125,33 @@ class BrokerConfig(Mapping[str, Value]):
         self.given = dict(given or {})
         known = keys(Scope.BROKER)
         heeded = (*(_AUTHORIZER_NAMES if self.has_authorizer else ()), _COLD)
-        self.unknown = [name for name in self.given if name not in known and name not in heeded]
+        self.unknown = [
+            name for name in self.given if name not in known and name not in heeded and not _of_listener(name)
+        ]
         self.ignored = [name for name in self.given if name in known and not _heeded(name) and name not in heeded]
         self._values: dict[str, Value] = {name: _STANDARD.get(name, key.default) for name, key in known.items()}
         for name, text in self.given.items():
             if name in known:
                 self._values[name] = known[name].parse(text)
         cross_check(self)
+
+    def of_listener(self, listener: str, mechanism: str = "") -> BrokerConfig:
+        """What holds for one listener, and one SASL mechanism of it: `listener.name.NAME.` wins over the plain name.
+
+        Raises: ConfigError for a wrong value under such a name.
+        """
+        known = keys(Scope.BROKER)
+        own = copy(self)
+        own._values = dict(self._values)
+        prefixes = [f"{_LISTENER_NAME}{listener.lower()}."]
+        if mechanism:
+            prefixes.append(f"{prefixes[0]}{mechanism.lower()}.")
+        for prefix in prefixes:
+            for name, text in self.given.items():
+                key = known.get(name.removeprefix(prefix)) if name.startswith(prefix) else None
+                if key is not None:
+                    own._values[key.name] = structs.replace(key, name=name).parse(text)
+        return own
 
     @classmethod
     def from_properties(cls, text: str, settings: Iterable[str] = ()) -> BrokerConfig:
@@ -135,6 +168,11 @@ class BrokerConfig(Mapping[str, Value]):
     def is_cold(self) -> bool:
         """Whether a coordinator is not available while its topic is made (docs/decisions/warm-coordinators.md)."""
         return self.given.get(_COLD, "").strip().lower() == "true"
+
+    @property
+    def takes_telemetry(self) -> bool:
+        """Whether something takes the metrics that clients push: here, any reporter that is not Kafka's own."""
+        return any(name != _JMX_REPORTER for name in self.names("metric.reporters"))
 
     @property
     def has_authorizer(self) -> bool:
@@ -201,6 +239,13 @@ def _check_order(config: Mapping[str, Value], first: str, second: str, *, strict
     assert isinstance(high, int)
     if low > high or (strict and low == high):
         raise ConfigError(f"{first}: {low} must be {'less than' if strict else 'at most'} {second}, which is {high}")
+
+
+def _of_listener(name: str) -> bool:
+    """Whether a name is a configuration of one listener, or of a mechanism there."""
+    known = keys(Scope.BROKER)
+    _, _, rest = name.removeprefix(_LISTENER_NAME).partition(".")
+    return name.startswith(_LISTENER_NAME) and (rest in known or rest.partition(".")[2] in known)
 
 
 def _heeded(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a handler can say: an answer, a wait, nothing at all, or the end of the connection."""
+"""What a handler can say: an answer, a wait, nothing at all, the end of the connection."""
 
 from __future__ import annotations
 
@@ -42,4 +42,20 @@ class Hangup(msgspec.Struct, frozen=True):
     reason: str
 
 
-Outcome = Reply | Park | Silence | Hangup
+class Farewell(msgspec.Struct, frozen=True):
+    """Answer with this response, and close the connection; the reason goes to the log."""
+
+    response: msgspec.Struct
+    reason: str
+
+
+class Token(msgspec.Struct, frozen=True):
+    """Send these bytes as they are, without a header: what a SASL mechanism says where its tokens have none."""
+
+    data: bytes
+
+    def __repr__(self) -> str:
+        return "Token(***)"
+
+
+Outcome = Reply | Park | Silence | Hangup | Farewell | Token

@@ -15,7 +15,8 @@ class Exchange(msgspec.Struct):
     operating system, nanoseconds; 0 where no shell was involved.
     request_bytes, response_bytes: frame bodies without the four bytes of length.
     oddities: what Kafka tolerates and the strict decoder would refuse, as sentences.
-    closed: why the connection was closed instead of an answer, or None.
+    closed: why the connection was closed instead of an answer, or behind it; or None.
+    principal: who asked, as far as it was known when the request came.
     """
 
     number: int
@@ -38,6 +39,7 @@ class Exchange(msgspec.Struct):
     departed_ns: int = 0
     oddities: tuple[str, ...] = ()
     closed: str | None = None
+    principal: str = "User:ANONYMOUS"
 
     def to_json(self, *, show_secrets: bool = False) -> dict[str, Any]:
         """The exchange in Kafka's own JSON form, with secrets as `***` unless they are asked for."""
@@ -55,6 +57,7 @@ class Exchange(msgspec.Struct):
             "node": self.node_id,
             "connection": self.connection_id,
             "client": self.client,
+            "principal": self.principal,
             "apiKey": self.api_key,
             "api": self.api_name,
             "version": self.api_version,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mockbroker.config import BrokerConfig, ConfigError
+from mockbroker.security import protocols_of
 
-#: The security protocols that a listener may speak here; SASL comes later.
-_SERVED = ("PLAINTEXT", "SSL")
+#: The security protocols that a listener may speak.
+_SERVED = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PORT_MAX = 65_535
 
 
@@ -26,13 +26,18 @@ class Listener:
     advertised_host: str | None = None
     advertised_port: int | None = None
 
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether it speaks TLS."""
+        return self.protocol.endswith("SSL")
+
 
 def listeners_of(config: BrokerConfig, *, port: int | None = None) -> list[Listener]:
     """The listeners that a configuration asks for, or one on the loopback address.
 
     port: wins over the port of the first listener. Raises ConfigError for what cannot be read or is not served.
     """
-    protocols = _protocol_map(config)
+    protocols = protocols_of(config)
     skipped = {name.upper() for name in config.names("controller.listener.names")}
     # Kafka's default is every address; a test broker that says nothing stays on loopback.
     given = config.names("listeners") if "listeners" in config.given else [f"PLAINTEXT://127.0.0.1:{port or 0}"]
@@ -46,20 +51,19 @@ def listeners_of(config: BrokerConfig, *, port: int | None = None) -> list[Liste
             continue
         protocol = protocols.get(name, name)
         if protocol not in _SERVED:
-            raise ConfigError(f"listeners: {text!r} speaks {protocol}, which is not supported yet; {_SERVED} are")
+            raise ConfigError(f"listeners: {text!r} speaks {protocol}; these are known: {', '.join(_SERVED)}")
         if not found and port is not None:
             number = port
         shown = advertised.get(name)
         # Kafka takes no host for every address; here a wildcard has to be written out.
         found.append(Listener(name, protocol, host or "127.0.0.1", number, *(shown or (None, None))))
+        if protocol.startswith("SASL_"):
+            from mockbroker.sasl_config import sasl_listener
+
+            sasl_listener(config, name)  # What is wrong with it is told before anything listens.
     if not found:
         raise ConfigError(f"listeners: {given} has no listener for clients")
     return found
-
-
-def _protocol_map(config: BrokerConfig) -> Mapping[str, str]:
-    pairs = (entry.partition(":") for entry in (config.string("listener.security.protocol.map") or "").split(","))
-    return {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}
 
 
 def _address(text: str) -> tuple[str, str, int]:

@@ -79,7 +79,7 @@ class Shell:
             await self._serve(node_id, listener, sock)
 
     async def _serve(self, node_id: int, listener: Listener, sock: socket.socket) -> None:
-        encrypted = listener.protocol == "SSL"
+        encrypted = listener.is_encrypted
         server = await asyncio.get_running_loop().create_server(
             lambda: ClientConnection(self, node_id, listener.name, encrypted=encrypted),
             sock=sock,

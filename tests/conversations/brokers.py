@@ -29,8 +29,10 @@ _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 _USERS = 'user_alice="alice-secret" user_bob="bob-secret" user_carol="carol-secret"'
 
-#: Listeners by the names that the scripts connect to; without `listeners` they have no ports.
+#: Beside PLAINTEXT, by the names that the scripts connect to.
+SASL_LISTENERS = ("SASL", "SCRAM", "REAUTH")
 _SASL = {
+    "listeners": ",".join(f"{name}://127.0.0.1:0" for name in ("PLAINTEXT", *SASL_LISTENERS)),
     "listener.security.protocol.map": (
         "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,SCRAM:SASL_PLAINTEXT,REAUTH:SASL_PLAINTEXT"
     ),
