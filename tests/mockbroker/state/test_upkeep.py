@@ -1,0 +1,107 @@
+"""When logs are cleaned: by the cluster's clock, and not before there is something to clean."""
+
+from __future__ import annotations
+
+from kwire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kwire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kwire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.records import Record, write_batch
+from tests.mockbroker.broker import Broker
+
+WEEK_MS = 604_800_000
+CHECK_MS = 300_000
+
+
+def create(broker: Broker, **configs: str) -> None:
+    rows = [CreatableTopicConfig(name.replace("_", "."), value) for name, value in configs.items()]
+    answer = broker.ask(CreateTopicsRequest([CreatableTopic("t", 1, 1, configs=rows)], 1_000), 7)
+    assert answer.topics[0].error_code == 0
+
+
+def produce(broker: Broker, key: bytes = b"k", timestamp: int | None = None) -> None:
+    data = write_batch([Record(0, broker.now_ms if timestamp is None else timestamp, key, b"v")])
+    topic = TopicProduceData("t", bytes(16), [PartitionProduceData(0, data)])
+    answer = broker.ask(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=[topic]), 9)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+def start_of(broker: Broker) -> int:
+    topic = ListOffsetsTopic("t", [ListOffsetsPartition(0, timestamp=-2)])
+    offset: int = broker.ask(ListOffsetsRequest(-1, topics=[topic]), 7).topics[0].partitions[0].offset
+    return offset
+
+
+def test_an_idle_cluster_has_no_deadline_for_its_logs() -> None:
+    broker = Broker(topics={"t": 3})
+
+    assert broker.core.next_deadline_ms() is None
+
+
+def test_with_the_defaults_a_record_is_deleted_at_the_first_check_after_a_week() -> None:
+    broker = Broker()
+    create(broker)
+    started_ms = broker.now_ms
+    broker.advance(7)
+    produce(broker)
+
+    due_ms = broker.core.next_deadline_ms()
+    assert due_ms is not None
+    assert WEEK_MS < due_ms - broker.now_ms <= WEEK_MS + CHECK_MS
+    assert (due_ms - started_ms - 30_000) % CHECK_MS == 0
+    broker.advance(due_ms - broker.now_ms - 1)
+    assert start_of(broker) == 0
+    broker.advance(1)
+    assert start_of(broker) == 1
+    assert broker.core.next_deadline_ms() is None
+
+
+def test_a_shorter_retention_is_heeded_at_the_next_check() -> None:
+    broker = Broker()
+    create(broker)
+    produce(broker)
+    change = AlterConfigsResource(2, "t", [AlterableConfig("retention.ms", 0, "1000")])
+    broker.ask(IncrementalAlterConfigsRequest([change]), 1)
+
+    broker.advance(30_000)
+    assert start_of(broker) == 1
+
+
+def test_a_compacted_log_is_cleaned_when_the_cleaner_wakes() -> None:
+    broker = Broker(config={"log.cleaner.backoff.ms": "700"})
+    create(broker, cleanup_policy="compact", min_cleanable_dirty_ratio="0", segment_ms="1000")
+    topic = broker.core.state.metadata.topic("t")
+    assert topic is not None
+    log = broker.core.state.nodes[0].logs.get(topic.topic_id, 0)
+    broker.advance(1)  # The cleaner has looked around once, at the start.
+    for timestamp in (5, 5, 5_000):
+        produce(broker, timestamp=timestamp)
+    broker.advance(698)
+    assert [batch.base_offset for batch in log.below(9)] == [0, 1, 2]
+    broker.advance(1)
+
+    assert [batch.base_offset for batch in log.below(9)] == [1, 2]
+    assert broker.core.next_deadline_ms() is None
+
+
+def test_without_a_cleaner_nothing_is_compacted_and_compacted_logs_are_kept() -> None:
+    broker = Broker(config={"log.cleaner.enable": "false"})
+    create(broker, cleanup_policy="compact,delete", min_cleanable_dirty_ratio="0", retention_ms="1000")
+    produce(broker)
+
+    assert broker.core.next_deadline_ms() is None
+
+
+def test_a_deleted_topic_is_forgotten() -> None:
+    broker = Broker(topics={"t": 1})
+    produce(broker)
+    topic = broker.core.state.metadata.topic("t")
+    assert topic is not None
+    broker.core.state.metadata.delete_topic(topic)
+    broker.advance(2 * WEEK_MS)
+
+    assert broker.core.next_deadline_ms() is None
