@@ -25,6 +25,7 @@ class Scope(Enum):
     BROKER = "broker"
     TOPIC = "topic"
     GROUP = "group"
+    CLIENT_METRICS = "client-metrics"
 
 
 class ConfigType(Enum):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state import leadership
@@ -39,9 +41,10 @@ class Controller:
         self._make_node = make_node
         self._clock = clock
         self._crashed: set[int] = set()
+        self._unregistered: set[int] = set()
         self._visits: set[str] = set()
         self.rules = Rules(
-            has_elr=cluster.features.get("eligible.leader.replicas.version", 0) >= 1,
+            has_elr=self._has_elr(),
             least_in_sync=self._least_in_sync,
             may_be_unclean=self._may_be_unclean,
         )
@@ -90,7 +93,10 @@ class Controller:
         runs already.
         """
         cluster = self._cluster
-        if node_id not in cluster.metadata.node_ids:
+        if node_id in self._unregistered and node_id not in cluster.calls.nodes:
+            self._unregistered.discard(node_id)
+            cluster.metadata.node_ids = tuple(sorted([*cluster.metadata.node_ids, node_id]))
+        if node_id not in cluster.metadata.node_ids and node_id not in self._unregistered:
             raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"the cluster has no node {node_id}")
         if node_id in cluster.calls.nodes:
             raise KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"node {node_id} is running already")
@@ -108,6 +114,19 @@ class Controller:
         leadership.unfence(cluster.metadata, node_id, self.rules)
         self.settle(now_ms=now_ms)
         return node
+
+    def unregister(self, node_id: int, *, now_ms: int) -> None:
+        """Strike a broker off the image, also one that runs: it is nobody's replica in sync until it starts again.
+
+        Raises: BROKER_ID_NOT_REGISTERED. Source: Kafka's ReplicationControlManager.unregisterBroker.
+        """
+        metadata = self._cluster.metadata
+        if node_id not in metadata.node_ids:
+            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {node_id} is not currently registered")
+        self._unregistered.add(node_id)
+        metadata.node_ids = tuple(other for other in metadata.node_ids if other != node_id)
+        if node_id in self._cluster.nodes:
+            self._fence(node_id, now_ms=now_ms)
 
     def _fence(self, node_id: int, *, now_ms: int, has_crashed: bool = False) -> None:
         self._cluster.nodes.pop(node_id, None)
@@ -183,6 +202,13 @@ class Controller:
         )
 
     # Configuration.
+
+    def levels_changed(self) -> None:
+        """Feature levels are others now."""
+        self.rules = structs.replace(self.rules, has_elr=self._has_elr())
+
+    def _has_elr(self) -> bool:
+        return self._cluster.features.get("eligible.leader.replicas.version", 0) >= 1
 
     def _least_in_sync(self, topic: Topic) -> int:
         return min_in_sync(self._cluster.configs.topic(topic.name), topic.replication_factor)

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from mockbroker.state.log_dirs import LogDirs
     from mockbroker.state.producer_ids import ProducerIds
+    from mockbroker.state.quotas import Quotas
 
 
 class Kept:
-    """One for the cluster: what its controller remembers of brokers."""
+    """One for the cluster: what its controller remembers of brokers.
+
+    level_changes: how often feature levels have been changed since the start.
+    """
 
     def __init__(self) -> None:
         self._producer_ids: dict[int, ProducerIds] = {}
+        self._log_dirs: dict[int, LogDirs] = {}
+        self._directory_ids: dict[int, bytes] = {}
+        self.level_changes = 0
 
     def producer_ids(self, node_id: int) -> ProducerIds:
         """The producer ids of a node: one that has restarted goes on where it was, and gives none twice."""
@@ -22,3 +32,25 @@ class Kept:
 
             room = self._producer_ids[node_id] = ProducerIds(node_id)
         return room
+
+    def log_dirs(self, node_id: int, paths: Sequence[str]) -> LogDirs:
+        """The log directories of a node, where its logs are also after a restart."""
+        room = self._log_dirs.get(node_id)
+        if room is None:
+            from mockbroker.state.log_dirs import LogDirs
+
+            room = self._log_dirs[node_id] = LogDirs(paths)
+        return room
+
+    def directory_id(self, node_id: int, randbytes: Callable[[int], bytes]) -> bytes:
+        """The id of the directory with a node's metadata log, made when it is first asked for."""
+        if node_id not in self._directory_ids:
+            self._directory_ids[node_id] = randbytes(16)
+        return self._directory_ids[node_id]
+
+    @cached_property
+    def quotas(self) -> Quotas:
+        """The client quotas of the cluster."""
+        from mockbroker.state.quotas import Quotas
+
+        return Quotas()

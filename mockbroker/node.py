@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mockbroker.config import DEFAULT_PERSISTER
 from mockbroker.state.logs import Logs, LogStore
-from mockbroker.state.metadata import Watcher
+from mockbroker.state.metadata import Change, Watcher
 from mockbroker.state.topics import INTERNAL_TOPICS, CoordinatorKind
 
 if TYPE_CHECKING:
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
     from mockbroker.share_state_log import ShareStateLog
     from mockbroker.state.fetch_session import FetchSessions
     from mockbroker.state.groups import Groups
+    from mockbroker.state.log_dirs import LogDirs
+    from mockbroker.state.loggers import Loggers
     from mockbroker.state.offsets import Offsets
     from mockbroker.state.producer_ids import ProducerIds
     from mockbroker.state.share_coordinator import ShareCoordinator
     from mockbroker.state.share_partitions import SharePartitions
     from mockbroker.state.share_session import ShareSessions
+    from mockbroker.state.telemetry import Telemetry
     from mockbroker.state.transactions import Transactions
     from mockbroker.transaction_log import TransactionLog
 
@@ -82,6 +86,22 @@ class Node:
         from mockbroker.state.fetch_session import FetchSessions
 
         return FetchSessions(self._cluster.config.integer("max.incremental.fetch.session.cache.slots"))
+
+    @cached_property
+    def log_dirs(self) -> LogDirs:
+        """The directories that this node's logs would lie in, by their absolute paths."""
+        config = self._cluster.config
+        names = config.names("log.dirs") or config.names("log.dir")
+        room = self._cluster.kept.log_dirs(self.node_id, [str(Path(name).absolute()) for name in names])
+        self._watch(lambda change, topic: room.forget(topic.topic_id) if change is Change.DELETED else None)
+        return room
+
+    @cached_property
+    def loggers(self) -> Loggers:
+        """The names and levels of this node's loggers."""
+        from mockbroker.state.loggers import Loggers
+
+        return Loggers()
 
     @cached_property
     def producer_ids(self) -> ProducerIds:
@@ -156,6 +176,22 @@ class Node:
         self._watch(room.topic_changed)
         room.follow()
         return room
+
+    def end_share_sessions(self) -> None:
+        """Share groups have been switched off: sessions end, and what was acquired is read anew when they are back."""
+        if self.entered("share_sessions"):
+            self.share_sessions.clear()
+        if self.entered("share_partitions"):
+            self.share_partitions.drop_all()
+
+    @cached_property
+    def telemetry(self) -> Telemetry:
+        """The clients that push metrics here."""
+        from mockbroker.state.telemetry import Telemetry
+        from mockbroker.subscriptions import subscriptions_of
+
+        bytes_max = self._cluster.config.integer("telemetry.max.bytes")
+        return Telemetry(lambda: subscriptions_of(self._cluster.configs), bytes_max=bytes_max)
 
     @property
     def share_coordinator(self) -> ShareCoordinator:

@@ -46,7 +46,6 @@ class TransactionLog:
     def __init__(self, cluster: ClusterState, node: Node) -> None:
         self._cluster = cluster
         self._node = node
-        self._version = cluster.features.get("transaction.version", 0)
         self._loaded: dict[int, int] = {}
         self._loading_epochs: dict[int, int] = {}
         self.loading = Loading(cluster.calls, node.node_id)
@@ -59,6 +58,10 @@ class TransactionLog:
             send=lambda ending, places, now_ms: markers.send(self.coordinator, ending, places, now_ms),
             record=self._record,
         )
+
+    def _version(self) -> int:
+        """The level of transaction.version, which may change at any time (UpdateFeatures)."""
+        return self._cluster.features.get("transaction.version", 0)
 
     def take_over(self, *, now_ms: int) -> None:
         """After an election: load what this node leads now, and forget what it leads no more.
@@ -119,7 +122,7 @@ class TransactionLog:
 
     def _record(self, transaction: Transaction, now_ms: int) -> None:
         """Append a transactional id as it is now; one that is dead has no value."""
-        version = 1 if self._version >= _FLEXIBLE_SINCE else 0
+        version = 1 if self._version() >= _FLEXIBLE_SINCE else 0
         key = TransactionLogKey(transaction.transactional_id)
         dead = transaction.state is State.DEAD
         value = None if dead else _prefixed(version, encode(_value(transaction, version), version))

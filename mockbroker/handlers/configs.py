@@ -1,10 +1,13 @@
-"""DescribeConfigs (32) and IncrementalAlterConfigs (44), for topics, brokers and groups."""
+"""DescribeConfigs (32), AlterConfigs (33) and IncrementalAlterConfigs (44): what is configured, told and changed."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from kwire.error_codes import ErrorCode
+from kwire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from kwire.messages.alter_configs import AlterConfigsResource as ReplacedResource
+from kwire.messages.alter_configs import AlterConfigsResourceResponse as ReplacedRow
 from kwire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -22,22 +25,57 @@ from kwire.messages.incremental_alter_configs import (
 from mockbroker.authorize import CLUSTER_NAME, ResourceType, must
 from mockbroker.authorize import Operation as Act
 from mockbroker.context import Context
+from mockbroker.handlers.broker_loggers import alter_loggers, describe_loggers
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
-from mockbroker.state.config_changes import ConfigChange, Operation, altered
+from mockbroker.state.config_changes import ConfigChange, Operation, altered, replaced
 from mockbroker.state.config_entries import ConfigEntry, describe
 from mockbroker.state.configs import Resource, ResourceKind
 from mockbroker.state.metadata import validate_topic_name
 
+#: Types whose resources Kafka does not describe without a name.
+_NAMED = (ResourceKind.GROUP, ResourceKind.CLIENT_METRICS)
+
 
 def describe_configs(request: DescribeConfigsRequest, ctx: Context) -> Outcome:
-    """Tell configuration in force. Pinned by the conversations other-describe-configs and share-config-describe."""
+    """Tell configuration in force.
+
+    Pinned by the conversations other-describe-configs, other-client-metrics-configs and share-config-describe.
+    """
     return Reply(DescribeConfigsResponse(results=[_described(row, request, ctx) for row in request.resources]))
 
 
 def refuse_describe_configs(request: DescribeConfigsRequest, error: KafkaError) -> DescribeConfigsResponse:
     """A response that carries an error in every row."""
     return DescribeConfigsResponse(results=[_not_described(row, error) for row in request.resources])
+
+
+def alter_configs(request: AlterConfigsRequest, ctx: Context) -> Outcome:
+    """Replace the whole configuration of resources: what a row does not name goes back to its default.
+
+    Of a resource that is named twice a 4.3.0 broker tells nothing, and never answers; here both rows are refused.
+    Pinned by the conversations other-legacy-alter-configs*.
+    """
+    named = Counter((row.resource_type, row.resource_name) for row in request.resources)
+    rows = []
+    for row in request.resources:
+        times = named[row.resource_type, row.resource_name]
+        try:
+            _replace(row, ctx, times=times, validate_only=request.validate_only)
+        except KafkaError as error:
+            rows.append(ReplacedRow(error.code, error.message, row.resource_type, row.resource_name))
+        else:
+            rows.append(ReplacedRow(0, None, row.resource_type, row.resource_name))
+    return Reply(AlterConfigsResponse(responses=rows))
+
+
+def refuse_alter_configs(request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:
+    """A response that carries an error in every row."""
+    return AlterConfigsResponse(
+        responses=[
+            ReplacedRow(error.code, error.message, row.resource_type, row.resource_name) for row in request.resources
+        ]
+    )
 
 
 def incremental_alter_configs(request: IncrementalAlterConfigsRequest, ctx: Context) -> Outcome:
@@ -63,7 +101,11 @@ def refuse_incremental_alter_configs(
 def _described(wanted: DescribeConfigsResource, request: DescribeConfigsRequest, ctx: Context) -> DescribeConfigsResult:
     try:
         _must(Act.DESCRIBE_CONFIGS, wanted.resource_type, wanted.resource_name, ctx)
+        if wanted.resource_type == ResourceKind.BROKER_LOGGER:
+            return describe_loggers(wanted, ctx)
         resource = _checked(wanted.resource_type, wanted.resource_name, ctx)
+        if resource.kind in _NAMED and not resource.name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{resource.kind.name}: the name must not be empty")
         if resource.kind is ResourceKind.TOPIC:
             validate_topic_name(resource.name)
             if ctx.cluster.metadata.topic(resource.name) is None:
@@ -115,14 +157,10 @@ def _must(operation: Act, resource_type: int, name: str, ctx: Context) -> None:
 def _checked(resource_type: int, name: str, ctx: Context) -> Resource:
     """The resource that a request means. A broker answers for itself alone.
 
-    Raises: INVALID_REQUEST for other types, other brokers, and no group.
+    Raises: INVALID_REQUEST for other types and other brokers.
     """
-    if resource_type == ResourceKind.TOPIC:
-        return Resource(ResourceKind.TOPIC, name)
-    if resource_type == ResourceKind.GROUP:
-        if not name:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-        return Resource(ResourceKind.GROUP, name)
+    if resource_type in (ResourceKind.TOPIC, ResourceKind.GROUP, ResourceKind.CLIENT_METRICS):
+        return Resource(ResourceKind(resource_type), name)
     if resource_type == ResourceKind.BROKER:
         if name and name != str(ctx.node.node_id):
             raise KafkaError(
@@ -136,14 +174,16 @@ def _altered(
     wanted: AlterConfigsResource, ctx: Context, *, times: int, validate_only: bool
 ) -> AlterConfigsResourceResponse:
     try:
-        if times > 1:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        _must_be_named_once(times)
+        _must_be_in_form([config.name for config in wanted.configs], _nulls(wanted))
+        if wanted.resource_type == ResourceKind.BROKER_LOGGER:
+            alter_loggers(wanted, ctx, validate_only=validate_only)
+            return _alter_row(wanted, None)
         changes = _changes(wanted)
         resource = _checked(wanted.resource_type, wanted.resource_name, ctx)
         _must(Act.ALTER_CONFIGS, wanted.resource_type, wanted.resource_name, ctx)
         after = altered(ctx.cluster.configs, resource, changes)
-        if resource.kind is ResourceKind.TOPIC and ctx.cluster.metadata.topic(resource.name) is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist.")
+        _must_exist(resource, ctx)
     except KafkaError as error:
         return _alter_row(wanted, error)
     if not validate_only:
@@ -151,15 +191,48 @@ def _altered(
     return _alter_row(wanted, None)
 
 
-def _changes(wanted: AlterConfigsResource) -> list[ConfigChange]:
-    """Raises: INVALID_REQUEST for a key that comes twice and for a value that is null."""
-    names = [config.name for config in wanted.configs]
+def _replace(wanted: ReplacedResource, ctx: Context, *, times: int, validate_only: bool) -> None:
+    _must_be_named_once(times)
+    given = {config.name: config.value for config in wanted.configs if config.value is not None}
+    nulls = [config.name for config in wanted.configs if config.value is None]
+    _must_be_in_form([config.name for config in wanted.configs], nulls)
+    resource = _checked(wanted.resource_type, wanted.resource_name, ctx)
+    _must(Act.ALTER_CONFIGS, wanted.resource_type, wanted.resource_name, ctx)
+    after = replaced(ctx.cluster.configs, resource, given)
+    _must_exist(resource, ctx)
+    if not validate_only:
+        ctx.cluster.configs.put(resource, after)
+
+
+def _must_be_named_once(times: int) -> None:
+    if times > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+
+
+def _must_be_in_form(names: list[str], nulls: list[str]) -> None:
+    """Raises: INVALID_REQUEST for a key that comes twice and for values that are null."""
     if len(set(names)) != len(names):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    if nulls:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+
+
+def _must_exist(resource: Resource, ctx: Context) -> None:
+    """Raises: UNKNOWN_TOPIC_OR_PARTITION; nothing else has to be there to be configured."""
+    if resource.kind is ResourceKind.TOPIC and ctx.cluster.metadata.topic(resource.name) is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist.")
+
+
+def _nulls(wanted: AlterConfigsResource) -> list[str]:
+    return [
+        config.name for config in wanted.configs if config.value is None and config.config_operation != Operation.DELETE
+    ]
+
+
+def _changes(wanted: AlterConfigsResource) -> list[ConfigChange]:
+    """Raises: INVALID_REQUEST or UNKNOWN_SERVER_ERROR for an operation that does not exist."""
     changes = []
     for config in wanted.configs:
-        if config.value is None and config.config_operation != Operation.DELETE:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {config.name}")
         if config.config_operation not in Operation._value2member_map_:
             # A broker looks at its own changes; of all others Kafka's controller makes a server error without words.
             if wanted.resource_type == ResourceKind.BROKER:

@@ -40,6 +40,7 @@ _NEW_PROTOCOL = 1
 
 def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, ctx: Context) -> Outcome:
     """Join, stay in or leave a consumer group. Pinned by the conversations other-consumer-*."""
+    _must_have_consumer_groups(ctx)
     must(Operation.READ, ResourceType.GROUP, request.group_id, ctx)
     must_see(request.subscribed_topic_names, ctx)
     assignors = _assignors(ctx)
@@ -155,6 +156,7 @@ def _assignment(partitions: Set[TopicPartition] | None) -> Assignment | None:
 
 def consumer_group_describe(request: ConsumerGroupDescribeRequest, ctx: Context) -> Outcome:
     """Tell members, epochs and assignments of consumer groups, one row for each."""
+    _must_have_consumer_groups(ctx)
     rows = [_described(group_id, ctx) for group_id in request.group_ids]
     if request.include_authorized_operations:
         for row in rows:
@@ -162,6 +164,15 @@ def consumer_group_describe(request: ConsumerGroupDescribeRequest, ctx: Context)
                 row.authorized_operations = operations_on(ResourceType.GROUP, row.group_id, ctx)
     rows = [_hidden(row) if hides_topics(_topics_of(row), ctx) else row for row in rows]
     return Reply(ConsumerGroupDescribeResponse(groups=rows))
+
+
+def _must_have_consumer_groups(ctx: Context) -> None:
+    """Pass only when the feature group.version is on.
+
+    Raises: UNSUPPORTED_VERSION. Pinned by the conversation other-update-features-group.
+    """
+    if ctx.cluster.features.get("group.version", 0) < 1:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
 
 
 def refuse_consumer_group_describe(

@@ -12,6 +12,7 @@ from kwire.error_codes import ErrorCode
 from mockbroker.config import cross_check
 from mockbroker.config_keys import ConfigError, ConfigKey, ConfigType, Scope, Value, keys, to_text
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.client_metrics import check_subscription
 from mockbroker.state.configs import ALL_BROKERS, TOPIC_SYNONYMS, Configs, Resource, ResourceKind
 from mockbroker.state.topics import validate_topic_name
 
@@ -130,6 +131,13 @@ def altered(configs: Configs, resource: Resource, changes: Sequence[ConfigChange
     return after
 
 
+def replaced(configs: Configs, resource: Resource, given: Mapping[str, str]) -> dict[str, str]:
+    """The texts of a resource that is to have these and no others, all checked; nothing is stored. Raises: as above."""
+    changes = [ConfigChange(name, Operation.SET, value) for name, value in given.items()]
+    gone = [name for name in configs.given(resource) if name not in given]
+    return altered(configs, resource, [*changes, *(ConfigChange(name, Operation.DELETE, None) for name in gone)])
+
+
 def check(configs: Configs, resource: Resource, given: Mapping[str, str]) -> None:
     """Refuse texts that this resource cannot have."""
     try:
@@ -139,6 +147,8 @@ def check(configs: Configs, resource: Resource, given: Mapping[str, str]) -> Non
             _check_group(configs, resource, given)
         elif resource.kind is ResourceKind.BROKER:
             _check_broker(configs, resource, given)
+        elif resource.kind is ResourceKind.CLIENT_METRICS:
+            check_subscription(resource.name, given)
         else:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {int(resource.kind)}")
     except ConfigError as error:

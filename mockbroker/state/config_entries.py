@@ -68,6 +68,8 @@ def _entries(configs: Configs, resource: Resource) -> Iterator[ConfigEntry]:
         yield from _of_scope(configs, resource, Scope.TOPIC, Source.TOPIC)
     elif resource.kind is ResourceKind.GROUP:
         yield from _of_scope(configs, resource, Scope.GROUP, Source.GROUP)
+    elif resource.kind is ResourceKind.CLIENT_METRICS:
+        yield from _of_scope(configs, resource, Scope.CLIENT_METRICS, Source.CLIENT_METRICS)
     elif resource == ALL_BROKERS:
         yield from _of_all_brokers(configs)
     else:

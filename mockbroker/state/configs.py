@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 
@@ -68,6 +69,8 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
     GROUP = 8
 
 
@@ -118,6 +121,7 @@ class Configs:
         self.static = config
         self.elr = elr
         self.generation = 0
+        self.changes: Counter[ResourceKind] = Counter()
         self._dynamic: dict[Resource, dict[str, str]] = {}
         self._effective: dict[Resource, Effective] = {}
         self._watchers: list[Watcher] = []
@@ -131,6 +135,10 @@ class Configs:
     def group(self, group_id: str) -> Effective:
         """A group's configuration in force, for any kind of group."""
         return self._live(Resource(ResourceKind.GROUP, group_id))
+
+    def client_metrics(self, name: str) -> Effective:
+        """A subscription to metrics of clients."""
+        return self._live(Resource(ResourceKind.CLIENT_METRICS, name))
 
     def broker(self, node_id: int) -> Effective:
         """A broker's configuration in force, dynamic changes included."""
@@ -146,7 +154,25 @@ class Configs:
 
     def groups(self) -> list[str]:
         """Ids of the groups that have configuration of their own."""
-        return sorted(resource.name for resource in self._dynamic if resource.kind is ResourceKind.GROUP)
+        return self.names(ResourceKind.GROUP)
+
+    def secure_least_in_sync(self) -> None:
+        """With eligible leader replicas min.insync.replicas is the cluster's alone: it is set there, and nowhere else.
+
+        Source: Kafka's ConfigurationControlManager.maybeGenerateElrSafetyRecords.
+        """
+        name = "min.insync.replicas"
+        own = self.given(ALL_BROKERS)
+        if name not in own:
+            self.put(ALL_BROKERS, {**own, name: str(self.static[name])})
+        for node_id in self.names(ResourceKind.BROKER):
+            broker = Resource(ResourceKind.BROKER, node_id)
+            if node_id and name in self.given(broker):
+                self.put(broker, {key: text for key, text in self.given(broker).items() if key != name})
+
+    def names(self, kind: ResourceKind) -> list[str]:
+        """Names of the resources of a type that have configuration of their own."""
+        return sorted(resource.name for resource in self._dynamic if resource.kind is kind)
 
     def put(self, resource: Resource, given: Mapping[str, str]) -> None:
         """Replace what was set for a resource; the texts have been checked. Nothing left means nothing kept."""
@@ -156,6 +182,7 @@ class Configs:
         else:
             self._dynamic.pop(resource, None)
         self.generation += 1
+        self.changes[resource.kind] += 1
         for watcher in self._watchers:
             watcher(resource, before, given)
 
@@ -243,4 +270,9 @@ def synonyms(key: ConfigKey) -> tuple[tuple[str, int], ...]:
 #: The resource of settings for all brokers, whose name is empty on the wire.
 ALL_BROKERS = Resource(ResourceKind.BROKER, "")
 
-_SCOPES = {ResourceKind.TOPIC: Scope.TOPIC, ResourceKind.BROKER: Scope.BROKER, ResourceKind.GROUP: Scope.GROUP}
+_SCOPES = {
+    ResourceKind.TOPIC: Scope.TOPIC,
+    ResourceKind.BROKER: Scope.BROKER,
+    ResourceKind.CLIENT_METRICS: Scope.CLIENT_METRICS,
+    ResourceKind.GROUP: Scope.GROUP,
+}

@@ -70,6 +70,10 @@ class SharePartitions:
         """Forget all partitions of a group that has no sessions left here (share-semantics 4.6)."""
         self._drop_all(lambda key: key[0] == group_id)
 
+    def drop_all(self) -> None:
+        """Forget everything: share groups have been switched off."""
+        self._drop_all(lambda key: True)
+
     def topic_changed(self, change: Change, topic: Topic, *, node_id: int) -> None:
         """Forget, in every group, the partitions that this node does not lead any more (share-semantics 2.11)."""
         if change in (Change.DELETED, Change.LED_ANEW):

@@ -52,7 +52,7 @@ class Transactions:
         config: Mapping[str, object],
         *,
         coordinator_epoch: Callable[[str], int | None],
-        transaction_version: int,
+        transaction_version: Callable[[], int],
         send: Callable[[Ending, frozenset[Place], int], None],
         record: Callable[[Transaction, int], None] = lambda held, now_ms: None,
     ) -> None:
@@ -213,9 +213,10 @@ class Transactions:
         Under transaction.version 2 the end raises the epoch by itself.
         """
         held.move(Event.FENCE, now_ms=now_ms)
-        if self._version < EPOCH_BUMP_SINCE:
+        version = self._version()
+        if version < EPOCH_BUMP_SINCE:
             held.epoch, held.last_epoch = held.epoch + 1, -1
-        self._prepare(held, commit=False, version=self._version, now_ms=now_ms)
+        self._prepare(held, commit=False, version=version, now_ms=now_ms)
 
     def _prepare(self, held: Transaction, *, commit: bool, version: int, now_ms: int) -> Holder:
         rotates = version >= EPOCH_BUMP_SINCE and held.epoch >= EPOCH_LAST

@@ -32,7 +32,7 @@ class Desk:
             ProducerIds(0),
             CONFIG,
             coordinator_epoch=lambda _: self.epoch,
-            transaction_version=transaction_version,
+            transaction_version=lambda: transaction_version,
             send=lambda ending, places, now_ms: self.sent.append((ending, places)),
         )
 
