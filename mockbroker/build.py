@@ -11,11 +11,15 @@ from mockbroker.calls import Calls
 from mockbroker.config import BrokerConfig
 from mockbroker.context import ClusterState
 from mockbroker.core import Core
+from mockbroker.handlers import ROUTES
 from mockbroker.node import Node
 from mockbroker.outcome import Key
+from mockbroker.routes import Route
+from mockbroker.security import Security
 from mockbroker.state.configs import Configs
 from mockbroker.state.logs import LogStore
 from mockbroker.state.metadata import Metadata
+from mockbroker.state.share_rules import RELEASED, RELEASED_EDITION
 
 _FIRST_VERSION_WITH_ELR = 1
 
@@ -28,17 +32,28 @@ def build_core(
     topics: Mapping[str, int],
     rng: random.Random,
     now_ms: int,
+    share_edition: str = RELEASED_EDITION,
 ) -> Core:
     """A cluster of `node_count` nodes, whose ids follow each other from `node.id` on.
 
-    features: finalized levels by name. topics: name to partition count, made at once.
-    Raises: KafkaError for a topic that cannot be made, ConfigError for super users that are no principals.
+    features: finalized levels by name. topics: name to partition count, made at once. share_edition: of KIP-932, the
+    released one or another (`mockbroker/editions`).
+    Raises: KafkaError for a topic that cannot be made, ConfigError for super users that are no principals, and for an
+    edition that there is not.
     """
     first_id = config.integer("node.id")
     node_ids = range(first_id, first_id + node_count)
     metadata = Metadata(node_ids, config, rng, is_cold=config.is_cold)
     configs = Configs(config, elr=features.get("eligible.leader.replicas.version", 0) >= _FIRST_VERSION_WITH_ELR)
     configs.follow(metadata)
+    routes: Mapping[int, Route] = ROUTES
+    rules = RELEASED
+    if share_edition != RELEASED_EDITION:
+        # Whoever does not ask for another edition does not wait for it either.
+        from mockbroker.editions import edition_of
+
+        edition = edition_of(share_edition)
+        routes, rules = edition.routes, edition.rules
     nodes: dict[int, Node] = {}
     running: dict[int, Node] = {}
 
@@ -55,6 +70,9 @@ def build_core(
         calls=Calls(running),
         rng=rng,
         wake=wake,
+        routes=routes,
+        rules=rules,
+        security=Security(config, rng),
         authorizer=authorizer_of(config),
     )
     state.store = store = LogStore(metadata, configs, wake, started_ms=now_ms)

@@ -58,7 +58,6 @@ def _wrong(error: Exception) -> int:
 
 def _options(parsed: argparse.Namespace) -> Options:
     refuse_later_options(
-        share_edition=parsed.share_edition,
         share_persister="default" if parsed.share_persister == "no-op" else parsed.share_persister,
         control=parsed.control,
         data_dir=parsed.data_dir,
@@ -77,6 +76,7 @@ def _options(parsed: argparse.Namespace) -> Options:
         topics=dict(_topic(text) for text in parsed.topic),
         capture=parsed.capture,
         seed=parsed.seed,
+        share_edition=parsed.share_edition,
     )
 
 
@@ -107,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--topic", action="append", default=[], metavar="NAME:PARTITIONS", help="a topic to start with")
     add("--capture", type=Path, metavar="OUT.pcapng", help="write all traffic to this file")
     add("--seed", type=int, metavar="N", help="seed of all chance in the cluster")
-    add("--share-edition", default="4.3", metavar="E", help="4.3; others are not supported yet")
+    add("--share-edition", default="4.3", metavar="E", help="edition of KIP-932 (default 4.3)")
     add("--share-persister", default="default", metavar="P", help="default, or no-op: share groups forget")
     add("--control", type=int, metavar="PORT", help="not supported yet")
     add("--data-dir", metavar="DIR", help="not supported yet")

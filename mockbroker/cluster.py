@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mockbroker.config import BrokerConfig, ConfigError
 from mockbroker.server import Options, Server, new_event_loop
+from mockbroker.state.share_rules import RELEASED_EDITION
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -31,6 +32,7 @@ class Cluster:
     settings: more of them in the form "KEY=VALUE", which win. features: "share.version=0" and the like.
     topics: name to partition count, made before the first client comes. capture: a pcapng file to write.
     seed: of all chance in the cluster (topic ids, member ids, assignments); different each time when None.
+    share_edition: of KIP-932: "4.3", "4.0-early-access" or a revision, "kip932-r1" to "kip932-r5" (docs/kip-932.md).
     Raises: ConfigError for a wrong configuration, OSError where an address is taken.
 
     Works as a sync and as an async context manager.
@@ -47,11 +49,14 @@ class Cluster:
         topics: Mapping[str, int] | None = None,
         capture: str | Path | None = None,
         seed: int | None = None,
-        share_edition: str = "4.3",
+        share_edition: str = RELEASED_EDITION,
     ) -> None:
-        refuse_later_options(share_edition=share_edition)
         if nodes < 1:
             raise ConfigError(f"nodes: {nodes}; a cluster has at least one")
+        if share_edition != RELEASED_EDITION:
+            from mockbroker.editions import edition_of
+
+            edition_of(share_edition)
         self._options = Options(
             nodes=nodes,
             port=port,
@@ -60,6 +65,7 @@ class Cluster:
             topics=dict(topics or {}),
             capture=None if capture is None else Path(capture),
             seed=seed,
+            share_edition=share_edition,
         )
         self._server: Server | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -221,7 +227,7 @@ def refuse_later_options(**options: Any) -> None:
 
     Raises: ConfigError that names the option.
     """
-    standard = {"share_edition": "4.3", "share_persister": "default", "control": None, "data_dir": None}
+    standard = {"share_persister": "default", "control": None, "data_dir": None}
     for name, value in options.items():
         if value != standard[name]:
             raise ConfigError(f"{name.replace('_', '-')}: {value!r} is not supported yet")

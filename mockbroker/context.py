@@ -7,26 +7,34 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mockbroker.kept import Kept
+from mockbroker.state.share_rules import RELEASED, ShareRules
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from mockbroker.calls import Calls
     from mockbroker.config import BrokerConfig
     from mockbroker.controller import Controller
     from mockbroker.node import Node
     from mockbroker.outcome import Key
+    from mockbroker.routes import Route
+    from mockbroker.security import Security
     from mockbroker.state.authorizer import Authorizer
     from mockbroker.state.configs import Configs
     from mockbroker.state.logs import LogStore
     from mockbroker.state.metadata import Metadata
 
 
+#: Who has not said who he is.
+ANONYMOUS = "User:ANONYMOUS"
+
+
 class ConnectionInfo(msgspec.Struct):
     """One client connection, as the node that accepted it sees it.
 
-    host, port: the client's address. listener: the name of the listener it came in by, "PLAINTEXT" or "SSL".
+    host, port: the client's address. listener: the name of the listener it came in by, and protocol what that speaks.
+    principal: who it is, "User:alice". is_token: whether it logged in by a delegation token.
     software_name, software_version: what ApiVersions v3+ said of the client, "" until then.
     """
 
@@ -35,6 +43,9 @@ class ConnectionInfo(msgspec.Struct):
     host: str
     port: int
     listener: str = "PLAINTEXT"
+    principal: str = ANONYMOUS
+    protocol: str = "PLAINTEXT"
+    is_token: bool = False
     software_name: str = ""
     software_version: str = ""
 
@@ -44,6 +55,8 @@ class ClusterState(msgspec.Struct):
 
     nodes: the brokers that clients are told of, in order of their ids; those that run are `calls.nodes`.
     store: all logs, which have a timer of their own; a node reaches those that it leads by its `logs`.
+    routes: the APIs that are served, by key. security: users, and what listeners demand of
+    them. rules: what the edition of KIP-932 decides about share groups.
     """
 
     cluster_id: str
@@ -55,6 +68,9 @@ class ClusterState(msgspec.Struct):
     calls: Calls
     rng: random.Random
     wake: Callable[[Key], None]
+    routes: Mapping[int, Route]
+    security: Security
+    rules: ShareRules = RELEASED
     authorizer: Authorizer | None = None
     store: LogStore | None = None
     controller: Controller | None = None

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mockbroker.context import ClusterState, ConnectionInfo, Context
+from mockbroker.context import ANONYMOUS, ClusterState, ConnectionInfo, Context
 from mockbroker.controller import Controller
 from mockbroker.dispatch import Incoming, Undispatchable, read, refuse, write
-from mockbroker.handlers import ROUTES
 from mockbroker.journal import Exchange, Journal
 from mockbroker.kafka_error import KafkaError
-from mockbroker.outcome import Hangup, Key, Outcome, Park, Reply, Silence
+from mockbroker.outcome import Farewell, Hangup, Key, Outcome, Park, Reply, Silence, Token
 from mockbroker.parked import Parked, Waiting
 
 if TYPE_CHECKING:
     from mockbroker.node import Node
+    from mockbroker.sasl import Gate
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +52,7 @@ Output = Send | Close
 
 class _Connection(msgspec.Struct):
     info: ConnectionInfo
+    gate: Gate | None = None
     waiting: deque[tuple[bytes | memoryview, int]] = msgspec.field(default_factory=deque)
     busy: bool = False
     parked: Waiting[_Request] | None = None
@@ -93,15 +94,28 @@ class Core:
         self._ready: deque[_Connection] = deque()
         self._output: list[Output] = []
 
-    def connect(self, node_id: int, host: str, port: int, *, listener: str = "PLAINTEXT") -> int:
-        """A client has connected to a node; its number names it from now on."""
+    def connect(
+        self, node_id: int, host: str, port: int, *, listener: str = "PLAINTEXT", principal: str = ANONYMOUS
+    ) -> int:
+        """A client has connected to a node; its number names it from now on.
+
+        principal: who it is by its TLS certificate. At a SASL listener it says so itself, before anything else.
+        """
         self._connected += 1
-        info = ConnectionInfo(self._connected, node_id, host, port, listener)
+        info = ConnectionInfo(self._connected, node_id, host, port, listener, principal)
+        info.protocol = self.state.security.protocol(listener)
         if node_id in self._running:
-            self._connections[info.id] = _Connection(info)
+            self._connections[info.id] = _Connection(info, self._gate(info))
         else:
             self._output.append(Close(info.id, f"node {node_id} is not running", is_abrupt=True))
         return info.id
+
+    def _gate(self, info: ConnectionInfo) -> Gate | None:
+        if not info.protocol.startswith("SASL_"):
+            return None
+        from mockbroker.sasl import Gate
+
+        return Gate(self.state.security, info.listener)
 
     def submit(self, connection_id: int, frame: bytes | memoryview, now_ms: int, *, arrived_ns: int = 0) -> None:
         """A whole frame has come in, without its four bytes of length.
@@ -140,6 +154,8 @@ class Core:
             from mockbroker.handlers.share_fetch import on_disconnect
 
             on_disconnect(node, connection_id, Context(self.now_ms, 0, None, connection.info, node, self.state))
+        if node.entered("telemetry"):
+            node.telemetry.disconnect(connection_id)
         self._work()
 
     def advance(self, now_ms: int) -> None:
@@ -278,18 +294,23 @@ class Core:
             return
         frame, arrived_ns = connection.waiting.popleft()
         connection.busy = True
+        gate = connection.gate
         try:
-            incoming = read(frame, ROUTES)
+            incoming = read(frame, self.state.routes) if gate is None else gate.read(frame, self.state.routes)
         except Undispatchable as why:
             self._note_undispatchable(connection, why, len(frame), arrived_ns)
             self._close(connection, str(why))
             return
         exchange = self._note(connection, incoming, len(frame), arrived_ns)
         request = _Request(connection, incoming, exchange)
-        if incoming.refusal is not None:
+        if gate is not None:
+            if isinstance(incoming.request, Token):
+                exchange.request = None  # Bare bytes, and a secret.
+            self._run(request, lambda ctx: gate.handle(incoming, ctx), None)
+        elif incoming.refusal is not None:
             self._settle(request, Reply(refuse(incoming, incoming.refusal)), None)
         else:
-            self._run(request, lambda ctx: incoming.route.handler(incoming.request, ctx), None)
+            self._run(request, lambda ctx: incoming.route.handler(incoming.asked, ctx), None)
 
     def _note(self, connection: _Connection, incoming: Incoming, size: int, arrived_ns: int) -> Exchange:
         exchange = self._exchange(connection, incoming, size, arrived_ns)
@@ -316,6 +337,7 @@ class Core:
             node_id=info.node_id,
             connection_id=info.id,
             client=f"{info.host}:{info.port}",
+            principal=info.principal,
             api_key=asked.api_key,
             api_name=asked.api_name,
             api_version=asked.api_version,
@@ -336,7 +358,7 @@ class Core:
         info = request.connection.info
         incoming = request.incoming
         node = self._running[info.node_id]
-        ctx = Context(self.now_ms, incoming.api_version, incoming.client_id, info, node, self.state)
+        ctx = Context(self.now_ms, incoming.handled_version, incoming.client_id, info, node, self.state)
         try:
             outcome = step(ctx)
         except KafkaError as error:
@@ -359,11 +381,23 @@ class Core:
                 request.exchange.closed = reason
                 self.journal.answered(request.exchange)
                 self._close(connection, reason)
+            case Farewell(response, reason):
+                request.exchange.closed = reason
+                connection.waiting.clear()
+                self._answer(request, response)
+                connection.busy = True  # Nothing that comes now is heard.
+                self._close(connection, reason)
+            case Token(data):
+                self._send(request, data)
 
     def _answer(self, request: _Request, response: msgspec.Struct) -> None:
+        response = request.incoming.route.departing(response, request.incoming.request)
         body = write(request.incoming, response)
+        request.exchange.response = response
+        self._send(request, body)
+
+    def _send(self, request: _Request, body: bytes) -> None:
         exchange = request.exchange
-        exchange.response = response
         exchange.response_bytes = len(body)
         exchange.answered_ms = self.now_ms
         self.journal.answered(exchange)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -42,7 +42,8 @@ class Undispatchable(Exception):
 class Incoming(msgspec.Struct):
     """A request that has been found a handler and decoded.
 
-    answer_version: the version of the response, 0 for a too-new ApiVersions, else the request's.
+    answer_version: the version of the response, 0 for a too-new ApiVersions, else the request's. request: as it came
+    over the wire. asked, handled_version: what the handler takes for it, which differs in other editions of KIP-932.
     """
 
     route: Route
@@ -51,6 +52,8 @@ class Incoming(msgspec.Struct):
     correlation_id: int
     client_id: str | None
     request: msgspec.Struct
+    asked: msgspec.Struct
+    handled_version: int
     oddities: tuple[str, ...]
     refusal: KafkaError | None = None
 
@@ -65,7 +68,7 @@ class Incoming(msgspec.Struct):
         return self.route.name
 
 
-def read(frame: bytes | memoryview, routes: dict[int, Route]) -> Incoming:
+def read(frame: bytes | memoryview, routes: Mapping[int, Route]) -> Incoming:
     """Decode a frame body as the broker does: leniently, with every oddity noted.
 
     Raises: Undispatchable for an unknown API key, a version that is not served, or bytes that do not decode.
@@ -93,6 +96,7 @@ def read(frame: bytes | memoryview, routes: dict[int, Route]) -> Incoming:
         decoded = decode_lenient(route.request, api_version, memoryview(frame)[body_at:])
     except WireError as damage:
         raise undispatchable(f"{route.name} version {api_version} does not decode: {damage}") from damage
+    asked, handled_version = route.arrived(decoded.message, api_version)
     return Incoming(
         route=route,
         api_version=api_version,
@@ -100,6 +104,8 @@ def read(frame: bytes | memoryview, routes: dict[int, Route]) -> Incoming:
         correlation_id=correlation_id,
         client_id=header.client_id,
         request=decoded.message,
+        asked=asked,
+        handled_version=handled_version,
         oddities=tuple(str(oddity) for oddity in decoded.oddities),
     )
 
@@ -108,13 +114,14 @@ def _too_new_api_versions(route: Route, api_version: int, correlation_id: int) -
     """KIP-511: a version that the broker does not know is answered in version 0, with its own range, so that the
     client can ask again; the body, of unknown shape, is not read."""
     refusal = KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"ApiVersions version {api_version}")
-    return Incoming(route, api_version, 0, correlation_id, None, route.request(), (), refusal)
+    unread = route.request()
+    return Incoming(route, api_version, 0, correlation_id, None, unread, unread, api_version, (), refusal)
 
 
 def refuse(incoming: Incoming, error: KafkaError) -> msgspec.Struct:
     """The response that carries this error: in its rows where the API has no code of its own, else at the top."""
     if incoming.route.refuse is not None:
-        return incoming.route.refuse(incoming.request, error)
+        return incoming.route.refuse(incoming.asked, error)
     response = response_class(incoming.route.api_key)()
     fields = _field_names(type(response))
     assert "error_code" in fields, f"{incoming.route.name} has no error code of its own: give its route a `refuse`"
@@ -131,7 +138,7 @@ def _field_names(cls: type[msgspec.Struct]) -> frozenset[str]:
 
 
 def write(incoming: Incoming, response: msgspec.Struct) -> bytes:
-    """The frame body of a response, header included."""
+    """The frame body of a response as its route lets it depart, header included."""
     return headers.encode_response(response, incoming.answer_version, incoming.correlation_id)
 
 

@@ -36,6 +36,7 @@ class Route:
         self.name = name
         self.versions = versions
         self.listed = listed or versions
+        self.place = place
         self._module, _, self._function = place.partition(".")
 
     @cached_property
@@ -55,6 +56,17 @@ class Route:
         None where the response has an error code at its top, which needs no building.
         """
         return cast("Refuser | None", getattr(self._load(), f"refuse_{self._function}", None))
+
+    def arrived(self, request: msgspec.Struct, api_version: int) -> tuple[msgspec.Struct, int]:
+        """What the handler takes for a request of the wire, and the version that it takes it for: just these.
+
+        Other editions of KIP-932 speak otherwise (`mockbroker/editions`).
+        """
+        return request, api_version
+
+    def departing(self, response: msgspec.Struct, request: msgspec.Struct) -> msgspec.Struct:
+        """What goes over the wire for a handler's response; `request` is the one that came."""
+        return response
 
     def _load(self) -> object:
         return importlib.import_module(f"mockbroker.handlers.{self._module}")

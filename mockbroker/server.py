@@ -17,6 +17,7 @@ from mockbroker.config import BrokerConfig
 from mockbroker.features import finalize
 from mockbroker.net.listeners import Listener, listeners_of
 from mockbroker.net.shell import Shell
+from mockbroker.state.share_rules import RELEASED_EDITION
 
 if TYPE_CHECKING:
     from mockbroker.net.tap import Tap
@@ -30,6 +31,7 @@ class Options:
 
     port: of the first listener of node 0, node i adds i; 0 lets the system choose each; None leaves it to `listeners`.
     topics: name to partition count, made before the first client comes. seed: of all chance in the cluster.
+    share_edition: of KIP-932.
     """
 
     nodes: int = 1
@@ -39,6 +41,7 @@ class Options:
     topics: Mapping[str, int] = field(default_factory=dict)
     capture: Path | None = None
     seed: int | None = None
+    share_edition: str = RELEASED_EDITION
 
 
 class Server:
@@ -56,6 +59,7 @@ class Server:
             topics=options.topics,
             rng=rng,
             now_ms=self.clock.now_ms(),
+            share_edition=options.share_edition,
         )
         self.shell: Shell | None = None
         self._nodes = list(self.core.state.nodes.values())
@@ -63,11 +67,12 @@ class Server:
     async def start(self) -> None:
         """Listen on every node; afterwards `bootstrap` is what clients need."""
         options = self.options
-        tls = None
-        if any(listener.protocol == "SSL" for listener in self._listeners):
-            from mockbroker.net.tls import server_context
+        tls = {}
+        for listener in self._listeners:
+            if listener.is_encrypted:
+                from mockbroker.net.tls import server_context
 
-            tls = server_context(options.config)
+                tls[listener.name] = server_context(options.config, listener)
         frame_bytes_max = options.config.integer("socket.request.max.bytes")
         shell = Shell(self.core, self.clock, frame_bytes_max=frame_bytes_max, tap=_tap(options.capture))
         try:

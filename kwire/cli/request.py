@@ -50,7 +50,14 @@ def run(args: argparse.Namespace) -> int:
         raise WrongUseError(f"--timeout {args.timeout:g}: seconds above zero are expected")
     tls, sasl = _tls(args), _sasl(args)
     try:
-        client = Client(args.bootstrap, timeout_s=args.timeout, tls=tls, sasl=sasl, negotiated=args.version is None)
+        client = Client(
+            args.bootstrap,
+            timeout_s=args.timeout,
+            tls=tls,
+            sasl=sasl,
+            negotiated=args.version is None,
+            edition=args.edition,
+        )
     except ValueError as error:
         raise WrongUseError(f"--bootstrap {error}") from None
     with client:

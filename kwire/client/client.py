@@ -44,6 +44,7 @@ class Client:
         sasl: tuple[str, str] | None = None,
         sasl_mechanism: str = PLAIN,
         negotiated: bool = True,
+        edition: str | None = None,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
         """Connect, agree on versions and authenticate.
@@ -51,12 +52,14 @@ class Client:
         Args: tls: True verifies the broker by the system's authorities; a context does what it says.
             sasl: user and password. sasl_mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
             negotiated: False asks for no versions; every request then needs its own or goes out in our highest.
+            edition: in which responses are read; None reads each in that of its request's class.
         Raises: ConnectFailed with each address's reason; AuthenticationFailed; ValueError for no bootstrap list.
         """
         self.timeout_s = timeout_s
         self.client_id = client_id
         self.versions: Versions = {}
         self._negotiated = negotiated
+        self._edition = edition
         self._sasl_mechanism = sasl_mechanism
         self._max_response_bytes = max_response_bytes
         self._pending: deque[Pending] = deque()
@@ -167,7 +170,7 @@ class Client:
     def _submit(self, request: msgspec.Struct, version: int | None, deadline: Deadline) -> Pending:
         kind = type(request)
         api_key = _api_key(kind)
-        edition: str = getattr(kind, "EDITION", DEFAULT_EDITION)
+        edition: str = self._edition or getattr(kind, "EDITION", DEFAULT_EDITION)
         if version is None:
             version = self.version_for(kind)
         expected = Expected(api_key, version, f"{api_name(api_key, edition)}Response", edition)

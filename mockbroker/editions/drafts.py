@@ -1,0 +1,146 @@
+"""What the drafts of KIP-932 spoke, and the rules of each revision. The sources are the five pages, r1 the oldest.
+
+r1 and r2 give no protocol and speak that of r4; r3 and r5 speak it where they do not differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kwire.error_codes import ErrorCode
+from mockbroker.editions import draft_offsets, draft_state
+from mockbroker.editions.acknowledge_types import with_early_types
+from mockbroker.editions.dialect import Arrive, Dialect
+from mockbroker.editions.early_access import without_limits
+from mockbroker.editions.recast import recast
+from mockbroker.handlers import ROUTES
+from mockbroker.routes import Route
+from mockbroker.state.share_rules import ShareRules
+
+R1, R2, R3, R4, R5 = "kip932-r1", "kip932-r2", "kip932-r3", "kip932-r4", "kip932-r5"
+
+RULES: Mapping[str, ShareRules] = {
+    R1: ShareRules(),
+    R2: ShareRules(),
+    R3: ShareRules(),
+    R4: ShareRules(),
+    R5: ShareRules(),
+}
+
+#: Revisions in which accept, release and reject were 0, 1 and 2, and gaps had no number.
+_EARLY_TYPES = frozenset({R1, R2, R3})
+
+_FIND_COORDINATOR = 10
+#: The key type SHARE came with version 5, which was never released without it.
+_COORDINATOR_VERSIONS = {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 6}
+
+_SHARE_FETCH, _SHARE_ACKNOWLEDGE = 78, 79
+_SHARE_APIS = {
+    76: 1,
+    77: 1,
+    _SHARE_FETCH: 1,
+    _SHARE_ACKNOWLEDGE: 1,
+    83: 0,
+    84: 0,
+    85: 0,
+    86: 0,
+    87: 0,
+    90: 0,
+    91: 0,
+    92: 0,
+}
+
+_STATE = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_REQUEST,
+    }
+)
+#: By API, the codes that the fourth revision lists; those of the offsets described come from the third.
+_LISTED: Mapping[int, frozenset[ErrorCode]] = {
+    77: frozenset(
+        {
+            ErrorCode.NOT_COORDINATOR,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_GROUP_ID,
+            ErrorCode.GROUP_ID_NOT_FOUND,
+        }
+    ),
+    _SHARE_FETCH: frozenset(
+        {
+            ErrorCode.SHARE_SESSION_NOT_FOUND,
+            ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            ErrorCode.INVALID_RECORD_STATE,
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            ErrorCode.CORRUPT_MESSAGE,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+        }
+    ),
+    _SHARE_ACKNOWLEDGE: frozenset(
+        {
+            ErrorCode.GROUP_AUTHORIZATION_FAILED,
+            ErrorCode.SHARE_SESSION_NOT_FOUND,
+            ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.INVALID_RECORD_STATE,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+        }
+    ),
+    84: _STATE,
+    87: _STATE,
+    90: frozenset(
+        {
+            ErrorCode.GROUP_AUTHORIZATION_FAILED,
+            ErrorCode.NOT_COORDINATOR,
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            ErrorCode.GROUP_ID_NOT_FOUND,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+        }
+    ),
+    91: frozenset(
+        {
+            ErrorCode.NOT_COORDINATOR,
+            ErrorCode.GROUP_ID_NOT_FOUND,
+            ErrorCode.NON_EMPTY_GROUP,
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+        }
+    ),
+}
+
+
+def routes(edition: str) -> Mapping[int, Route]:
+    """The table of APIs of a revision."""
+    return {key: _line(route, edition) for key, route in ROUTES.items()}
+
+
+def _line(route: Route, edition: str) -> Route:
+    key = route.api_key
+    if key == _FIND_COORDINATOR:
+        return Dialect(route, edition, _COORDINATOR_VERSIONS)
+    if key not in _SHARE_APIS:
+        return route
+    own = (draft_state.flat(key) if edition == R3 else None) or draft_state.by_topic(key) or draft_offsets.flat(key)
+    arrive, depart = own or (_arrival(route, edition), None)
+    return Dialect(route, edition, {0: _SHARE_APIS[key]}, arrive=arrive, depart=depart, errors=_LISTED.get(key))
+
+
+def _arrival(route: Route, edition: str) -> Arrive | None:
+    arrive: Arrive | None = None
+    if route.api_key == _SHARE_FETCH:
+        arrive = lambda request: without_limits(request, edition)  # noqa: E731
+    elif route.api_key == _SHARE_ACKNOWLEDGE:
+        arrive = recast("ShareAcknowledgeRequest", edition, "4.3")
+    if arrive is not None and edition in _EARLY_TYPES:
+        return with_early_types(arrive)
+    return arrive
