@@ -1,16 +1,22 @@
 """The persister: how group coordinators and share-partition leaders reach the share coordinator, with its retries.
 
-Every call is a message to the node that coordinates the share partition at that moment. Kafka sends one request at a
-time to each node and joins what queues up behind it; here each share partition is a message of its own, which no
-client can tell apart. Source: share-semantics 7.6.
+Each operation is on one share partition. It goes to the node that coordinates the share partition at that moment; while
+a message of its kind is under way to that node it waits, and then travels with all that has gathered of its group.
+Source: Kafka's PersisterStateManager; share-semantics 7.6, whose pauses begin with the second.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from enum import Enum, auto
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from kwire.error_codes import ErrorCode
+from mockbroker.first_use import NOBODY, find
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.share_coordinator import ShareCoordinator, ShareKey, Stored, Summary, Written
 from mockbroker.state.topics import CoordinatorKind
@@ -37,9 +43,33 @@ _RETRIED = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
-#: How often a refusal that may pass is followed by another try.
-RETRY_MAX = 5
+#: How often anything is tried, and how often a coordinator is looked for in a row.
+TRIES_MAX = 5
 _BACKOFF_MS, _BACKOFF_MAX_MS, _JITTER = 1_000, 30_000, 0.2
+
+
+class Kind(Enum):
+    """What is asked; each kind is a request of its own, of which one at a time is under way to a node."""
+
+    INITIALIZE = auto()
+    READ = auto()
+    WRITE = auto()
+    DELETE = auto()
+    SUMMARY = auto()
+
+
+class _Task(msgspec.Struct, eq=False):
+    """One operation on one share partition. searches, tries: without success so far."""
+
+    kind: Kind
+    key: ShareKey
+    operation: Callable[[ShareCoordinator, int], Any]
+    done: Callable[[Any, int], None]
+    searches: int = 0
+    tries: int = 0
+
+
+_Answers = dict[ShareKey, Any]
 
 #: What a share-partition leader makes of the coordinator's refusals; everything else is an unknown server error (2.1).
 _LEADER_CODES: Mapping[ErrorCode, ErrorCode] = {
@@ -66,6 +96,10 @@ class Persister:
         self._metadata = metadata
         self._rng = rng
         self._is_closed = False
+        self._is_working = False
+        self._queue: deque[_Task] = deque()
+        self._gathered: dict[tuple[int, Kind], dict[str, list[_Task]]] = {}
+        self._under_way: set[tuple[int, Kind]] = set()
 
     def close(self) -> None:
         """The node has ended: what is under way is not asked for again, and nobody is there for its answers."""
@@ -79,7 +113,7 @@ class Persister:
         def ask(coordinator: ShareCoordinator, at_ms: int) -> None:
             coordinator.initialize(key, state_epoch=state_epoch, start_offset=start_offset, now_ms=at_ms)
 
-        self._ask(key, ask, done, now_ms)
+        self._ask(Kind.INITIALIZE, key, ask, done, now_ms)
 
     def initialize_all(
         self,
@@ -107,19 +141,21 @@ class Persister:
 
     def read(self, key: ShareKey, *, leader_epoch: int, done: Done[Stored], now_ms: int) -> None:
         """The stored state of a share partition, for its leader."""
-        self._ask(key, lambda room, at_ms: room.read(key, leader_epoch=leader_epoch, now_ms=at_ms), done, now_ms)
+        self._ask(
+            Kind.READ, key, lambda room, at_ms: room.read(key, leader_epoch=leader_epoch, now_ms=at_ms), done, now_ms
+        )
 
     def write(self, key: ShareKey, written: Written, *, done: Done[None], now_ms: int) -> None:
         """Have what a leader has settled stored."""
-        self._ask(key, lambda room, at_ms: room.write(key, written, now_ms=at_ms), done, now_ms)
+        self._ask(Kind.WRITE, key, lambda room, at_ms: room.write(key, written, now_ms=at_ms), done, now_ms)
 
     def delete(self, key: ShareKey, *, done: Done[None], now_ms: int) -> None:
         """Have a share partition forgotten."""
-        self._ask(key, lambda room, at_ms: room.delete(key, now_ms=at_ms), done, now_ms)
+        self._ask(Kind.DELETE, key, lambda room, at_ms: room.delete(key, now_ms=at_ms), done, now_ms)
 
     def summary(self, key: ShareKey, *, done: Done[Summary], now_ms: int) -> None:
         """Start offset and delivery-complete count as stored."""
-        self._ask(key, lambda room, at_ms: room.summary(key), done, now_ms)
+        self._ask(Kind.SUMMARY, key, lambda room, at_ms: room.summary(key), done, now_ms)
 
     def send(
         self, write: PendingWrite, now_ms: int, done: Callable[[ErrorCode | None, int], None] | None = None
@@ -139,41 +175,125 @@ class Persister:
         )
         self.write(key, written, done=complete, now_ms=now_ms)
 
+    # The way there. What Kafka's send thread does in a round, a call of `_work` does as long as there is anything.
+
     def _ask(
         self,
+        kind: Kind,
         key: ShareKey,
         operation: Callable[[ShareCoordinator, int], T],
         done: Done[T],
         now_ms: int,
-        retries: int = 0,
     ) -> None:
-        def handle(node: Node, at_ms: int) -> T:
-            return operation(node.share_coordinator, at_ms)
+        self._enqueue(_Task(kind, key, operation, done), now_ms)
 
+    def _enqueue(self, task: _Task, now_ms: int) -> None:
+        self._queue.append(task)
+        if not self._is_working:
+            self._work(now_ms)
+
+    def _work(self, now_ms: int) -> None:
+        """Take one task after the other from the queue, and send what has gathered after each of them."""
         if self._is_closed:
             return
+        self._is_working = True
+        self._send_gathered(now_ms)
+        while self._queue:
+            task = self._queue.popleft()
+            node_id = self._known_coordinator(task.key)
+            if node_id == NOBODY:
+                self._search(task, now_ms)
+            else:
+                self._gather(task, node_id)
+                self._send_gathered(now_ms)
+        self._is_working = False
 
-        def judge(answer: T | KafkaError, at_ms: int) -> None:
+    def _known_coordinator(self, key: ShareKey) -> int:
+        if self._metadata.is_cold and not self._metadata.has_internal_topic(CoordinatorKind.SHARE):
+            return NOBODY
+        return self._metadata.coordinator_for(CoordinatorKind.SHARE, str(key))
+
+    def _gather(self, task: _Task, node_id: int) -> None:
+        self._gathered.setdefault((node_id, task.kind), {}).setdefault(task.key.group_id, []).append(task)
+
+    def _search(self, task: _Task, now_ms: int) -> None:
+        """Ask any broker who coordinates a share partition; that also has the topic made."""
+
+        def handle(_node: Node, at_ms: int) -> int:
+            node_id = find(self._metadata, self._calls, CoordinatorKind.SHARE, str(task.key), now_ms=at_ms)
+            if node_id == NOBODY:
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"nobody coordinates {task.key}")
+            return node_id
+
+        def found(answer: int | KafkaError, at_ms: int) -> None:
             if self._is_closed:
                 return
-            if not isinstance(answer, KafkaError) or answer.code not in _RETRIED or retries == RETRY_MAX:
-                done(answer, at_ms)
+            task.searches += 1
+            if isinstance(answer, KafkaError):
+                self._again_or_done(task, answer, task.searches, at_ms)
+            else:
+                task.searches = 0
+                self._gather(task, answer)
+            self._work(at_ms)
+
+        living = [node_id for node_id in self._metadata.node_ids if node_id not in self._metadata.fenced]
+        self._calls.call(to=self._rng.choice(living), handle=handle, done=found, now_ms=now_ms)
+
+    def _send_gathered(self, now_ms: int) -> None:
+        """Send what waits for a node that nothing of its kind is under way to: one message for each group."""
+        free = [lane for lane in self._gathered if lane not in self._under_way]
+        for lane in free:
+            self._under_way.add(lane)
+            for tasks in self._gathered.pop(lane).values():
+                self._send(lane, tasks, now_ms)
+
+    def _send(self, lane: tuple[int, Kind], tasks: list[_Task], now_ms: int) -> None:
+        def handle(node: Node, at_ms: int) -> _Answers:
+            answers: _Answers = {}
+            for task in tasks:
+                try:
+                    answers[task.key] = task.operation(node.share_coordinator, at_ms)
+                except KafkaError as refusal:
+                    answers[task.key] = refusal
+            # Where a message asks twice for a share partition there is one row about it, the later one.
+            return answers
+
+        def back(answers: _Answers | KafkaError, at_ms: int) -> None:
+            if self._is_closed:
                 return
-            self._calls.later(
-                backoff_ms(retries, self._rng),
-                lambda then_ms: self._ask(key, operation, done, then_ms, retries + 1),
-                now_ms=at_ms,
-            )
+            # The first of several groups' answers frees the way already, as in Kafka.
+            self._under_way.discard(lane)
+            self._is_working = True
+            for task in tasks:
+                answer = answers if isinstance(answers, KafkaError) else answers[task.key]
+                # Whoever waits for one row is answered before the next one is looked at.
+                self._calls.later(0, partial(self._judge, task, answer), now_ms=at_ms)
+            self._calls.later(0, self._work, now_ms=at_ms)
 
-        node_id = self._metadata.coordinator_for(CoordinatorKind.SHARE, str(key))
-        if node_id < 0:
-            nobody = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"nobody coordinates {key}")
-            self._calls.later(0, lambda at_ms: judge(nobody, at_ms), now_ms=now_ms)
+        self._calls.call(to=lane[0], handle=handle, done=back, now_ms=now_ms)
+
+    def _judge(self, task: _Task, answer: Any, now_ms: int) -> None:
+        if self._is_closed:
+            return
+        task.tries += 1
+        if isinstance(answer, KafkaError):
+            self._again_or_done(task, answer, task.tries, now_ms)
         else:
-            self._calls.call(to=node_id, handle=handle, done=judge, now_ms=now_ms)
+            task.done(answer, now_ms)
+
+    def _again_or_done(self, task: _Task, error: KafkaError, failures: int, now_ms: int) -> None:
+        if error.code not in _RETRIED or failures >= TRIES_MAX:
+            task.done(error, now_ms)
+            return
+
+        def again(at_ms: int) -> None:
+            if not self._is_closed:
+                self._enqueue(task, at_ms)
+
+        self._calls.later(backoff_ms(failures, self._rng), again, now_ms=now_ms)
 
 
-def backoff_ms(retries: int, rng: Random) -> int:
-    """How long to wait before the next try, after so many: a second, doubling, with some chance in it."""
+def backoff_ms(failures: int, rng: Random) -> int:
+    """How long to wait after so many failures: two seconds after the first, doubling, with some chance in it."""
     spread = rng.uniform(1 - _JITTER, 1 + _JITTER)
-    return min(_BACKOFF_MAX_MS, round((_BACKOFF_MS << retries) * spread))
+    return min(_BACKOFF_MAX_MS, int(min(_BACKOFF_MS << failures, _BACKOFF_MAX_MS) * spread))

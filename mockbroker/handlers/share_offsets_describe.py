@@ -23,7 +23,7 @@ from mockbroker.handlers.share_groups import must_have_share_groups
 from mockbroker.kafka_error import KafkaError
 from mockbroker.node import Node
 from mockbroker.outcome import Outcome
-from mockbroker.persister import RETRY_MAX, backoff_ms
+from mockbroker.persister import TRIES_MAX, backoff_ms
 from mockbroker.state.share_coordinator import ShareKey, Summary
 from mockbroker.state.share_group import ShareGroup
 
@@ -136,8 +136,8 @@ def _ask_high_watermark(key: ShareKey, into: Gathering[ShareKey, int], ctx: Cont
             return
 
         def judge(answer: int | KafkaError, at_ms: int) -> None:
-            if isinstance(answer, KafkaError) and answer.code in _ASKED_AGAIN and retries < RETRY_MAX:
-                pause_ms = backoff_ms(retries, cluster.rng)
+            if isinstance(answer, KafkaError) and answer.code in _ASKED_AGAIN and retries < TRIES_MAX:
+                pause_ms = backoff_ms(retries + 1, cluster.rng)
                 cluster.calls.later(pause_ms, lambda then_ms: ask(then_ms, retries + 1), now_ms=at_ms)
             else:
                 note(answer, at_ms)

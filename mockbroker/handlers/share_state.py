@@ -183,9 +183,9 @@ def _each(
 
     Only brokers may ask this: without CLUSTER_ACTION every row is refused.
     """
-    results: dict[bytes, list[R]] = {}
+    results: dict[bytes, dict[int, R]] = {}
     for topic in topics:
-        rows = results.setdefault(topic.topic_id, [])
+        rows = results.setdefault(topic.topic_id, {})
         for asked in topic.partitions:
             try:
                 must(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, ctx, message="only brokers may ask")
@@ -193,5 +193,6 @@ def _each(
             except KafkaError as refusal:
                 answer = row(asked.partition)
                 answer.error_code, answer.error_message = int(refusal.code), refusal.message
-            rows.append(answer)
-    return list(results.items())
+            # Asked twice, a share partition is handled twice, and has one row, the later one.
+            rows[asked.partition] = answer
+    return [(topic_id, list(rows.values())) for topic_id, rows in results.items()]
