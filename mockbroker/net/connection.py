@@ -7,6 +7,8 @@ import logging
 import time
 from typing import TYPE_CHECKING, cast
 
+from mockbroker.context import ANONYMOUS
+
 if TYPE_CHECKING:
     from mockbroker.core import Send
     from mockbroker.net.shell import Shell
@@ -35,15 +37,30 @@ class ClientConnection(asyncio.Protocol):
         """A client has connected, after the TLS handshake where there is one."""
         self._transport = cast(asyncio.Transport, transport)
         host, port = transport.get_extra_info("peername")[:2]
-        self.id = self._shell.connected(self, self._node_id, host, port, self._listener)
+        principal = self._principal()
+        if principal is None:
+            self.refuse("no rule of ssl.principal.mapping.rules is for the name of its certificate")
+            return
+        self.id = self._shell.connected(
+            self, self._node_id, host, port, listener=self._listener, principal=principal
+        )
         if self._shell.tap is not None:
             local_host, local_port = transport.get_extra_info("sockname")[:2]
             self._shell.tap.connected(
                 self.id, (host, port), (local_host, local_port), at_ns=time.time_ns(), encrypted=self._encrypted
             )
 
+    def _principal(self) -> str | None:
+        """Who the client is by its certificate; None for one that no rule lets in."""
+        assert self._transport is not None
+        secured = self._transport.get_extra_info("ssl_object") if self._encrypted else None
+        certificate = None if secured is None else secured.getpeercert(binary_form=True)
+        return ANONYMOUS if certificate is None else self._shell.principal_of(certificate, self._listener)
+
     def data_received(self, data: bytes) -> None:
         """Bytes came in; every frame that is whole goes to the core."""
+        if not self.id:
+            return
         arrived_ns = time.time_ns()
         if self._shell.tap is not None:
             self._shell.tap.received(self.id, data, at_ns=arrived_ns)
@@ -124,6 +141,8 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone, by whose will ever."""
+        if not self.id:
+            return  # It was never let in.
         if self._shell.tap is not None:
             self._shell.tap.closed(self.id, at_ns=time.time_ns())
         self._shell.disconnected(self)

@@ -12,11 +12,12 @@ from mockbroker.core import Close, Core, Send
 from mockbroker.net.connection import ClientConnection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from mockbroker.clock import Clock
     from mockbroker.net.listeners import Listener
     from mockbroker.net.tap import Tap
+    from mockbroker.principal_rules import PrincipalRules
 
 log = logging.getLogger(__name__)
 
@@ -45,12 +46,13 @@ class Shell:
         self._connections: dict[int, ClientConnection] = {}
         self._servers: dict[int, list[asyncio.Server]] = {}
         self._doors: dict[int, list[_Door]] = {}
-        self._tls: ssl.SSLContext | None = None
+        self._tls: Mapping[str, ssl.SSLContext] = {}
+        self._rules: dict[str, PrincipalRules] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms: int | None = None
 
-    async def start(self, listeners: list[Listener], tls: ssl.SSLContext | None) -> None:
-        """Bind every listener of every node, tell the nodes their addresses, then accept.
+    async def start(self, listeners: list[Listener], tls: Mapping[str, ssl.SSLContext]) -> None:
+        """Bind every listener of every node, tell the nodes their addresses, then accept; tls: by listener.
 
         Raises: OSError where an address is taken; nothing listens then.
         """
@@ -83,7 +85,7 @@ class Shell:
         server = await asyncio.get_running_loop().create_server(
             lambda: ClientConnection(self, node_id, listener.name, encrypted=encrypted),
             sock=sock,
-            ssl=self._tls if encrypted else None,
+            ssl=self._tls[listener.name] if encrypted else None,
             backlog=512,
         )
         self._servers.setdefault(node_id, []).append(server)
@@ -138,9 +140,22 @@ class Shell:
         if self.tap is not None:
             self.tap.close()
 
-    def connected(self, connection: ClientConnection, node_id: int, host: str, port: int, listener: str) -> int:
+    def principal_of(self, certificate: bytes, listener: str) -> str | None:
+        """Who a client is by its certificate at a listener; None when no rule is for it."""
+        rules = self._rules.get(listener)
+        if rules is None:
+            from mockbroker.principal_rules import rules_of
+
+            rules = self._rules[listener] = rules_of(self.core.state.config, listener)
+        from mockbroker.distinguished_name import subject_of
+
+        return rules.principal(subject_of(certificate))
+
+    def connected(
+        self, connection: ClientConnection, node_id: int, host: str, port: int, *, listener: str, principal: str
+    ) -> int:
         """A client has connected; answers the number by which the core knows it."""
-        number = self.core.connect(node_id, host, port, listener=listener)
+        number = self.core.connect(node_id, host, port, listener=listener, principal=principal)
         self._connections[number] = connection
         self._carry()  # A node that ended while the connection came up has something to say at once.
         return number

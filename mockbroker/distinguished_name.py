@@ -1,0 +1,90 @@
+"""Who a certificate is of, in the words of Java: the subject's name in the form of RFC 2253.
+
+Source: java.security's X500Principal.getName; only as much of DER is read as a subject needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+#: The attributes that RFC 2253 has names for; others are told by number, with the bytes of their value.
+_NAMES = {
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "STREET",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "0.9.2342.19200300.100.1.1": "UID",
+    "0.9.2342.19200300.100.1.25": "DC",
+}
+#: Kinds of text by their tags.
+_TEXTS = {
+    0x0C: "utf-8",
+    0x13: "ascii",
+    0x14: "latin-1",
+    0x16: "ascii",
+    0x1B: "latin-1",
+    0x1C: "utf-32-be",
+    0x1E: "utf-16-be",
+}
+_ESCAPED = frozenset(',=+<>#;"\\')
+_EXPLICIT_VERSION = 0xA0
+
+
+class _Value(NamedTuple):
+    tag: int
+    content: bytes
+    whole: bytes
+
+
+def subject_of(certificate: bytes) -> str:
+    """The subject of a certificate in DER, the most particular part first: CN=alice,O=Orders.
+
+    The certificate has been checked by TLS before.
+    """
+    fields = list(_values(next(_values(next(_values(certificate)).content)).content))
+    if fields[0].tag == _EXPLICIT_VERSION:
+        del fields[0]
+    _serial, _signature, _issuer, _validity, subject = fields[:5]
+    parts = ["+".join(_attribute(one) for one in _values(part.content)) for part in _values(subject.content)]
+    return ",".join(reversed(parts))
+
+
+def _attribute(pair: _Value) -> str:
+    number, value = _values(pair.content)
+    dotted = _dotted(number.content)
+    name, encoding = _NAMES.get(dotted), _TEXTS.get(value.tag)
+    if name is None or encoding is None:
+        return f"{name or dotted}=#{value.whole.hex()}"
+    return f"{name}={_escaped(value.content.decode(encoding, 'replace'))}"
+
+
+def _escaped(text: str) -> str:
+    lead, rest = len(text) - len(text.lstrip(" ")), text.strip(" ")
+    trail = len(text) - lead - len(rest)
+    middle = "".join(f"\\{char}" if char in _ESCAPED else "\\00" if char == "\0" else char for char in rest)
+    return "\\ " * lead + middle + "\\ " * trail
+
+
+def _dotted(content: bytes) -> str:
+    numbers = [0]
+    for byte in content:
+        numbers[-1] = numbers[-1] << 7 | byte & 0x7F
+        if not byte & 0x80:
+            numbers.append(0)
+    first = min(numbers[0] // 40, 2)
+    return ".".join(map(str, [first, numbers[0] - 40 * first, *numbers[1:-1]]))
+
+
+def _values(data: bytes) -> Iterator[_Value]:
+    at = 0
+    while at < len(data):
+        size, content = data[at + 1], at + 2
+        if size & 0x80:
+            content += size & 0x7F
+            size = int.from_bytes(data[at + 2 : content], "big")
+        yield _Value(data[at], data[content : content + size], data[at : content + size])
+        at = content + size
