@@ -145,6 +145,7 @@ class LogStore:
             disk = disks.pop(partition.leader)
             elect(log, disk, disks.values())
         log.begin_epoch(partition.leader_epoch)
+        self._settle(place)  # Whoever hears of the new leader next may read the log at once.
 
 
 def min_in_sync(config: Mapping[str, object], replication_factor: int) -> int:

@@ -1,0 +1,257 @@
+"""Replicas, elections and reassignments on virtual time, by requests: what tests/nodes does not tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kwire.error_codes import ErrorCode
+from kwire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kwire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from kwire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kwire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.records import Record, write_batch
+from mockbroker.state.configs import Resource, ResourceKind
+from mockbroker.state.metadata import CoordinatorKind, Partition
+from tests.mockbroker.broker import Broker
+
+SESSION_MS = 9_000
+HALF_SECOND, FIVE_MINUTES = 500, 300_000
+
+
+def make(*replicas: int, config: dict[str, str] | None = None, **settings: str) -> Broker:
+    """Three nodes, and the topic t with one partition on some of them."""
+    broker = Broker(nodes=3, config=config)
+    broker.core.state.metadata.create_topic("t", assignments={0: replicas})
+    configure(broker, **settings)
+    return broker
+
+
+def configure(broker: Broker, topic: str = "t", **settings: str) -> None:
+    given = {name.replace("_", "."): value for name, value in settings.items()}
+    broker.core.state.configs.put(Resource(ResourceKind.TOPIC, topic), given)
+
+
+def partition(broker: Broker) -> Partition:
+    topic = broker.core.state.metadata.topic("t")
+    assert topic is not None
+    return topic.partitions[0]
+
+
+def produce(
+    broker: Broker, node: int, *, acks: int = -1, timeout_ms: int = 30_000, connection: str | None = None
+) -> Any:
+    """The row of an answer; None while there is none."""
+    batch = write_batch([Record(0, broker.now_ms, None, b"v")])
+    rows = [TopicProduceData(name="t", partition_data=[PartitionProduceData(0, batch)])]
+    request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=rows)
+    name = connection or f"producer-{node}"
+    answer = broker.ask(request, 12, connection=name, node=node, settle=False)
+    return answer and answer.responses[0].partition_responses[0]
+
+
+def later(broker: Broker, connection: str) -> Any:
+    answer = broker.answer(connection)
+    return answer and answer.responses[0].partition_responses[0]
+
+
+def high_watermark(broker: Broker, node: int) -> int:
+    row = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
+    request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic("t", partitions=[row])])
+    answer = broker.ask(request, 12, connection=f"reader-{node}", node=node)
+    found = answer.responses[0].partitions[0].high_watermark
+    assert isinstance(found, int)
+    return found
+
+
+def test_a_producer_is_answered_when_the_session_of_a_dead_follower_ends() -> None:
+    broker = make(0, 1)
+    broker.kill_node(1)
+    assert produce(broker, 0) is None
+    assert high_watermark(broker, 0) == 0
+    broker.advance(SESSION_MS - 1)
+    assert later(broker, "producer-0") is None
+    broker.advance(1)
+
+    row = later(broker, "producer-0")
+    assert (row.error_code, row.base_offset, high_watermark(broker, 0)) == (0, 0, 1)
+
+
+def test_a_producer_is_answered_when_the_follower_is_back() -> None:
+    broker = make(0, 1)
+    broker.kill_node(1)
+    assert produce(broker, 0) is None
+    broker.start_node(1)
+
+    assert later(broker, "producer-0").error_code == 0
+    assert sorted(partition(broker).isr) == [0, 1]
+
+
+def test_a_producer_whose_time_is_up_is_told_so_and_its_record_stays() -> None:
+    broker = make(0, 1)
+    broker.kill_node(1)
+    produce(broker, 0, timeout_ms=HALF_SECOND)
+    broker.advance(HALF_SECOND)
+    assert later(broker, "producer-0").error_code == ErrorCode.REQUEST_TIMED_OUT
+    broker.advance(SESSION_MS)
+
+    assert high_watermark(broker, 0) == 1
+
+
+def test_a_producer_is_told_that_too_few_are_in_sync_when_its_record_is_on_all_of_them() -> None:
+    """In Kafka a race between the last fetch of a follower and its expulsion."""
+    broker = make(0, 1, 2, min_insync_replicas="3")
+    broker.kill_node(2)
+    assert produce(broker, 0) is None
+    partition(broker).isr = (0, 1)
+    broker.core.state.nodes[0].logs.get(_topic_id(broker), 0).hold(None)
+    broker.advance(0)
+    broker.core.wake_all()
+    broker.advance(0)
+
+    assert later(broker, "producer-0").error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+def _topic_id(broker: Broker) -> bytes:
+    topic = broker.core.state.metadata.topic("t")
+    assert topic is not None
+    return topic.topic_id
+
+
+def test_a_producer_that_waits_is_told_that_the_leader_has_moved() -> None:
+    broker = make(0, 1, 2)
+    broker.kill_node(2)
+    assert produce(broker, 0) is None
+    broker.core.move_leader("t", 0, broker.now_ms, to=1)
+    broker.advance(0)
+
+    assert later(broker, "producer-0").error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_producer_that_waits_is_told_that_the_topic_is_gone() -> None:
+    broker = make(0, 1)
+    broker.kill_node(1)
+    assert produce(broker, 0) is None
+    topic = broker.core.state.metadata.topic("t")
+    assert topic is not None
+    broker.core.state.metadata.delete_topic(topic)
+    broker.core.wake_all()
+    broker.advance(0)
+
+    assert later(broker, "producer-0").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_live_followers_let_the_high_watermark_go_on_when_the_minimum_is_lowered() -> None:
+    broker = make(0, 1, 2, min_insync_replicas="3")
+    broker.stop_node(2)
+    assert produce(broker, 0, acks=1).error_code == 0
+    assert (high_watermark(broker, 0), partition(broker).elr) == (0, (2,))
+    configure(broker, min_insync_replicas="2")
+
+    assert (high_watermark(broker, 0), partition(broker).elr) == (1, ())
+
+
+def test_a_topic_made_while_a_node_is_down_has_nothing_there() -> None:
+    broker = Broker(nodes=3)
+    broker.stop_node(1)
+    broker.core.state.metadata.create_topic("t", assignments={0: (0, 1)})
+    configure(broker, unclean_leader_election_enable="true")
+    assert produce(broker, 0).error_code == 0
+    broker.stop_node(0)
+    broker.start_node(1)
+
+    assert (partition(broker).leader, high_watermark(broker, 1)) == (1, 0)
+
+
+def test_committed_offsets_that_the_next_coordinator_lacks_are_forgotten() -> None:
+    broker = Broker(nodes=3, topics={"t": 1})
+    metadata = broker.core.state.metadata
+    leader = metadata.coordinator_for(CoordinatorKind.GROUP, "g")
+    configure(broker, "__consumer_offsets", unclean_leader_election_enable="true")
+    others = [node for node in range(3) if node != leader]
+
+    def commit(offset: int) -> int:
+        row = OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, offset)])
+        answer = broker.ask(OffsetCommitRequest("g", topics=[row]), 8, connection="commit", node=leader)
+        code = answer.topics[0].partitions[0].error_code
+        assert isinstance(code, int)
+        return code
+
+    assert commit(3) == 0
+    for node in others:
+        broker.stop_node(node)
+    assert commit(7) == 0
+    broker.kill_node(leader)
+    broker.start_node(others[0])
+    broker.advance(SESSION_MS)
+    assert metadata.coordinator_for(CoordinatorKind.GROUP, "g") == others[0]
+    group = OffsetFetchRequestGroup("g", topics=[OffsetFetchRequestTopics("t", partition_indexes=(0,))])
+    answer = broker.ask(OffsetFetchRequest(groups=[group]), 8, connection="fetch", node=others[0])
+
+    assert answer.groups[0].topics[0].partitions[0].committed_offset == 3
+
+
+def test_preferred_replicas_lead_again_after_a_while() -> None:
+    broker = make(0, 1)
+    broker.stop_node(0)
+    broker.start_node(0)
+    assert partition(broker).leader == 1
+    broker.advance(FIVE_MINUTES - 1)
+    assert partition(broker).leader == 1
+    broker.advance(1)
+
+    assert partition(broker).leader == 0
+
+
+def test_preferred_replicas_do_not_lead_again_where_that_is_switched_off() -> None:
+    broker = make(0, 1, config={"auto.leader.rebalance.enable": "false"})
+    broker.stop_node(0)
+    broker.start_node(0)
+    broker.advance(FIVE_MINUTES)
+
+    assert partition(broker).leader == 1
+
+
+def test_an_unclean_election_that_is_allowed_late_takes_place_at_the_next_look() -> None:
+    broker = make(0, 1)
+    broker.stop_node(1)
+    assert produce(broker, 0).error_code == 0
+    broker.stop_node(0)
+    broker.start_node(1)
+    assert partition(broker).leader == -1
+    configure(broker, unclean_leader_election_enable="true")
+    broker.advance(FIVE_MINUTES)
+
+    assert (partition(broker).leader, high_watermark(broker, 1)) == (1, 0)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_every_version_of_elect_leaders_is_answered(version: int) -> None:
+    broker = make(0, 1)
+    request = ElectLeadersRequest(0, [TopicPartitions("t", (0,))])
+    answer = broker.ask(request, version)
+
+    assert answer.replica_election_results[0].partition_result[0].error_code == ErrorCode.ELECTION_NOT_NEEDED
+
+
+def test_what_needs_the_cluster_is_refused_to_those_who_may_not_alter_it() -> None:
+    broker = Broker(
+        nodes=2,
+        topics={"t": 1},
+        config={"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
+    )
+    elected = broker.ask(ElectLeadersRequest(0, [TopicPartitions("t", (0,))]), 2)
+    topic = ReassignableTopic("t", [ReassignablePartition(0, (0,))])
+    altered = broker.ask(AlterPartitionReassignmentsRequest(topics=[topic]), 1)
+    listed = broker.ask(ListPartitionReassignmentsRequest(), 0)
+
+    denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert [elected.error_code, altered.error_code, listed.error_code] == [denied] * 3
