@@ -76,6 +76,7 @@ def _options(parsed: argparse.Namespace) -> Options:
         topics=dict(_topic(text) for text in parsed.topic),
         capture=parsed.capture,
         seed=parsed.seed,
+        add_scram=tuple(parsed.add_scram),
         share_edition=parsed.share_edition,
     )
 
@@ -106,6 +107,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--feature", action="append", default=[], metavar="NAME=LEVEL", help="a feature level, as share.version=0")
     add("--topic", action="append", default=[], metavar="NAME:PARTITIONS", help="a topic to start with")
     add("--capture", type=Path, metavar="OUT.pcapng", help="write all traffic to this file")
+    add(
+        "--add-scram",
+        action="append",
+        default=[],
+        metavar="USER",
+        help="SCRAM-SHA-256=[name=NAME,password=PASSWORD]: a user to start with, as kafka-storage.sh takes it",
+    )
     add("--seed", type=int, metavar="N", help="seed of all chance in the cluster")
     add("--share-edition", default="4.3", metavar="E", help="edition of KIP-932 (default 4.3)")
     add("--share-persister", default="default", metavar="P", help="default, or no-op: share groups forget")

@@ -31,6 +31,7 @@ class Cluster:
     properties: Kafka's own broker configurations, as a mapping or as the path of a server.properties file.
     settings: more of them in the form "KEY=VALUE", which win. features: "share.version=0" and the like.
     topics: name to partition count, made before the first client comes. capture: a pcapng file to write.
+    add_scram: users to start with, each as "SCRAM-SHA-256=[name=alice,password=secret]", in `kafka-storage.sh`'s words.
     seed: of all chance in the cluster (topic ids, member ids, assignments); different each time when None.
     share_edition: of KIP-932: "4.3", "4.0-early-access" or a revision, "kip932-r1" to "kip932-r5" (docs/kip-932.md).
     Raises: ConfigError for a wrong configuration, OSError where an address is taken.
@@ -48,6 +49,7 @@ class Cluster:
         features: Iterable[str] = (),
         topics: Mapping[str, int] | None = None,
         capture: str | Path | None = None,
+        add_scram: Iterable[str] = (),
         seed: int | None = None,
         share_edition: str = RELEASED_EDITION,
     ) -> None:
@@ -65,6 +67,7 @@ class Cluster:
             topics=dict(topics or {}),
             capture=None if capture is None else Path(capture),
             seed=seed,
+            add_scram=tuple(add_scram),
             share_edition=share_edition,
         )
         self._server: Server | None = None

@@ -31,7 +31,7 @@ class Options:
 
     port: of the first listener of node 0, node i adds i; 0 lets the system choose each; None leaves it to `listeners`.
     topics: name to partition count, made before the first client comes. seed: of all chance in the cluster.
-    share_edition: of KIP-932.
+    share_edition: of KIP-932. add_scram: users to start with, as `kafka-storage.sh` takes them; they hold passwords.
     """
 
     nodes: int = 1
@@ -42,6 +42,7 @@ class Options:
     capture: Path | None = None
     seed: int | None = None
     share_edition: str = RELEASED_EDITION
+    add_scram: tuple[str, ...] = field(default=(), repr=False)
 
 
 class Server:
@@ -61,6 +62,8 @@ class Server:
             now_ms=self.clock.now_ms(),
             share_edition=options.share_edition,
         )
+        for user in options.add_scram:
+            self.core.state.security.add_scram(user)
         self.shell: Shell | None = None
         self._nodes = list(self.core.state.nodes.values())
 

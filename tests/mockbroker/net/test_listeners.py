@@ -51,6 +51,13 @@ def test_a_listener_that_cannot_be_read_is_named(text: str) -> None:
         listeners_of(BrokerConfig({"listeners": text}))
 
 
-def test_sasl_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match="SASL_PLAINTEXT, which is not supported yet"):
+def test_a_mechanism_of_sasl_that_is_not_there_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match="GSSAPI of the listener SASL_PLAINTEXT is not supported; PLAIN and SCRAM"):
         listeners_of(BrokerConfig({"listeners": "SASL_PLAINTEXT://127.0.0.1:9092"}))
+
+
+def test_a_protocol_that_there_is_not_is_refused_by_name() -> None:
+    given = {"listeners": "IN://127.0.0.1:9092", "listener.security.protocol.map": "IN:TELNET"}
+
+    with pytest.raises(ConfigError, match="speaks TELNET"):
+        listeners_of(BrokerConfig(given))
