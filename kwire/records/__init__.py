@@ -4,7 +4,14 @@
 """
 
 from kwire.records.batch import Batch, place, with_append_time
-from kwire.records.control import ControlRecord, ControlType, read_control, write_marker
+from kwire.records.control import (
+    ControlRecord,
+    ControlType,
+    ShareControlType,
+    read_control,
+    write_marker,
+    write_share_control,
+)
 from kwire.records.legacy import LegacyBatch
 from kwire.records.reader import parse_header, read_batches
 from kwire.records.record import Codec, Header, Record, TimestampType
@@ -18,6 +25,7 @@ __all__ = [
     "Header",
     "LegacyBatch",
     "Record",
+    "ShareControlType",
     "TimestampType",
     "parse_header",
     "place",
@@ -26,4 +34,5 @@ __all__ = [
     "with_append_time",
     "write_batch",
     "write_marker",
+    "write_share_control",
 ]

@@ -14,6 +14,7 @@ from kwire.records.writer import write_batch
 
 _KEY = struct.Struct(">hh")  # Version, type.
 _MARKER = struct.Struct(">hi")  # Version, coordinator epoch.
+_VALUE_VERSION = struct.Struct(">h")
 
 
 class ControlType(IntEnum):
@@ -28,14 +29,29 @@ class ControlType(IntEnum):
     KRAFT_VOTERS = 6
 
 
+class ShareControlType(IntEnum):
+    """What a control record says of share-partitions, where the second revision of KIP-932 keeps their state.
+
+    Kafka gave the numbers to KRaft later.
+    """
+
+    SHARE_CHECKPOINT = 5
+    SHARE_DELTA = 6
+
+
+#: The edition in which share-partitions keep their state in control records of their own log.
+SHARE_CONTROL_EDITION = "kip932-r2"
+
+
 class ControlRecord(msgspec.Struct, frozen=True, gc=False):
     """A control record's key, and of a transaction marker its coordinator's epoch.
 
-    `type` stays a number when Kafka 4.3 does not know it. The values of the other types are messages of their own
-    (LeaderChangeMessage, SnapshotHeaderRecord, SnapshotFooterRecord, KRaftVersionRecord, VotersRecord).
+    `type` stays a number when nobody knows it. The values of the other types are messages of their own
+    (LeaderChangeMessage, SnapshotHeaderRecord, SnapshotFooterRecord, KRaftVersionRecord, VotersRecord; in the edition
+    kip932-r2 ShareCheckpointValue and ShareDeltaValue).
     """
 
-    type: ControlType | int
+    type: ControlType | ShareControlType | int
     version: int
     coordinator_epoch: int | None
     value: bytes | None
@@ -67,18 +83,34 @@ def write_marker(
     )
 
 
-def read_control(record: Record) -> ControlRecord:
-    """Read a record of a control batch.
+def write_share_control(kind: ShareControlType, value: bytes, *, timestamp: int, base_offset: int = 0) -> bytes:
+    """The batch of one record that keeps the state of a share-partition. `timestamp` is in milliseconds.
+
+    value: the encoded ShareCheckpointValue or ShareDeltaValue, both of version 0, which their own version precedes as in
+    every control record.
+    """
+    record = Record(base_offset, timestamp, _KEY.pack(0, kind), _VALUE_VERSION.pack(0) + value)
+    return write_batch([record], control=True)
+
+
+def read_control(record: Record, *, edition: str = "4.3") -> ControlRecord:
+    """Read a record of a control batch; what the numbers stand for depends on the edition.
 
     Raises: CorruptRecords or Truncated for a key or a marker that is too short or of a negative version.
     """
     version, number = _unpacked(_KEY, record.key, "key")
     value = record.value
     if number not in (ControlType.ABORT, ControlType.COMMIT):
-        known = number in ControlType._value2member_map_
-        return ControlRecord(ControlType(number) if known else number, version, None, value)
+        return ControlRecord(_type(number, edition), version, None, value)
     _, epoch = _unpacked(_MARKER, value, "value")
     return ControlRecord(ControlType(number), version, epoch, value)
+
+
+def _type(number: int, edition: str) -> ControlType | ShareControlType | int:
+    kinds: tuple[type[ControlType | ShareControlType], ...] = (ControlType,)
+    if edition == SHARE_CONTROL_EDITION:
+        kinds = (ShareControlType, ControlType)
+    return next((kind(number) for kind in kinds if number in kind._value2member_map_), number)
 
 
 def _unpacked(shape: struct.Struct, data: bytes | None, what: str) -> tuple[int, int]:

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from kwire.errors import CorruptRecords, Truncated
-from kwire.records import ControlType, Record, read_batches, read_control, write_marker
+from kwire.records import (
+    ControlType,
+    Record,
+    ShareControlType,
+    read_batches,
+    read_control,
+    write_marker,
+    write_share_control,
+)
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "batches.jsonl.gz"
 
@@ -52,6 +60,18 @@ def test_a_type_that_kafka_does_not_know_stays_a_number() -> None:
 
     assert (control.type, control.value) == (99, b"?")
     assert not isinstance(control.type, ControlType)
+
+
+def test_five_and_six_are_the_state_of_share_partitions_in_the_second_revision_and_nowhere_else() -> None:
+    data = write_share_control(ShareControlType.SHARE_DELTA, b"state", timestamp=1000, base_offset=131)
+
+    (batch,) = read_batches(data)
+    (record,) = batch.records()
+    assert (batch.is_control, batch.is_transactional, record.offset, record.timestamp) == (True, False, 131, 1000)
+    assert read_control(record, edition="kip932-r2").type is ShareControlType.SHARE_DELTA
+    assert read_control(record, edition="kip932-r2").value == b"\0\0state"
+    assert read_control(record).type is ControlType.KRAFT_VOTERS
+    assert read_control(record, edition="kip932-r3").type is ControlType.KRAFT_VOTERS
 
 
 @pytest.mark.parametrize(
