@@ -153,7 +153,7 @@ _CLASSIC = Form(GroupMetadataKey, GroupMetadataValue, _CLASSIC_VERSION, _write_c
 def _form(kind: FactKind) -> Form:
     if kind is FactKind.CLASSIC_GROUP:
         return _CLASSIC
-    module = "share" if kind.name.startswith("SHARE_") else "consumer"
+    module = kind.name.partition("_")[0].lower()
     form = import_module(f"mockbroker.group_records_{module}").FORMS[kind]
     assert isinstance(form, Form)
     return form

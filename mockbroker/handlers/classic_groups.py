@@ -20,6 +20,7 @@ from mockbroker.state.classic_group import ClassicGroup, Join
 from mockbroker.state.classic_members import JoinAnswer, Promise, SyncAnswer
 from mockbroker.state.consumer_group import ConsumerGroup
 from mockbroker.state.group_kinds import Settings, number
+from mockbroker.state.streams_group import StreamsGroup
 
 T = TypeVar("T")
 
@@ -86,14 +87,14 @@ def _must_be_group(group_id: str, ctx: Context) -> None:
 def _group_to_join(request: JoinGroupRequest, ctx: Context) -> ClassicGroup | None:
     """Find or make the group; None when the name is taken by a group of another protocol.
 
-    A consumer group that nobody is in gives its name up.
+    A consumer or streams group that nobody is in gives its name up.
     Raises: UNKNOWN_MEMBER_ID when a member with an id comes to a group that is not there.
     """
     groups = ctx.node.groups
     group = groups.find(request.group_id)
     if isinstance(group, ClassicGroup):
         return group
-    if group is not None and not (isinstance(group, ConsumerGroup) and group.is_deletable()):
+    if group is not None and not (isinstance(group, ConsumerGroup | StreamsGroup) and group.is_deletable()):
         return None
     if request.member_id:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)

@@ -107,10 +107,15 @@ def list_groups(request: ListGroupsRequest, ctx: Context) -> Outcome:
             groups=[
                 row
                 for row in rows
-                if (not states or row.group_state.lower() in states) and (not types or row.group_type in types)
+                if (not states or _filtered(row) in states) and (not types or row.group_type in types)
             ]
         )
     )
+
+
+def _filtered(row: ListedGroup) -> str:
+    """The name of a group's state in filters; one of Kafka's states has another name there than it shows."""
+    return "not_ready" if row.group_state == "NotReady" else row.group_state.lower()
 
 
 def _listed(group: Group) -> ListedGroup:

@@ -19,6 +19,7 @@ from mockbroker.state.classic_group import ClassicGroup
 from mockbroker.state.consumer_group import ConsumerGroup
 from mockbroker.state.group_kinds import number
 from mockbroker.state.offsets import Committed
+from mockbroker.state.streams_group import StreamsGroup
 from mockbroker.state.topics import Topic
 
 #: From this version topics are named by id.
@@ -106,7 +107,7 @@ def _must_be_allowed(request: OffsetCommitRequest, partitions: list[tuple[bytes,
         group = groups.make_classic(request.group_id)
     if isinstance(group, ClassicGroup):
         group.check_commit(request.member_id, request.group_instance_id, epoch, now_ms=ctx.now_ms)
-    elif isinstance(group, ConsumerGroup):
+    elif isinstance(group, ConsumerGroup | StreamsGroup):
         for partition in partitions:
             group.check_commit(request.member_id, epoch, partition, api_version=ctx.api_version)
     else:

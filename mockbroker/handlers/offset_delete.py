@@ -21,6 +21,7 @@ from mockbroker.outcome import Outcome, Reply
 from mockbroker.state.classic_group import ClassicGroup
 from mockbroker.state.consumer_group import ConsumerGroup
 from mockbroker.state.group_kinds import Group
+from mockbroker.state.streams_group import StreamsGroup
 
 _CONSUMER_PROTOCOL = "consumer"
 #: A subscription begins with its version, and every version begins with the fields of version 0.
@@ -35,7 +36,7 @@ def offset_delete(request: OffsetDeleteRequest, ctx: Context) -> Outcome:
     must(Operation.DELETE, ResourceType.GROUP, request.group_id, ctx)
     must_coordinate(request.group_id, ctx)
     group = ctx.node.groups.find(request.group_id)
-    if not isinstance(group, ClassicGroup | ConsumerGroup):
+    if not isinstance(group, ClassicGroup | ConsumerGroup | StreamsGroup):
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
     if isinstance(group, ClassicGroup) and not group.is_deletable() and group.protocol_type != _CONSUMER_PROTOCOL:
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
@@ -76,6 +77,8 @@ def _is_subscribed(group: Group, topic_name: str) -> bool:
     """Say whether a member reads the topic; of a classic group whose subscriptions do not decode all topics are."""
     if isinstance(group, ConsumerGroup):
         return topic_name in group.subscribed_topic_names()
+    if isinstance(group, StreamsGroup):
+        return group.is_subscribed_to(topic_name)
     assert isinstance(group, ClassicGroup)
     if group.protocol_type != _CONSUMER_PROTOCOL or group.protocol_name is None:
         return False

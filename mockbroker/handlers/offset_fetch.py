@@ -24,6 +24,7 @@ from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
 from mockbroker.state.consumer_group import ConsumerGroup
 from mockbroker.state.offsets import Committed
+from mockbroker.state.streams_group import StreamsGroup
 
 #: From this version several groups can be asked for at once.
 _BATCHED_SINCE = 8
@@ -84,7 +85,8 @@ def _group(asked: OffsetFetchRequestGroup, ctx: Context, *, stable: bool) -> Off
         must(Operation.DESCRIBE, ResourceType.GROUP, asked.group_id, ctx)
         must_coordinate(asked.group_id, ctx)
         group = ctx.node.groups.find(asked.group_id)
-        if isinstance(group, ConsumerGroup) and (asked.member_id is not None or asked.member_epoch >= 0):
+        named = asked.member_id is not None or asked.member_epoch >= 0
+        if isinstance(group, ConsumerGroup | StreamsGroup) and named:
             if asked.member_id is None:
                 # An epoch without a member makes Kafka 4.3.0 stumble over the missing id.
                 raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -27,6 +27,7 @@ from mockbroker.state.group_kinds import number
 from mockbroker.state.log import Origin, PartitionLog
 from mockbroker.state.metadata import CoordinatorKind
 from mockbroker.state.offsets import Committed
+from mockbroker.state.streams_group import StreamsGroup
 from mockbroker.state.topics import Topic
 from mockbroker.state.transaction import Holder, Place
 from mockbroker.state.verification import NO_GUARD, Guard
@@ -201,7 +202,7 @@ def _must_be_allowed(request: TxnOffsetCommitRequest, rows: list[Row], ctx: Cont
     if isinstance(group, ClassicGroup):
         if request.generation_id >= 0 or not (nameless or group.is_deletable()):
             group.check(request.member_id, request.group_instance_id, request.generation_id)
-    elif isinstance(group, ConsumerGroup):
+    elif isinstance(group, ConsumerGroup | StreamsGroup):
         if request.generation_id == -1 and nameless:
             return
         try:

@@ -10,6 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
+from mockbroker.state.streams_topology import Topology
+from mockbroker.state.streams_values import (
+    StreamsCurrentFact,
+    StreamsEpochFact,
+    StreamsMemberFact,
+    StreamsTargetFact,
+)
+
 #: Topic id to the partitions of it that somebody has.
 Partitions = Mapping[bytes, frozenset[int]]
 #: (topic id, partition) to the member epoch in which it was assigned.
@@ -33,6 +41,12 @@ class FactKind(IntEnum):
     SHARE_CURRENT = 14
     SHARE_STATES = 15
     CONSUMER_REGEX = 16
+    STREAMS_EPOCH = 17
+    STREAMS_MEMBER = 19
+    STREAMS_TARGET_EPOCH = 20
+    STREAMS_TARGET = 21
+    STREAMS_CURRENT = 22
+    STREAMS_TOPOLOGY = 23
 
 
 class ClassicMemberFact(NamedTuple):
@@ -136,6 +150,11 @@ Value = (
     | ShareCurrentFact
     | StatesFact
     | RegexFact
+    | StreamsEpochFact
+    | StreamsMemberFact
+    | StreamsTargetFact
+    | StreamsCurrentFact
+    | Topology
 )
 
 
@@ -176,6 +195,14 @@ _BURIAL: tuple[tuple[FactKind, ...], ...] = (
         FactKind.SHARE_STATES,
         FactKind.SHARE_EPOCH,
     ),
+    (
+        FactKind.STREAMS_CURRENT,
+        FactKind.STREAMS_TARGET,
+        FactKind.STREAMS_TARGET_EPOCH,
+        FactKind.STREAMS_MEMBER,
+        FactKind.STREAMS_EPOCH,
+        FactKind.STREAMS_TOPOLOGY,
+    ),
 )
 _ONE_EACH = frozenset(
     {
@@ -186,6 +213,9 @@ _ONE_EACH = frozenset(
         FactKind.SHARE_EPOCH,
         FactKind.SHARE_TARGET_EPOCH,
         FactKind.SHARE_STATES,
+        FactKind.STREAMS_EPOCH,
+        FactKind.STREAMS_TARGET_EPOCH,
+        FactKind.STREAMS_TOPOLOGY,
     }
 )
 

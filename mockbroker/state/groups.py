@@ -12,6 +12,8 @@ from mockbroker.state.group_facts import Fact, FactKind, Record, keep_no_record
 from mockbroker.state.group_kinds import Group, GroupType, Settings, Topics
 from mockbroker.state.group_timers import Timers
 from mockbroker.state.share_group import ShareGroup
+from mockbroker.state.streams_creation import RefusedTopics
+from mockbroker.state.streams_group import StreamsGroup
 
 Key = tuple[Hashable, ...]
 
@@ -20,6 +22,7 @@ _ENDS = {
     GroupType.CLASSIC: FactKind.CLASSIC_GROUP,
     GroupType.CONSUMER: FactKind.CONSUMER_EPOCH,
     GroupType.SHARE: FactKind.SHARE_EPOCH,
+    GroupType.STREAMS: FactKind.STREAMS_EPOCH,
 }
 _TYPES = {kind: next(type_ for type_ in GroupType if kind.name.startswith(type_.name)) for kind in FactKind}
 
@@ -37,6 +40,7 @@ class Groups:
         self._record = record
         self._groups: dict[str, Group] = {}
         self.timers = Timers()
+        self.refused_topics = RefusedTopics()
 
     def find(self, group_id: str) -> Group | None:
         """The group of this name, whatever its type, or None."""
@@ -87,7 +91,8 @@ class Groups:
             return self.make_classic(group_id)
         if kind is GroupType.SHARE:
             return self.share(group_id, create=True)
-        group = self.consumer(group_id, create=True)
+        streams = kind is GroupType.STREAMS
+        group = self.streams(group_id, create=True) if streams else self.consumer(group_id, create=True)
         self.keep(group)
         return group
 
@@ -129,8 +134,24 @@ class Groups:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
 
-    def keep(self, group: ConsumerGroup) -> None:
-        """Register a group that `consumer` made, in place of what had its name."""
+    def streams(self, group_id: str, *, create: bool = False) -> StreamsGroup:
+        """The streams group of this name; a new one, as of `consumer`, is not kept until `keep`.
+
+        Raises: GROUP_ID_NOT_FOUND when there is none and none is to be made, and when the name is another type's.
+        """
+        group = self._groups.get(group_id)
+        if isinstance(group, StreamsGroup):
+            return group
+        if create and (group is None or (isinstance(group, ClassicGroup) and group.is_deletable())):
+            made = StreamsGroup(group_id, self._topics, self.timers, self._record)
+            if group is not None:
+                made.ledger.succeed(group.ledger, _ENDS[group.kind])
+            return made
+        what = "not found" if group is None else "not a streams group"
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is {what}.")
+
+    def keep(self, group: ConsumerGroup | StreamsGroup) -> None:
+        """Register a group that `consumer` or `streams` made, in place of what had its name."""
         if self._groups.get(group.group_id) is not group:
             self._groups.pop(group.group_id, None)
             self._groups[group.group_id] = group

@@ -48,11 +48,14 @@ class JavaMap(Generic[K, V]):
     """A mapping that walks as a `java.util.HashMap` with the same history would.
 
     mappings: the number of entries that Kafka's code said it expects, or None for Java's default capacity.
+    buckets: the number of buckets that it asked for instead.
     """
 
-    def __init__(self, hash_of: Callable[[K], int], *, mappings: int | None = None) -> None:
+    def __init__(self, hash_of: Callable[[K], int], *, mappings: int | None = None, buckets: int | None = None) -> None:
         self._hash_of = hash_of
         self._capacity = _DEFAULT_CAPACITY if mappings is None else capacity_for(mappings)
+        if buckets is not None:
+            self._capacity = 1 << max(buckets - 1, 0).bit_length()
         self._items: dict[K, V] = {}
 
     def __setitem__(self, key: K, value: V) -> None:

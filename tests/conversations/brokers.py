@@ -52,6 +52,17 @@ _SASL = {
     "group.share.assignment.interval.ms": "0",
 }
 
+_STREAMS = {
+    "auto.create.topics.enable": "false",
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
+    "group.streams.min.session.timeout.ms": "1000",
+    "group.streams.min.heartbeat.interval.ms": "200",
+    "group.streams.max.size": "6",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.share.assignment.interval.ms": "0",
+}
+
 BROKERS: Mapping[str, Mapping[str, str]] = {
     "common": {
         "group.share.min.record.lock.duration.ms": "1000",
@@ -103,6 +114,15 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
         "auto.create.topics.enable": "false",
         "share.coordinator.snapshot.update.records.per.snapshot": "5",
     },
+    "streams": _STREAMS,
+    "streams-acl": {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+        "auto.create.topics.enable": "false",
+        "group.streams.initial.rebalance.delay.ms": "0",
+        "group.streams.assignment.interval.ms": "0",
+    },
+    "nostreams": _STREAMS,
     "noshare": {"auto.create.topics.enable": "false"},
     "sasl": _SASL,
     "sasl-tokens": {**_SASL, "delegation.token.secret.key": "mysterious"},
@@ -112,7 +132,11 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
 
 
 #: Feature levels of the brokers that were not formatted with Kafka's own.
-_FEATURES: Mapping[str, tuple[str, ...]] = {"noshare": ("share.version=0",), "txn1": ("transaction.version=1",)}
+_FEATURES: Mapping[str, tuple[str, ...]] = {
+    "noshare": ("share.version=0",),
+    "nostreams": ("streams.version=0",),
+    "txn1": ("transaction.version=1",),
+}
 
 
 #: What a real broker needs beside: where a script denies 127.0.0.1 what a controller asks, the controller is somebody
