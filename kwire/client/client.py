@@ -170,7 +170,7 @@ class Client:
     def _submit(self, request: msgspec.Struct, version: int | None, deadline: Deadline) -> Pending:
         kind = type(request)
         api_key = _api_key(kind)
-        edition: str = self._edition or getattr(kind, "EDITION", DEFAULT_EDITION)
+        edition = str(self._edition or getattr(kind, "EDITION", DEFAULT_EDITION))
         if version is None:
             version = self.version_for(kind)
         expected = Expected(api_key, version, f"{api_name(api_key, edition)}Response", edition)

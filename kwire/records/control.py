@@ -86,8 +86,8 @@ def write_marker(
 def write_share_control(kind: ShareControlType, value: bytes, *, timestamp: int, base_offset: int = 0) -> bytes:
     """The batch of one record that keeps the state of a share-partition. `timestamp` is in milliseconds.
 
-    value: the encoded ShareCheckpointValue or ShareDeltaValue, both of version 0, which their own version precedes as in
-    every control record.
+    value: an encoded ShareCheckpointValue or ShareDeltaValue of version 0; the version precedes it, as in every control
+    record.
     """
     record = Record(base_offset, timestamp, _KEY.pack(0, kind), _VALUE_VERSION.pack(0) + value)
     return write_batch([record], control=True)
