@@ -15,7 +15,19 @@ NOTES: tuple[tuple[str, str, str], ...] = (
     ("TLS key stores", "JKS and PKCS12", "refused when the listener is configured; PEM works"),
     ("Principals", "users of SASL and names of client certificates", "every client is `User:ANONYMOUS`"),
     ("Authorizers", "other than Kafka's standard one", "`authorizer.class.name` is accepted and has no effect"),
-    ("Quotas", "throttling", "every throttle time is 0"),
+    ("Quotas", "throttling", "client quotas are kept and described; every throttle time is 0"),
+    ("Quotas of an ip", "names that a name server would have to know", "refused; addresses and `localhost` are taken"),
+    (
+        "Log directories",
+        "disks: sizes of volumes, future logs; new logs anywhere but in the first directory",
+        "-1 for total and usable bytes; a log moves at once",
+    ),
+    (
+        "The metadata quorum",
+        "a controller of its own, its log, other voters",
+        "one voter beside the first node, whose offsets count changes; kraft.version 1 is accepted, and nobody can join",
+    ),
+    ("Broker loggers", "their effect on the log", "levels are kept and described; the log has `--log-level`"),
     (
         "Leader election",
         "preferred leaders by `auto.leader.rebalance.enable`, unclean elections",
