@@ -1,7 +1,7 @@
 """The state RPCs of the share coordinator (83 to 87): each row on its own, in the order of the request.
 
 A request without group id or topics, or with a topic that names no partitions, is answered without rows
-(share-semantics 7.3); only Initialize takes topics without partitions.
+(share-semantics 7.3); only Initialize passes over topics without partitions, and answers for the others.
 """
 
 from __future__ import annotations
@@ -85,11 +85,8 @@ def initialize_share_group_state(request: InitializeShareGroupStateRequest, ctx:
         room.initialize(key, state_epoch=asked.state_epoch, start_offset=asked.start_offset, now_ms=ctx.now_ms)
         return Initialized(key.partition)
 
-    rows = (
-        _each(ctx, request.group_id, request.topics, one, Initialized)
-        if request.group_id or not _is_broker(ctx)
-        else []
-    )
+    topics = [topic for topic in request.topics if topic.partitions]
+    rows = _each(ctx, request.group_id, topics, one, Initialized) if request.group_id or not _is_broker(ctx) else []
     return Reply(InitializeShareGroupStateResponse([InitializeStateResult(*row) for row in rows]))
 
 

@@ -25,6 +25,8 @@ def delete_share_states(
     asked for again. keep_group: the ones that are deleted are noted as such, as the group itself stays.
     Source: share-semantics 6.5 and 6.6.
     """
+    group.states.prune(ctx.cluster.metadata)  # The state of a topic that is no more went with it.
+    topic_ids = {topic_id for topic_id in topic_ids if ctx.cluster.metadata.topic_by_id(topic_id) is not None}
     keys = [
         ShareKey(group.group_id, topic_id, index)
         for topic_id in sorted(topic_ids)

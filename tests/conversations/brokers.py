@@ -123,6 +123,17 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
         "group.streams.assignment.interval.ms": "0",
     },
     "nostreams": _STREAMS,
+    # The state topic has one partition, so that what the share coordinator keeps up shows at offsets that are known.
+    "cold-snapshots": {
+        "auto.create.topics.enable": "false",
+        "share.coordinator.state.topic.num.partitions": "1",
+        "share.coordinator.cold.partition.snapshot.interval.ms": "2000",
+    },
+    "pruning": {
+        "auto.create.topics.enable": "false",
+        "share.coordinator.state.topic.num.partitions": "1",
+        "share.coordinator.state.topic.prune.interval.ms": "700",
+    },
     "noshare": {"auto.create.topics.enable": "false"},
     "sasl": _SASL,
     "sasl-tokens": {**_SASL, "delegation.token.secret.key": "mysterious"},
@@ -158,7 +169,7 @@ _REAL: Mapping[str, Mapping[str, str]] = {
 ALONE = frozenset({"acl", "admin", "limits"})
 
 #: Brokers on which nothing is played after a script.
-ONCE = frozenset({"acl-locked", "cold", "kraft", "unregistered"})
+ONCE = frozenset({"acl-locked", "cold", "cold-snapshots", "kraft", "pruning", "unregistered"})
 
 #: Brokers whose coordinators nobody has asked for anything before.
 COLD = frozenset({"cold"})
