@@ -1,5 +1,6 @@
-"""Record the stories on a real cluster, one that `tools/oracle/start-cluster PORT` has started and said the folder of.
+"""Record the stories on a real cluster.
 
+`tools/oracle/start-cluster PORT tests/nodes/cluster.properties` starts one, and prints its folder; then
 `python -m tests.nodes.record PORT FOLDER [NAME...]`
 """
 
@@ -9,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 from kwire import Client
@@ -19,7 +21,7 @@ from kwire.messages.alter_partition_reassignments import (
 )
 from kwire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from tests.nodes.stories import STORIES, tell
-from tests.nodes.teller import let_pass
+from tests.nodes.teller import Socket, let_pass
 
 ANSWERS = Path(__file__).parent / "answers"
 
@@ -31,8 +33,19 @@ class RealCluster:
         self._port = port
         self._folder = folder
 
-    def address(self, node: int) -> str:
-        """HOST:PORT of a node."""
+    def connect(self, node: int) -> Socket:
+        """A new connection to a node."""
+        return Socket(self._address(node))
+
+    def let_pass(self, duration_s: float) -> None:
+        """Let real time pass."""
+        let_pass(duration_s)
+
+    def now_s(self) -> float:
+        """The machine's clock."""
+        return time.monotonic()
+
+    def _address(self, node: int) -> str:
         return f"127.0.0.1:{self._port + node}"
 
     def stop(self, node: int) -> None:
@@ -57,7 +70,7 @@ class RealCluster:
         """Put the replica first, and have the preferred one elected."""
         others = [node for node in (1, 2) if node != to]
         row = ReassignableTopic(topic, [ReassignablePartition(partition, (to, *others))])
-        with Client(self.address(0)) as client:
+        with Client(self._address(0)) as client:
             client.send(AlterPartitionReassignmentsRequest(timeout_ms=10_000, topics=[row]))
             let_pass(0.3)
             client.send(ElectLeadersRequest(0, [TopicPartitions(topic, (partition,))], 10_000))

@@ -28,7 +28,7 @@ from tests.nodes.replica_kit import (
     produced,
     replicas,
 )
-from tests.nodes.teller import Teller, let_pass
+from tests.nodes.teller import Teller
 
 
 def too_few_in_sync(teller: Teller, seen: dict[str, Any]) -> None:
@@ -65,7 +65,7 @@ def a_minimum_that_is_lowered(teller: Teller, seen: dict[str, Any]) -> None:
     teller.until(lambda: teller.partition(0, "eased"), lambda row: row["isr"] == [1])
     seen["appended"] = append(teller, 1, "eased", b"b", 1, acks=1)
     configure(teller, "eased", {"min.insync.replicas": "1"})
-    let_pass(1)
+    teller.let_pass(1)
     seen["lowered"] = fetched(teller, 1, "eased")
     seen["eligible"] = teller.partition(0, "eased")
     seen["acks all"] = append(teller, 1, "eased", b"c", 1, acks=-1)
@@ -165,7 +165,7 @@ def an_eligible_replica_leads(teller: Teller, seen: dict[str, Any]) -> None:
     teller.create("eligible", [(1, 2)])
     configure(teller, "eligible", {"min.insync.replicas": "2"})
     append(teller, 1, "eligible", b"a", 3, acks=-1)
-    let_pass(1)  # The follower learns of the high watermark by its next fetch.
+    teller.let_pass(1)  # The follower learns of the high watermark by its next fetch.
     teller.venue.stop(2)
     teller.until(lambda: teller.partition(0, "eligible"), lambda row: row["isr"] == [1])
     seen["alone"] = append(teller, 1, "eligible", b"b", 2, acks=1)
@@ -193,7 +193,7 @@ def a_crash_ends_eligibility(teller: Teller, seen: dict[str, Any]) -> None:
     seen["both dead"] = teller.until(lambda: teller.partition(0, "crashed"), lambda row: row["leader"] == -1)
     teller.venue.start(2)
     teller.until(lambda: teller.brokers(0), lambda brokers: brokers == [0, 2])
-    let_pass(1)
+    teller.let_pass(1)
     seen["second back"] = teller.partition(0, "crashed")
     teller.venue.start(1)
     seen["both back"] = teller.until(lambda: teller.partition(0, "crashed"), lambda row: row["isr"] == [1, 2])
@@ -235,7 +235,7 @@ def an_unclean_election_by_request(teller: Teller, seen: dict[str, Any]) -> None
     seen["nobody lives"] = elect(teller, 0, UNCLEAN, {"asked": (0,)})
     teller.venue.start(2)
     teller.until(lambda: teller.brokers(0), lambda brokers: brokers == [0, 2])
-    let_pass(1)
+    teller.let_pass(1)
     seen["nobody leads"] = teller.partition(0, "asked")
     seen["preferred"] = elect(teller, 0, PREFERRED, {"asked": (0,)})
     seen["unclean"] = elect(teller, 0, UNCLEAN, {"asked": (0,)})

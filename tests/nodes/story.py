@@ -5,7 +5,6 @@ A story asks over sockets and notes what it saw, as plain values; ids, times and
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from kwire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -21,7 +20,7 @@ from kwire.messages.share_acknowledge import AcknowledgementBatch as AckBatch
 from kwire.messages.share_acknowledge import AcknowledgePartition, AcknowledgeTopic, ShareAcknowledgeRequest
 from kwire.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
 from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from tests.nodes.teller import GROUP, MEMBER, Teller, let_pass
+from tests.nodes.teller import GROUP, MEMBER, Teller
 
 ACCEPT, RELEASE = 1, 2
 
@@ -85,7 +84,7 @@ def a_single_replica(teller: Teller, seen: dict[str, Any]) -> None:
     seen["killed"] = teller.until(lambda: teller.partition(0, "single"), lambda row: row["leader"] == -1)
     teller.venue.start(1)
     teller.until(lambda: teller.brokers(0), lambda brokers: brokers == [0, 1, 2])
-    let_pass(1)
+    teller.let_pass(1)
     seen["back again"] = teller.partition(0, "single")
 
 
@@ -98,7 +97,7 @@ def two_replicas(teller: Teller, seen: dict[str, Any]) -> None:
     seen["both stopped"] = teller.until(lambda: teller.partition(0, "double"), lambda row: row["leader"] == -1)
     teller.venue.start(1)
     teller.until(lambda: teller.brokers(0), lambda brokers: brokers == [0, 1])
-    let_pass(1)
+    teller.let_pass(1)
     seen["first back"] = teller.partition(0, "double")
     teller.venue.start(2)
     seen["both back"] = teller.until(
@@ -122,10 +121,10 @@ def a_leader_moves_under_a_share_session(teller: Teller, seen: dict[str, Any]) -
     seen["released"] = answered(teller.ask(1, acknowledge_request(topic_id, 2, 2, 2, RELEASE), 2))
     seen["again"] = answered(teller.ask(1, fetch_request(topic_id, 3, listed=False), 2))
     parked = teller.later(1, fetch_request(topic_id, 4, wait_ms=3_000, listed=False), 2)
-    started = time.monotonic()
+    started = teller.venue.now_s()
     teller.venue.move("moving", 0, 2)
     seen["parked"] = answered(parked())
-    seen["parked until its time was up"] = time.monotonic() - started > 2
+    seen["parked until its time was up"] = teller.venue.now_s() - started > 2
     seen["fetch at the old leader"] = answered(teller.ask(1, fetch_request(topic_id, 5, listed=False), 2))
     seen["acknowledge at the old leader"] = answered(teller.ask(1, acknowledge_request(topic_id, 6, 1, 1, ACCEPT), 2))
     seen["new session at the new leader"] = answered(
@@ -173,10 +172,10 @@ def a_topic_goes_under_a_share_session(teller: Teller, seen: dict[str, Any]) -> 
         lambda answer: any(row.acquired_records for topic in answer.responses for row in topic.partitions),
     )
     parked = teller.later(1, fetch_request(topic_id, 1, wait_ms=3_000, listed=False), 2)
-    started = time.monotonic()
+    started = teller.venue.now_s()
     teller.ask(0, DeleteTopicsRequest(topics=[DeleteTopicState(name="going")], timeout_ms=10_000), 6)
     seen["parked"] = answered(parked())
-    seen["parked until its time was up"] = time.monotonic() - started > 2
+    seen["parked until its time was up"] = teller.venue.now_s() - started > 2
     seen["acknowledge"] = answered(teller.ask(1, acknowledge_request(topic_id, 2, 0, 0, ACCEPT), 2))
     seen["fetch"] = answered(teller.ask(1, fetch_request(topic_id, 3, listed=False), 2))
 
@@ -250,7 +249,7 @@ def consumers_read_where_nobody_leads(teller: Teller, seen: dict[str, Any]) -> N
     teller.create("read", [(1, 2)])
     teller.create("held", [(1, 2)])
     teller.produce(1, "read", 3)
-    let_pass(1)  # The follower learns of the high watermark by its next fetch.
+    teller.let_pass(1)  # The follower learns of the high watermark by its next fetch.
     for version, epoch, node in ((12, -1, 2), (12, 0, 2), (12, 5, 2), (10, -1, 2), (12, -1, 0)):
         row = teller.ask(node, plain_fetch("read", epoch=epoch), version).responses[0].partitions[0]
         seen[f"version {version}, epoch {epoch}, node {node}"] = [row.error_code, row.high_watermark]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Protocol
@@ -26,7 +25,7 @@ from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kwire.records import Record, write_batch
 
 GROUP, MEMBER = "g", "member-1"
-PATIENCE_S = 60.0
+PATIENCE_S = 100.0  # Longer than a share-partition leader tries to have its state written.
 _NEVER = threading.Event()  # Never set: to wait for it is to let time pass, which a real cluster needs.
 
 
@@ -35,11 +34,33 @@ def let_pass(duration_s: float) -> None:
     _NEVER.wait(duration_s)
 
 
-class Venue(Protocol):
-    """A cluster of the nodes 0 to 2."""
+class Connection(Protocol):
+    """One connection to a node."""
 
-    def address(self, node: int) -> str:
-        """HOST:PORT of a node."""
+    def send(self, request: msgspec.Struct, version: int | None) -> Any:
+        """Send a request, in its latest version when none is named, and wait for its answer.
+
+        Raises: OSError when the connection is broken.
+        """
+
+    def later(self, request: msgspec.Struct, version: int) -> Callable[[], Any]:
+        """Send a request that waits; the result asks for its answer, and gets None when the connection has broken."""
+
+    def close(self) -> None:
+        """Hang up."""
+
+
+class Venue(Protocol):
+    """A cluster of the nodes 0 to 2, and its time."""
+
+    def connect(self, node: int) -> Connection:
+        """A new connection to a node. Raises: OSError."""
+
+    def let_pass(self, duration_s: float) -> None:
+        """Let time pass."""
+
+    def now_s(self) -> float:
+        """A clock in seconds."""
 
     def stop(self, node: int) -> None:
         """End a node cleanly."""
@@ -54,42 +75,26 @@ class Venue(Protocol):
         """Have another replica lead."""
 
 
-class Teller:
-    """Asks the nodes of a venue; one connection to each, made anew when it is broken."""
+class Socket:
+    """A connection of the machine; time is that of the world."""
 
-    def __init__(self, venue: Venue) -> None:
-        self.venue = venue
-        self._clients: dict[int, Client] = {}
+    def __init__(self, address: str) -> None:
+        self._client = Client(address, timeout_s=PATIENCE_S)
 
-    def ask(self, node: int, request: msgspec.Struct, version: int | None = None) -> Any:
-        """Send a request to a node, and wait for its answer."""
-        client = self._clients.get(node)
-        if client is None:
-            client = self._clients[node] = Client(self.venue.address(node), timeout_s=PATIENCE_S)
-        try:
-            return client.send(request, version)
-        except OSError:
-            client.close()
-            del self._clients[node]
-            raise
+    def send(self, request: msgspec.Struct, version: int | None) -> Any:
+        """Send a request and wait for its answer."""
+        return self._client.send(request, version)
 
-    def hang_up(self) -> None:
-        """End every connection."""
-        for client in self._clients.values():
-            client.close()
-        self._clients.clear()
-
-    def later(self, node: int, request: msgspec.Struct, version: int) -> Callable[[], Any]:
-        """Send a request that waits; the result asks for its answer."""
+    def later(self, request: msgspec.Struct, version: int) -> Callable[[], Any]:
+        """Send a request in a thread of its own."""
         answers: list[Any] = []
 
         def run() -> None:
             with suppress(OSError):  # The connection broke; there is no answer then.
-                answers.append(self.ask(node, request, version))
+                answers.append(self.send(request, version))
 
         thread = threading.Thread(target=run)
         thread.start()
-        let_pass(0.3)  # The request has to be there before what it waits for happens; nothing shows that it is.
 
         def wait() -> Any:
             thread.join(PATIENCE_S)
@@ -97,9 +102,52 @@ class Teller:
 
         return wait
 
+    def close(self) -> None:
+        """Hang up."""
+        self._client.close()
+
+
+class Teller:
+    """Asks the nodes of a venue; one connection to each, made anew when it is broken."""
+
+    def __init__(self, venue: Venue) -> None:
+        self.venue = venue
+        self._connections: dict[int, Connection] = {}
+
+    def ask(self, node: int, request: msgspec.Struct, version: int | None = None) -> Any:
+        """Send a request to a node, and wait for its answer."""
+        connection = self._connection(node)
+        try:
+            return connection.send(request, version)
+        except OSError:
+            connection.close()
+            del self._connections[node]
+            raise
+
+    def hang_up(self) -> None:
+        """End every connection."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def later(self, node: int, request: msgspec.Struct, version: int) -> Callable[[], Any]:
+        """Send a request that waits; the result asks for its answer."""
+        wait = self._connection(node).later(request, version)
+        self.let_pass(0.3)  # The request has to be there before what it waits for happens; nothing shows that it is.
+        return wait
+
+    def _connection(self, node: int) -> Connection:
+        if node not in self._connections:
+            self._connections[node] = self.venue.connect(node)
+        return self._connections[node]
+
+    def let_pass(self, duration_s: float) -> None:
+        """Let time pass."""
+        self.venue.let_pass(duration_s)
+
     def until(self, look: Callable[[], Any], wanted: Callable[[Any], bool]) -> Any:
         """Look again until the cluster has settled."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = self.venue.now_s() + PATIENCE_S
         while True:
             try:
                 seen = look()
@@ -107,8 +155,8 @@ class Teller:
                 seen = None
             if seen is not None and wanted(seen):
                 return seen
-            assert time.monotonic() < deadline, f"still {seen}"
-            let_pass(0.1)
+            assert self.venue.now_s() < deadline, f"still {seen}"
+            self.let_pass(0.1)
 
     # What every story needs.
 
@@ -180,15 +228,15 @@ class Teller:
         self.ask(0, IncrementalAlterConfigsRequest([AlterConfigsResource(32, GROUP, [config])]))
         node = self.coordinator(0)
         epoch = 0
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
+        deadline = self.venue.now_s() + PATIENCE_S
+        while self.venue.now_s() < deadline:
             answer = self.ask(node, ShareGroupHeartbeatRequest(GROUP, MEMBER, epoch, subscribed_topic_names=(name,)), 1)
             if answer.error_code == 0:
                 epoch = answer.member_epoch
                 if answer.assignment is not None and answer.assignment.topic_partitions:
                     assert isinstance(epoch, int)
                     return epoch
-            let_pass(0.2)
+            self.let_pass(0.2)
         raise AssertionError("no assignment came")
 
     def coordinator(self, node: int) -> int:

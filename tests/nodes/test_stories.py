@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+import time
+from pathlib import Path
 
 import pytest
 
 from mockbroker import Cluster
+from mockbroker.properties import parse_properties
 from tests.nodes.record import ANSWERS
 from tests.nodes.stories import STORIES, tell
+from tests.nodes.teller import Socket, let_pass
+from tests.nodes.virtual import VirtualCluster
 
-SESSION_MS = 3_000
+#: What tools/oracle/start-cluster says to every broker, and what the cluster of the recordings was told beside.
 PROPERTIES = {
-    "broker.session.timeout.ms": SESSION_MS,
-    "group.share.assignment.interval.ms": 0,
-    "auto.leader.rebalance.enable": False,
-    "offsets.topic.num.partitions": 5,
-    "share.coordinator.state.topic.num.partitions": 3,
+    "auto.leader.rebalance.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "5",
+    "share.coordinator.state.topic.num.partitions": "3",
+    **parse_properties((Path(__file__).parent / "cluster.properties").read_text()),
 }
+#: Stories that are quick enough for sockets and the time of the world, too.
+OVER_SOCKETS = ("two_replicas", "an_unclean_election_goes_back", "replicas_are_reassigned")
 
 
 class OurCluster:
@@ -26,25 +33,37 @@ class OurCluster:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.stop = cluster.stop_node
+        self.kill = cluster.kill_node
         self.start = cluster.start_node
+        self.let_pass = let_pass
 
-    def address(self, node: int) -> str:
-        """HOST:PORT of a node."""
-        return self._cluster.bootstrap_servers.split(",")[node]
+    def connect(self, node: int) -> Socket:
+        """A new connection to a node."""
+        return Socket(self._cluster.bootstrap_servers.split(",")[node])
 
-    def kill(self, node: int) -> None:
-        """End a node at once."""
-        self._cluster.kill_node(node)
+    def now_s(self) -> float:
+        """The machine's clock."""
+        return time.monotonic()
 
     def move(self, topic: str, partition: int, to: int) -> None:
         """Have another replica lead."""
         self._cluster.move_leader(topic, partition, to=to)
 
 
+def recorded(name: str) -> object:
+    return json.loads((ANSWERS / f"{name}.json").read_text())
+
+
 @pytest.mark.parametrize("name", STORIES)
 def test_nodes_come_and_go_as_in_a_real_cluster(name: str) -> None:
-    recorded = json.loads((ANSWERS / f"{name}.json").read_text())
+    seen = tell(name, VirtualCluster(PROPERTIES))
+
+    assert json.loads(json.dumps(seen)) == recorded(name)
+
+
+@pytest.mark.parametrize("name", OVER_SOCKETS)
+def test_nodes_behind_sockets_come_and_go_as_in_a_real_cluster(name: str) -> None:
     with Cluster(nodes=3, properties=PROPERTIES) as cluster:
         seen = tell(name, OurCluster(cluster))
 
-    assert json.loads(json.dumps(seen)) == recorded
+    assert json.loads(json.dumps(seen)) == recorded(name)
