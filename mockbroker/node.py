@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mockbroker.state.offsets import Offsets
     from mockbroker.state.producer_ids import ProducerIds
     from mockbroker.state.share_coordinator import ShareCoordinator
+    from mockbroker.state.share_partition import PendingWrite
     from mockbroker.state.share_partitions import SharePartitions
     from mockbroker.state.share_session import ShareSessions
     from mockbroker.state.telemetry import Telemetry
@@ -163,7 +164,11 @@ class Node:
         """The share partitions that this node leads and has in memory."""
         from mockbroker.state.share_partitions import SharePartitions
 
-        room = SharePartitions(wake=self._cluster.wake, send=self.persister.send)
+        def send(write: PendingWrite, now_ms: int) -> None:
+            """Locks that end at one time are all released before any of them is written, as a write takes its time."""
+            self._cluster.calls.later(1, lambda at_ms: self.persister.send(write, at_ms), now_ms=now_ms)
+
+        room = SharePartitions(wake=self._cluster.wake, send=send)
         self._watch(lambda change, topic: room.topic_changed(change, topic, node_id=self.node_id))
         return room
 
