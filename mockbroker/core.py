@@ -18,6 +18,7 @@ from mockbroker.controller import Controller
 from mockbroker.dispatch import Incoming, Undispatchable, read, refuse, write
 from mockbroker.journal import Exchange, Journal
 from mockbroker.kafka_error import KafkaError
+from mockbroker.noting import Arrival, note, note_undispatchable
 from mockbroker.outcome import Farewell, Hangup, Key, Outcome, Park, Reply, Silence, Token
 from mockbroker.parked import Parked, Waiting
 
@@ -294,14 +295,14 @@ class Core:
             return
         frame, arrived_ns = connection.waiting.popleft()
         connection.busy = True
-        gate = connection.gate
+        gate, arrival = connection.gate, Arrival(self.now_ms, arrived_ns, len(frame))
         try:
             incoming = read(frame, self.state.routes) if gate is None else gate.read(frame, self.state.routes)
         except Undispatchable as why:
-            self._note_undispatchable(connection, why, len(frame), arrived_ns)
+            note_undispatchable(self.journal, connection.info, why, arrival)
             self._close(connection, str(why))
             return
-        exchange = self._note(connection, incoming, len(frame), arrived_ns)
+        exchange = note(self.journal, connection.info, incoming, arrival)
         request = _Request(connection, incoming, exchange)
         if gate is not None:
             if isinstance(incoming.request, Token):
@@ -311,42 +312,6 @@ class Core:
             self._settle(request, Reply(refuse(incoming, incoming.refusal)), None)
         else:
             self._run(request, lambda ctx: incoming.route.handler(incoming.asked, ctx), None)
-
-    def _note(self, connection: _Connection, incoming: Incoming, size: int, arrived_ns: int) -> Exchange:
-        exchange = self._exchange(connection, incoming, size, arrived_ns)
-        exchange.client_id = incoming.client_id
-        exchange.request = incoming.request
-        exchange.response_version = incoming.answer_version
-        exchange.oddities = incoming.oddities
-        self.journal.begin(exchange)
-        return exchange
-
-    def _note_undispatchable(self, connection: _Connection, why: Undispatchable, size: int, arrived_ns: int) -> None:
-        exchange = self._exchange(connection, why, size, arrived_ns)
-        exchange.closed = str(why)
-        self.journal.begin(exchange)
-        self.journal.answered(exchange)
-
-    def _exchange(
-        self, connection: _Connection, asked: Incoming | Undispatchable, size: int, arrived_ns: int
-    ) -> Exchange:
-        """What is known of any frame, whether it could be decoded or not."""
-        info = connection.info
-        return Exchange(
-            number=self.journal.next_number(),
-            node_id=info.node_id,
-            connection_id=info.id,
-            client=f"{info.host}:{info.port}",
-            principal=info.principal,
-            api_key=asked.api_key,
-            api_name=asked.api_name,
-            api_version=asked.api_version,
-            correlation_id=asked.correlation_id,
-            client_id=None,
-            arrived_ms=self.now_ms,
-            arrived_ns=arrived_ns,
-            request_bytes=size,
-        )
 
     def _resume(self, waiting: Waiting[_Request]) -> None:
         self._parked.remove(waiting)

@@ -59,7 +59,9 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-def _as(cluster: Cluster, user: str, mechanism: str = "PLAIN", password: str | None = None) -> dict[str, str | int | float | bool]:
+def _as(
+    cluster: Cluster, user: str, mechanism: str = "PLAIN", password: str | None = None
+) -> dict[str, str | int | float | bool]:
     """What librdkafka is to be told."""
     return {
         "bootstrap.servers": cluster.bootstrap_servers,
