@@ -17,6 +17,9 @@ _MEETING = (
     "other-list-groups",
     "other-offset-commit-fetch",
     "share-delete-groups",
+    "share-offsets-alter-codes",
+    "other-classic-commit",
+    "other-txn-offsets",
 )
 #: Answers that show what another script left behind on the recording broker: a group whose name is empty.
 RAN_BEFORE = {"share-delete-groups": ("other-offset-commit-fetch",)}
@@ -28,14 +31,12 @@ _BROKER, _LOGGER = 4, 8
 
 
 class Sitting(NamedTuple):
-    """What is played on one fresh broker.
-
-    lanes: those of one lane one after another, the lanes side by side. in_turn: afterwards, one by one.
-    """
+    """What is played on one fresh broker: some one by one, then others side by side, then the last ones one by one."""
 
     broker: str
-    lanes: list[list[str]]
-    in_turn: list[str]
+    first: list[str]
+    side_by_side: list[str]
+    last: list[str]
 
 
 def names() -> list[str]:
@@ -71,16 +72,15 @@ def sittings(wanted: Collection[str]) -> list[Sitting]:
         script = read(name)
         broker = broker_of(script)
         place = f"{broker} {name}" if broker in ONCE else broker
-        sitting = found.setdefault(place, Sitting(broker, [], []))
+        sitting = found.setdefault(place, Sitting(broker, [], [], []))
         if name in _MEETING:
-            continue
-        if broker in ALONE or _changes_all(script):
-            sitting.in_turn.append(name)
+            sitting.first.append(name)
+        elif broker in ALONE or _changes_all(script):
+            sitting.last.append(name)
         else:
-            sitting.lanes.append([name])
-    meeting = [name for name in _MEETING if name in wanted]
-    if meeting:
-        found["common"].lanes.insert(0, meeting)
+            sitting.side_by_side.append(name)
+    for sitting in found.values():
+        sitting.first.sort(key=_MEETING.index)
     return list(found.values())
 
 

@@ -1,25 +1,25 @@
-"""Writes scripts of random share-group traffic: two members fetch, acknowledge, piggyback, leave and come back.
+"""Random share-group traffic as scripts: two members fetch, acknowledge, piggyback, leave and come back.
 
-    python -m tests.conversations.sequences FOLDER FIRST_SEED COUNT
-
-What they ask is random, what a broker answers is not: nothing in them depends on time. `record.py` has a real broker
-answer them; some of these are kept beside the written scripts, as share-random-*.
+What they ask is random, what a broker answers is not: nothing in them depends on time. `histories.py` has more kinds of
+them, and the command that writes them down.
 """
 
 from __future__ import annotations
 
-import json
 import random
-import sys
-from pathlib import Path
 from typing import Any
 
 Step = dict[str, Any]
-_CONNECTIONS = {"m1": "a", "m2": "b"}
+CONNECTIONS = {"m1": "a", "m2": "b"}
 
 
 class Sequence:
     """One script in the making. `end` is where the log ends, `low` where acknowledgements begin to be aimed at."""
+
+    KIND = "random"
+    BROKER = "common"
+    WHAT = "two members fetch, acknowledge and reopen at random"
+    LENGTH = (18, 32)
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -33,19 +33,24 @@ class Sequence:
     def script(self) -> Step:
         """The whole script."""
         self._prepare()
-        for _ in range(self.chance.randrange(18, 32)):
+        for _ in range(self.chance.randrange(*self.LENGTH)):
             self._act(self.chance.random(), self.chance.choice(["m1", "m1", "m2"]))
+        self._finish()
+        broker = {} if self.BROKER == "common" else {"broker": self.BROKER}
+        return {
+            "name": f"share-{self.KIND}-{self.seed:04d}",
+            "about": f"Generated: {self.WHAT}, delivery limit {self.delivery_limit}.",
+            "properties": {},
+            "nodes": 1,
+            **broker,
+            "steps": self.steps,
+        }
+
+    def _finish(self) -> None:
+        """How it stands in the end, at the group coordinator and at the share coordinator."""
         self._ask("a", "DescribeShareGroupOffsets", 1, {"groups": [{"groupId": "g-${run}", "topics": None}]})
         rows = [{"topicId": "${t}", "partitions": [{"partition": 0, "leaderEpoch": 0}]}]
         self._ask("a", "ReadShareGroupState", 0, {"groupId": "g-${run}", "topics": rows})
-        about = f"Generated: two members fetch, acknowledge and reopen at random, delivery limit {self.delivery_limit}."
-        return {
-            "name": f"share-random-{self.seed:04d}",
-            "about": about,
-            "properties": {},
-            "nodes": 1,
-            "steps": self.steps,
-        }
 
     def _ask(self, connection: str, api: str, version: int, body: Step, **words: Any) -> None:
         self.steps.append({"conn": connection, "api": api, "version": version, "body": body, **words})
@@ -57,9 +62,7 @@ class Sequence:
         ready = {"/topics/0/partitions/0/errorCode": 0}
         rows = [{"name": "t-${run}", "partitions": [{"partitionIndex": 0, "timestamp": -1}]}]
         self._ask("a", "ListOffsets", 7, {"replicaId": -1, "topics": rows}, until=ready, setup=True)
-        limits = {"share.delivery.count.limit": self.delivery_limit}
-        if self.is_crowded:
-            limits["share.partition.max.record.locks"] = 100
+        limits = self._limits()
         configs = [{"name": name, "configOperation": 0, "value": str(value)} for name, value in limits.items()]
         resource = {"resourceType": 32, "resourceName": "g-${run}", "configs": configs}
         self._ask("a", "IncrementalAlterConfigs", 1, {"resources": [resource]}, setup=True)
@@ -70,14 +73,16 @@ class Sequence:
             self._fetch(member, wait_ms=400, lists=True, max_records=0, setup=True)
             self._fetch(member, wait_ms=400, max_records=500, setup=True)
 
+    def _limits(self) -> dict[str, int]:
+        """Configurations of the group."""
+        limits = {"share.delivery.count.limit": self.delivery_limit}
+        if self.is_crowded:
+            limits["share.partition.max.record.locks"] = 100
+        return limits
+
     def _act(self, dice: float, member: str) -> None:
         if dice < 0.18 or self.end == 0:
-            sizes = [1, 2, 5, 20, 40, 60] if self.is_crowded else [1, 2, 3, 4, 5, 6]
-            counts = [self.chance.choice(sizes) for _ in range(self.chance.randrange(1, 4))]
-            batches = [{"records": count, "size": 10} for count in counts]
-            produce = {"conn": "a", "topic": "t-${run}", "partition": 0, "batches": batches}
-            self.steps.append({"produce": produce, "setup": True})
-            self.end += sum(counts)
+            self._produce()
         elif dice < 0.5:
             self._fetch(member)
         elif dice < 0.62:
@@ -87,11 +92,24 @@ class Sequence:
             if self.chance.random() < 0.3:
                 self.low = min(self.end - 1, self.low + 1)
         else:
-            self.epochs[member] = -1
-            self._acknowledge(member, [])
-            self.steps.append({"sleep_ms": 250})
-            self.epochs[member] = 0
-            self._fetch(member, lists=True, max_records=0)
+            self._reopen(member)
+
+    def _produce(self) -> None:
+        """Batches of random sizes."""
+        sizes = [1, 2, 5, 20, 40, 60] if self.is_crowded else [1, 2, 3, 4, 5, 6]
+        counts = [self.chance.choice(sizes) for _ in range(self.chance.randrange(1, 4))]
+        batches = [{"records": count, "size": 10} for count in counts]
+        produce = {"conn": "a", "topic": "t-${run}", "partition": 0, "batches": batches}
+        self.steps.append({"produce": produce, "setup": True})
+        self.end += sum(counts)
+
+    def _reopen(self, member: str) -> None:
+        """Close the member's session and open it anew."""
+        self.epochs[member] = -1
+        self._acknowledge(member, [])
+        self.steps.append({"sleep_ms": 250})
+        self.epochs[member] = 0
+        self._fetch(member, lists=True, max_records=0)
 
     def _batches(self, count: int) -> list[Step]:
         chance, batches = self.chance, []
@@ -139,7 +157,7 @@ class Sequence:
         if lists:
             row = {"partitionIndex": 0, "acknowledgementBatches": batches or []}
             body["topics"] = [{"topicId": "${t}", "partitions": [row]}]
-        self._ask(_CONNECTIONS[member], "ShareFetch", 2, body, **words)
+        self._ask(CONNECTIONS[member], "ShareFetch", 2, body, **words)
 
     def _acknowledge(self, member: str, batches: list[Step]) -> None:
         row = {"partitionIndex": 0, "acknowledgementBatches": batches}
@@ -149,27 +167,4 @@ class Sequence:
             "shareSessionEpoch": self._next_epoch(member),
             "topics": [{"topicId": "${t}", "partitions": [row]}],
         }
-        self._ask(_CONNECTIONS[member], "ShareAcknowledge", 2, body)
-
-
-def spell(script: Step) -> str:
-    """One step a line, as the written scripts are kept."""
-    head = "".join(f" {json.dumps(key)}: {json.dumps(script[key])},\n" for key in script if key != "steps")
-    steps = ",\n".join(f"  {json.dumps(step)}" for step in script["steps"])
-    return f'{{\n{head} "steps": [\n{steps}\n ]\n}}\n'
-
-
-def main(arguments: list[str]) -> int:
-    """Write COUNT scripts."""
-    if len(arguments) != 3:
-        print(__doc__, file=sys.stderr)
-        return 2
-    folder, first, count = Path(arguments[0]), int(arguments[1]), int(arguments[2])
-    for seed in range(first, first + count):
-        script = Sequence(seed).script()
-        (folder / f"{script['name']}.json").write_text(spell(script), "utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+        self._ask(CONNECTIONS[member], "ShareAcknowledge", 2, body)
