@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from kwire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 from kwire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kwire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.records import Record, write_batch
+from mockbroker.state.topics import CoordinatorKind
 from tests.mockbroker.broker import Broker
 
 WEEK_MS = 604_800_000
@@ -105,3 +109,22 @@ def test_a_deleted_topic_is_forgotten() -> None:
     broker.advance(2 * WEEK_MS)
 
     assert broker.core.next_deadline_ms() is None
+
+
+def test_coordinators_load_from_all_segments_of_their_logs() -> None:
+    broker = Broker(nodes=2, config={"group.initial.rebalance.delay.ms": "0"})
+    commit = OffsetCommitRequest("g", -1, "", topics=[OffsetCommitRequestTopic("t", partitions=[])])
+    create(broker)
+    broker.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)), 6)
+    leader = broker.core.state.metadata.coordinator_for(CoordinatorKind.GROUP, "g")
+    for offset in (5, 6):
+        commit.topics[0].partitions = [OffsetCommitRequestPartition(0, offset, committed_metadata="")]
+        broker.ask(commit, 8, connection=f"c{leader}", node=leader)
+        broker.advance(WEEK_MS + 1 if offset == 5 else 0)
+    shard = broker.core.state.metadata.coordinator_partition(CoordinatorKind.GROUP, "g")
+    broker.core.move_leader("__consumer_offsets", shard, broker.now_ms, to=1 - leader)
+    broker.advance(1_000)
+
+    asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)])
+    answer = broker.ask(asked, 8, connection=f"c{1 - leader}", node=1 - leader)
+    assert answer.groups[0].topics[0].partitions[0].committed_offset == 6
