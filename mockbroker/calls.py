@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from mockbroker.node import Node
 
 T = TypeVar("T")
+#: How soon who has no answer yet is asked again.
+_LOOK_AGAIN_MS = 20
 Action = Callable[[int], None]
 
 
@@ -27,6 +29,10 @@ class Loss(Enum):
 
     REQUEST = auto()
     ANSWER = auto()
+
+
+class Unsettled(Exception):
+    """Raised by who handles a call and has no answer yet: it is to be asked again in a moment."""
 
 
 class Fate(NamedTuple):
@@ -59,7 +65,11 @@ class _Letter(Generic[T]):
     def deliver(self, now_ms: int) -> None:
         answer: T | KafkaError = KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to node {self.to} broke")
         if self.fate.loss is not Loss.REQUEST:
-            handled = self._handle(now_ms)
+            try:
+                handled = self._handle(now_ms)
+            except Unsettled:
+                self.queue.later(_LOOK_AGAIN_MS, self.deliver, now_ms=now_ms)
+                return
             if self.fate.loss is None:
                 answer = handled
         self.queue.later(self.fate.back_ms, lambda at: self.done(answer, at), now_ms=now_ms)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from kwire.error_codes import ErrorCode
 from kwire.records import ControlType, Record, read_control, write_batch
 from mockbroker.group_records import KeyAndValue, OffsetRecord, fact_of, offset_of, offset_record, record_of
+from mockbroker.kafka_error import KafkaError
 from mockbroker.loading import Loading
 from mockbroker.state.group_facts import Fact
 from mockbroker.state.groups import Groups
@@ -24,10 +26,16 @@ if TYPE_CHECKING:
     from mockbroker.state.logs import Logs
 
 _TOPIC_NAME = INTERNAL_TOPICS[CoordinatorKind.GROUP].name
-#: Everything that a load reads fits into memory, as the log itself does.
-_READ_ALL = 1 << 62
 #: What Kafka writes for a topic that it does not find any more.
 _UNKNOWN_NAME = "<UNKNOWN>"
+
+
+class Written(NamedTuple):
+    """How far a partition of the topic has been written."""
+
+    topic_id: bytes
+    shard: int
+    end_offset: int
 
 
 class GroupLog:
@@ -108,7 +116,7 @@ class GroupLog:
         """Make groups and offsets again from the records; the sessions of members begin anew."""
         self._loaded.add(shard)
         log = self._logs.get(topic.topic_id, shard)
-        for batch in log.read(log.start_offset, _READ_ALL).batches:
+        for batch in log.below(log.high_watermark):
             self._replay(shard, batch, now_ms)
         group_ids = self._of_shard((group.group_id for group in self.groups.all()), shard)
         self.groups.resume(group_ids, settings=self._cluster.configs.group, now_ms=now_ms)
@@ -149,6 +157,24 @@ class GroupLog:
             self.offsets.commit_in_transaction(shard, producer_id, row.group_id, partition, row.committed)
 
     # Writing.
+
+    def uncommitted(self, group_id: str) -> Written | None:
+        """Where the partition of a group ends, if not all replicas in sync have it up to there; else None."""
+        topic = self._cluster.metadata.topic(_TOPIC_NAME)
+        shard = self._shard_of(group_id) if topic is not None else -1
+        if topic is None or shard not in self._loaded:
+            return None
+        log = self._logs.get(topic.topic_id, shard)
+        return None if log.high_watermark == log.end_offset else Written(topic.topic_id, shard, log.end_offset)
+
+    def is_committed(self, place: Written) -> bool:
+        """Say whether all replicas in sync have what was written.
+
+        Raises: NOT_COORDINATOR when this node leads the partition no more.
+        """
+        if place.shard not in self._loaded:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return self._logs.get(place.topic_id, place.shard).high_watermark >= place.end_offset
 
     def remove(self, group_id: str, *, now_ms: int) -> None:
         """Forget a group with its offsets; both are struck out at once."""

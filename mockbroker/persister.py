@@ -71,6 +71,36 @@ class _Task(msgspec.Struct, eq=False):
 
 _Answers = dict[ShareKey, Any]
 
+
+class _Delivery:
+    """What one message asks for, at the node that it has come to; the answer leaves when all of it is committed."""
+
+    def __init__(self, tasks: list[_Task]) -> None:
+        self._tasks = tasks
+        self._node: Node | None = None
+        self._since_ms = 0
+        self._answers: _Answers = {}
+        self._written: dict[ShareKey, Any] = {}
+
+    def handle(self, node: Node, now_ms: int) -> _Answers:
+        """Do everything once, and then wait. Raises: Unsettled, NETWORK_EXCEPTION when the node has died meanwhile."""
+        log = node.share_state_log
+        if self._node is None:
+            self._node, self._since_ms = node, now_ms
+            for task in self._tasks:
+                # Where a message asks twice for a share partition there is one row about it, the later one.
+                operation = partial(task.operation, log.coordinator, now_ms)
+                self._answers[task.key], self._written[task.key] = log.do(operation)
+        if node is not self._node:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"node {node.node_id} was started anew")
+        for key, written in list(self._written.items()):
+            if written is not None:
+                error = log.error_of(written, since_ms=self._since_ms, now_ms=now_ms)
+                self._answers[key] = self._answers[key] if error is None else error
+                self._written[key] = None
+        return self._answers
+
+
 #: What a share-partition leader makes of the coordinator's refusals; everything else is an unknown server error (2.1).
 _LEADER_CODES: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -248,15 +278,7 @@ class Persister:
                 self._send(lane, tasks, now_ms)
 
     def _send(self, lane: tuple[int, Kind], tasks: list[_Task], now_ms: int) -> None:
-        def handle(node: Node, at_ms: int) -> _Answers:
-            answers: _Answers = {}
-            for task in tasks:
-                try:
-                    answers[task.key] = task.operation(node.share_coordinator, at_ms)
-                except KafkaError as refusal:
-                    answers[task.key] = refusal
-            # Where a message asks twice for a share partition there is one row about it, the later one.
-            return answers
+        delivery = _Delivery(tasks)
 
         def back(answers: _Answers | KafkaError, at_ms: int) -> None:
             if self._is_closed:
@@ -270,7 +292,7 @@ class Persister:
                 self._calls.later(0, partial(self._judge, task, answer), now_ms=at_ms)
             self._calls.later(0, self._work, now_ms=at_ms)
 
-        self._calls.call(to=lane[0], handle=handle, done=back, now_ms=now_ms)
+        self._calls.call(to=lane[0], handle=delivery.handle, done=back, now_ms=now_ms)
 
     def _judge(self, task: _Task, answer: Any, now_ms: int) -> None:
         if self._is_closed:

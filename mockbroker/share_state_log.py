@@ -6,9 +6,9 @@ record before the key, the version before the value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kwire.codec import decode, encode
 from kwire.error_codes import ErrorCode
@@ -17,6 +17,7 @@ from kwire.records.coordinator.share_snapshot import ShareSnapshotKey, ShareSnap
 from kwire.records.coordinator.share_snapshot import StateBatch as SnapshotBatch
 from kwire.records.coordinator.share_update import ShareUpdateKey, ShareUpdateValue
 from kwire.records.coordinator.share_update import StateBatch as UpdateBatch
+from mockbroker.calls import Unsettled
 from mockbroker.kafka_error import KafkaError
 from mockbroker.loading import Loading
 from mockbroker.state.log import Origin, PartitionLog
@@ -32,8 +33,17 @@ if TYPE_CHECKING:
 _TOPIC_NAME = INTERNAL_TOPICS[CoordinatorKind.SHARE].name
 _TYPE_SIZE = 2
 _SNAPSHOT, _UPDATE = ShareSnapshotKey.API_KEY, ShareUpdateKey.API_KEY
-#: Everything that a load reads fits into memory, as the log itself does.
-_READ_ALL = 1 << 62
+
+
+T = TypeVar("T")
+
+
+class Written(NamedTuple):
+    """How far a partition of the topic has been written."""
+
+    topic_id: bytes
+    shard: int
+    end_offset: int
 
 
 class ShareStateLog:
@@ -45,6 +55,7 @@ class ShareStateLog:
         self.loading = Loading(cluster.calls, logs.node_id)
         self._snapshots: dict[int, dict[ShareKey, int]] = {}
         self._pruned: dict[int, int] = {}
+        self._written: Written | None = None
         self._snapshots_due_ms: int | None = None
         self._pruning_due_ms: int | None = None
         self.coordinator = ShareCoordinator(
@@ -110,23 +121,38 @@ class ShareStateLog:
     # Writing.
 
     def _record(self, fact: Fact, now_ms: int) -> None:
-        """Append a fact as a batch of its own.
-
-        Raises: COORDINATOR_NOT_AVAILABLE while too few replicas are in sync, as Kafka makes of NOT_ENOUGH_REPLICAS.
-        """
+        """Append a fact as a batch of its own; `settled` says when enough replicas have it."""
         topic = self._cluster.metadata.internal_topic(CoordinatorKind.SHARE)
         shard = self._shard_of(fact.key)
-        partition = topic.partitions[shard]
-        least = self._cluster.configs.topic(_TOPIC_NAME)["min.insync.replicas"]
-        assert isinstance(least, int)
-        if len(partition.isr) < min(least, len(partition.replicas)):
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{len(partition.isr)} replica(s) in sync")
         key, value = _record_of(fact)
         batch = write_batch([Record(offset=0, timestamp=now_ms, key=key, value=value)])
         log = self._logs.get(topic.topic_id, shard)
         appended = log.append(batch, now_ms=now_ms, origin=Origin.COORDINATOR)
         self._note(shard, appended.last_offset, fact)
+        self._written = Written(topic.topic_id, shard, log.end_offset)
         self.start_housekeeping(now_ms=now_ms)
+
+    def do(self, operation: Callable[[], T]) -> tuple[T | KafkaError, Written | None]:
+        """Do one thing for one share partition. Returns: the answer, and what was written for it, if anything."""
+        self._written = None
+        try:
+            return operation(), self._written
+        except KafkaError as refusal:
+            return refusal, None
+
+    def error_of(self, written: Written, *, since_ms: int, now_ms: int) -> KafkaError | None:
+        """What is wrong with something that was written: nothing (None), as soon as all replicas in sync have it.
+
+        Raises: Unsettled as long as they have not. Source: Kafka's CoordinatorRuntime, which lets the operation fail
+        when it takes too long, and its records be.
+        """
+        if written.shard not in self._snapshots:
+            return KafkaError(ErrorCode.NOT_COORDINATOR, "another node coordinates now")
+        if self._logs.get(written.topic_id, written.shard).high_watermark >= written.end_offset:
+            return None
+        if now_ms < since_ms + self._cluster.config.integer("share.coordinator.write.timeout.ms"):
+            raise Unsettled
+        return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas are in sync")
 
     def _note(self, shard: int, offset: int, fact: Fact) -> None:
         """Remember where the last snapshot of each share partition is: what lies before all of them is redundant."""
@@ -174,7 +200,7 @@ class ShareStateLog:
 
 
 def _facts(log: PartitionLog) -> Iterator[tuple[int, Fact]]:
-    for batch in log.read(log.start_offset, _READ_ALL).batches:
+    for batch in log.below(log.high_watermark):
         for record in batch.records():
             fact = _fact_of(record.key, record.value)
             if fact is not None and record.offset >= log.start_offset:

@@ -9,11 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kwire.codec import decode, encode
+from kwire.error_codes import ErrorCode
 from kwire.records import Record, write_batch
 from kwire.records.coordinator.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from mockbroker.kafka_error import KafkaError
 from mockbroker.loading import Loading
 from mockbroker.markers import Markers
 from mockbroker.state.log import Origin, PartitionLog
+from mockbroker.state.logs import min_in_sync
 from mockbroker.state.topics import INTERNAL_TOPICS, CoordinatorKind
 from mockbroker.state.transaction import Place, State, Transaction
 from mockbroker.state.transactions import Transactions
@@ -26,8 +29,6 @@ _TOPIC_NAME = INTERNAL_TOPICS[CoordinatorKind.TRANSACTION].name
 _PREFIX_SIZE = 2
 #: Value version 1 came with level 1 of transaction.version.
 _FLEXIBLE_SINCE = 1
-#: Everything that a load reads fits into memory, as the log itself does.
-_READ_ALL = 1 << 62
 #: The numbers of the states in records.
 _NUMBERS = {
     State.EMPTY: 0,
@@ -116,12 +117,23 @@ class TransactionLog:
             self._loaded[partition.index] = partition.leader_epoch
         return self._loaded.get(partition.index)
 
+    def _must_be_in_sync(self, transactional_id: str) -> None:
+        partition = self._cluster.metadata.coordinator(CoordinatorKind.TRANSACTION, transactional_id)
+        least = min_in_sync(self._cluster.configs.topic(_TOPIC_NAME), len(partition.replicas))
+        if len(partition.isr) < least:
+            text = f"{len(partition.isr)} replica(s) in sync, not {least}"
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
+
     def _log(self, shard: int) -> PartitionLog:
         topic = self._cluster.metadata.internal_topic(CoordinatorKind.TRANSACTION)
         return self._node.logs.get(topic.topic_id, shard)
 
     def _record(self, transaction: Transaction, now_ms: int) -> None:
-        """Append a transactional id as it is now; one that is dead has no value."""
+        """Append a transactional id as it is now; one that is dead has no value.
+
+        Raises: COORDINATOR_NOT_AVAILABLE while too few replicas are in sync, as Kafka makes of NOT_ENOUGH_REPLICAS.
+        """
+        self._must_be_in_sync(transaction.transactional_id)
         version = 1 if self._version() >= _FLEXIBLE_SINCE else 0
         key = TransactionLogKey(transaction.transactional_id)
         dead = transaction.state is State.DEAD
@@ -155,7 +167,7 @@ def _value(transaction: Transaction, version: int) -> TransactionLogValue:
 def _transactions(log: PartitionLog) -> list[Transaction]:
     """The last word about every transactional id of a log."""
     found: dict[str, Transaction] = {}
-    for batch in log.read(log.start_offset, _READ_ALL).batches:
+    for batch in log.below(log.high_watermark):
         for record in batch.records():
             assert record.key is not None
             name = decode(TransactionLogKey, 0, record.key[_PREFIX_SIZE:]).transactional_id

@@ -12,6 +12,7 @@ from kwire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, Me
 from kwire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
+from mockbroker.handlers.committed import answer_when_committed
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.handlers.member_ids import random_uuid
 from mockbroker.kafka_error import KafkaError
@@ -38,6 +39,7 @@ _BATCHED_LEAVE_SINCE = 3
 _LOOK_AGAIN_MS = 3_600_000
 
 
+@answer_when_committed
 def join_group(request: JoinGroupRequest, ctx: Context) -> Outcome:
     """Take part in a classic group; answered when the join phase ends.
 
@@ -150,6 +152,7 @@ def _when_kept(
     return look(ctx)
 
 
+@answer_when_committed
 def sync_group(request: SyncGroupRequest, ctx: Context) -> Outcome:
     """Ask for one's part of the assignment; answered when the leader has sent it."""
     said = request.protocol_type is not None and request.protocol_name is not None
@@ -188,6 +191,7 @@ def _known_group(group_id: str, ctx: Context) -> ClassicGroup:
     return group
 
 
+@answer_when_committed
 def heartbeat(request: HeartbeatRequest, ctx: Context) -> Outcome:
     """Stay in a classic group."""
     try:
@@ -203,6 +207,7 @@ def heartbeat(request: HeartbeatRequest, ctx: Context) -> Outcome:
     return Reply(HeartbeatResponse())
 
 
+@answer_when_committed
 def leave_group(request: LeaveGroupRequest, ctx: Context) -> Outcome:
     """Leave a classic group. A group that is not there is an error of the rows, where there are rows."""
     _must_be_group(request.group_id, ctx)

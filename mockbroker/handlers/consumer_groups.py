@@ -21,6 +21,7 @@ from kwire.messages.consumer_group_heartbeat import (
 )
 from mockbroker.authorize import Operation, ResourceType, may, must, operations_on
 from mockbroker.context import Context
+from mockbroker.handlers.committed import answer_when_committed
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.handlers.group_access import HIDES_TOPICS, hides_topics, must_see
 from mockbroker.handlers.member_ids import random_kafka_uuid
@@ -38,6 +39,7 @@ _OWN_MEMBER_ID_SINCE = 1
 _NEW_PROTOCOL = 1
 
 
+@answer_when_committed
 def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, ctx: Context) -> Outcome:
     """Join, stay in or leave a consumer group. Pinned by the conversations other-consumer-*."""
     _must_have_consumer_groups(ctx)

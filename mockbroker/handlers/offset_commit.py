@@ -12,6 +12,7 @@ from kwire.messages.offset_commit import (
 )
 from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
+from mockbroker.handlers.committed import answer_when_committed
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
@@ -28,6 +29,7 @@ _TOPIC_IDS_SINCE = 10
 _GROUP_NOT_FOUND_SINCE = 9
 
 
+@answer_when_committed
 def offset_commit(request: OffsetCommitRequest, ctx: Context) -> Outcome:
     """Store offsets; partitions that do not exist are refused in their rows, members that may not in all others.
 

@@ -15,6 +15,7 @@ from kwire.messages.offset_delete import (
 )
 from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
+from mockbroker.handlers.committed import answer_when_committed
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
@@ -28,6 +29,7 @@ _CONSUMER_PROTOCOL = "consumer"
 _VERSION_SIZE = 2
 
 
+@answer_when_committed
 def offset_delete(request: OffsetDeleteRequest, ctx: Context) -> Outcome:
     """Forget offsets; unknown partitions are refused in their rows, and a group that is not there as a whole.
 

@@ -21,6 +21,7 @@ from kwire.messages.share_group_heartbeat import (
 )
 from mockbroker.authorize import Operation, ResourceType, must, operations_on
 from mockbroker.context import Context
+from mockbroker.handlers.committed import answer_when_committed
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.handlers.group_access import HIDES_TOPICS, hides_topics, must_see
 from mockbroker.kafka_error import KafkaError
@@ -44,6 +45,7 @@ def must_have_share_groups(ctx: Context, message: str | None = None) -> None:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, message)
 
 
+@answer_when_committed
 def share_group_heartbeat(request: ShareGroupHeartbeatRequest, ctx: Context) -> Outcome:
     """Join, stay in or leave a share group.
 

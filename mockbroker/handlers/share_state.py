@@ -7,7 +7,9 @@ A request without group id or topics, or with a topic that names no partitions, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+import msgspec
 
 from kwire.messages.delete_share_group_state import (
     DeleteShareGroupStateRequest,
@@ -46,8 +48,10 @@ from kwire.messages.write_share_group_state import (
     WriteStateResult,
 )
 from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may, must
+from mockbroker.calls import Unsettled
 from mockbroker.kafka_error import KafkaError
-from mockbroker.outcome import Outcome, Reply
+from mockbroker.outcome import Outcome, Park, Reply
+from mockbroker.share_state_log import Written as Place
 from mockbroker.state.share_coordinator import ShareKey, Written
 from mockbroker.state.state_batches import StateBatch
 
@@ -64,10 +68,13 @@ class _Row(Protocol):
     error_code: int
     error_message: str | None
 
+    def __init__(self, partition: int) -> None: ...
+
 
 P = TypeVar("P", bound=_Partition)
 P_co = TypeVar("P_co", bound=_Partition, covariant=True)
 R = TypeVar("R", bound=_Row)
+T = TypeVar("T")
 
 
 class _Topic(Protocol[P_co]):
@@ -86,8 +93,10 @@ def initialize_share_group_state(request: InitializeShareGroupStateRequest, ctx:
         return Initialized(key.partition)
 
     topics = [topic for topic in request.topics if topic.partitions]
-    rows = _each(ctx, request.group_id, topics, one, Initialized) if request.group_id or not _is_broker(ctx) else []
-    return Reply(InitializeShareGroupStateResponse([InitializeStateResult(*row) for row in rows]))
+    rows = (
+        _each(ctx, request.group_id, topics, one, Initialized) if request.group_id or not _is_broker(ctx) else _Rows()
+    )
+    return rows.answer(InitializeStateResult, InitializeShareGroupStateResponse, ctx)
 
 
 def read_share_group_state(request: ReadShareGroupStateRequest, ctx: Context) -> Outcome:
@@ -103,8 +112,8 @@ def read_share_group_state(request: ReadShareGroupStateRequest, ctx: Context) ->
             state_batches=[ReadBatch(*batch) for batch in stored.batches],
         )
 
-    rows = _each(ctx, request.group_id, request.topics, one, ReadResult) if _has_rows(request, ctx) else []
-    return Reply(ReadShareGroupStateResponse([ReadStateResult(*row) for row in rows]))
+    rows = _each(ctx, request.group_id, request.topics, one, ReadResult) if _has_rows(request, ctx) else _Rows()
+    return rows.answer(ReadStateResult, ReadShareGroupStateResponse, ctx)
 
 
 def write_share_group_state(request: WriteShareGroupStateRequest, ctx: Context) -> Outcome:
@@ -122,8 +131,8 @@ def write_share_group_state(request: WriteShareGroupStateRequest, ctx: Context) 
         room.write(key, written, now_ms=ctx.now_ms)
         return WriteResult(key.partition)
 
-    rows = _each(ctx, request.group_id, request.topics, one, WriteResult) if _has_rows(request, ctx) else []
-    return Reply(WriteShareGroupStateResponse([WriteStateResult(*row) for row in rows]))
+    rows = _each(ctx, request.group_id, request.topics, one, WriteResult) if _has_rows(request, ctx) else _Rows()
+    return rows.answer(WriteStateResult, WriteShareGroupStateResponse, ctx)
 
 
 def delete_share_group_state(request: DeleteShareGroupStateRequest, ctx: Context) -> Outcome:
@@ -134,8 +143,8 @@ def delete_share_group_state(request: DeleteShareGroupStateRequest, ctx: Context
         room.delete(key, now_ms=ctx.now_ms)
         return Deleted(key.partition)
 
-    rows = _each(ctx, request.group_id, request.topics, one, Deleted) if _has_rows(request, ctx) else []
-    return Reply(DeleteShareGroupStateResponse([DeleteStateResult(*row) for row in rows]))
+    rows = _each(ctx, request.group_id, request.topics, one, Deleted) if _has_rows(request, ctx) else _Rows()
+    return rows.answer(DeleteStateResult, DeleteShareGroupStateResponse, ctx)
 
 
 def read_share_group_state_summary(request: ReadShareGroupStateSummaryRequest, ctx: Context) -> Outcome:
@@ -152,8 +161,8 @@ def read_share_group_state_summary(request: ReadShareGroupStateSummaryRequest, c
             delivery_complete_count=summary.delivery_complete_count,
         )
 
-    rows = _each(ctx, request.group_id, request.topics, one, SummaryResult) if _has_rows(request, ctx) else []
-    return Reply(ReadShareGroupStateSummaryResponse([ReadStateSummaryResult(*row) for row in rows]))
+    rows = _each(ctx, request.group_id, request.topics, one, SummaryResult) if _has_rows(request, ctx) else _Rows()
+    return rows.answer(ReadStateSummaryResult, ReadShareGroupStateSummaryResponse, ctx)
 
 
 class _Request(Protocol):
@@ -175,21 +184,61 @@ def _is_broker(ctx: Context) -> bool:
 
 def _each(
     ctx: Context, group_id: str, topics: Iterable[_Topic[P]], one: Callable[[ShareKey, P], R], row: Callable[[int], R]
-) -> list[tuple[bytes, list[R]]]:
+) -> _Rows[R]:
     """Topic by topic the rows of `one`; a refusal becomes a row of defaults with its code.
 
     Only brokers may ask this: without CLUSTER_ACTION every row is refused.
     """
-    results: dict[bytes, dict[int, R]] = {}
+    rows: _Rows[R] = _Rows()
+    log = ctx.node.share_state_log
     for topic in topics:
-        rows = results.setdefault(topic.topic_id, {})
+        found = rows.found.setdefault(topic.topic_id, {})
         for asked in topic.partitions:
-            try:
+
+            def handle(topic_id: bytes = topic.topic_id, asked: P = asked) -> R:
                 must(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, ctx, message="only brokers may ask")
-                answer = one(ShareKey(group_id, topic.topic_id, asked.partition), asked)
-            except KafkaError as refusal:
-                answer = row(asked.partition)
-                answer.error_code, answer.error_message = int(refusal.code), refusal.message
+                return one(ShareKey(group_id, topic_id, asked.partition), asked)
+
+            answer, written = log.do(handle)
+            if isinstance(answer, KafkaError):
+                answer = _refused(row(asked.partition), answer)
+            elif written is not None:
+                rows.written[topic.topic_id, asked.partition] = written
             # Asked twice, a share partition is handled twice, and has one row, the later one.
-            rows[asked.partition] = answer
-    return [(topic_id, list(rows.values())) for topic_id, rows in results.items()]
+            found[asked.partition] = answer
+    return rows
+
+
+def _refused(row: R, error: KafkaError) -> R:
+    row.error_code, row.error_message = int(error.code), error.message
+    return row
+
+
+class _Rows(Generic[R]):
+    """Answers by topic and partition, and what has been written for them and may not be committed yet."""
+
+    def __init__(self) -> None:
+        self.found: dict[bytes, dict[int, R]] = {}
+        self.written: dict[tuple[bytes, int], Place] = {}
+
+    def answer(
+        self, topic: Callable[[bytes, list[R]], T], respond: Callable[[list[T]], msgspec.Struct], ctx: Context
+    ) -> Outcome:
+        """Answer when everything is committed, or has not been for too long."""
+        since_ms = ctx.now_ms
+        deadline_ms = since_ms + ctx.cluster.config.integer("share.coordinator.write.timeout.ms")
+
+        def look(now: Context) -> Outcome:
+            try:
+                for (topic_id, index), written in list(self.written.items()):
+                    error = now.node.share_state_log.error_of(written, since_ms=since_ms, now_ms=now.now_ms)
+                    if error is not None:
+                        row = type(self.found[topic_id][index])(index)
+                        self.found[topic_id][index] = _refused(row, error)
+                    del self.written[topic_id, index]
+            except Unsettled:
+                keys = tuple(("log", place.topic_id, place.shard) for place in self.written.values())
+                return Park(deadline_ms, keys, look)
+            return Reply(respond([topic(topic_id, list(rows.values())) for topic_id, rows in self.found.items()]))
+
+        return look(ctx)

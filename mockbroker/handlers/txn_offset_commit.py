@@ -17,6 +17,7 @@ from kwire.records import Record, write_batch
 from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.group_records import offset_record
+from mockbroker.handlers.committed import answer_when_committed
 from mockbroker.handlers.transactions import Codes
 from mockbroker.handlers.verification import Support, ask, at_time, is_verified
 from mockbroker.kafka_error import KafkaError
@@ -48,6 +49,7 @@ _ANSWERED = {
 Row = tuple[Topic, TxnOffsetCommitRequestPartition]
 
 
+@answer_when_committed
 def txn_offset_commit(request: TxnOffsetCommitRequest, ctx: Context) -> Outcome:
     """Keep offsets aside for a transaction; the first ones of it wait for the transaction coordinator's word.
 

@@ -111,6 +111,15 @@ class Transaction(msgspec.Struct):
     updated_ms: int = -1
     version: int = 0
 
+    def snapshot(self) -> Transaction:
+        """A copy, to go back to when a change cannot be written."""
+        return msgspec.structs.replace(self, partitions=set(self.partitions))
+
+    def go_back(self, to: Transaction) -> None:
+        """Be again what it was."""
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(to, name))
+
     @property
     def holder(self) -> Holder:
         """Who writes under the id now."""

@@ -18,6 +18,8 @@ from mockbroker.state.transaction import EPOCH_BUMP_SINCE, EPOCH_LAST, Event, Ho
 NO_TIMEOUT = (1 << 31) - 1
 #: The state that an end leaves behind, by whether it commits.
 _COMPLETE = {True: State.COMPLETE_COMMIT, False: State.COMPLETE_ABORT}
+#: How soon the end of a transaction is written again that too few replicas were there for.
+_RETRY_MS = 100
 
 
 class Ending(NamedTuple):
@@ -93,8 +95,9 @@ class Transactions:
             self._fence(held, now_ms)
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{transactional_id} has a transaction to abort")
         rotates = held.is_exhausted and (expected is None or expected.epoch == held.epoch)
+        before = held.snapshot()
         held.initialize(expected, fresh_id=self._ids.fresh() if rotates else None, timeout_ms=timeout_ms, now_ms=now_ms)
-        self._record(held, now_ms)
+        self._write(held, before, now_ms)
         self._watch(held)
         return held.holder
 
@@ -112,8 +115,9 @@ class Transactions:
         wanted = set(partitions)
         if held.state is State.ONGOING and wanted <= held.partitions:
             return
+        before = held.snapshot()
         held.add(wanted, version=version, now_ms=now_ms)
-        self._record(held, now_ms)
+        self._write(held, before, now_ms)
         self._watch(held)
 
     def verify(self, transactional_id: str, holder: Holder, partitions: Iterable[Place]) -> dict[Place, ErrorCode]:
@@ -212,13 +216,18 @@ class Transactions:
 
         Under transaction.version 2 the end raises the epoch by itself.
         """
+        before = held.snapshot()
         held.move(Event.FENCE, now_ms=now_ms)
         version = self._version()
         if version < EPOCH_BUMP_SINCE:
             held.epoch, held.last_epoch = held.epoch + 1, -1
-        self._prepare(held, commit=False, version=version, now_ms=now_ms)
+        self._prepare(held, commit=False, version=version, now_ms=now_ms, before=before)
 
-    def _prepare(self, held: Transaction, *, commit: bool, version: int, now_ms: int) -> Holder:
+    def _prepare(
+        self, held: Transaction, *, commit: bool, version: int, now_ms: int, before: Transaction | None = None
+    ) -> Holder:
+        """Write how it ends, and send that to its partitions. before: what it was, if it has changed already."""
+        before = held.snapshot() if before is None else before
         rotates = version >= EPOCH_BUMP_SINCE and held.epoch >= EPOCH_LAST
         held.prepare(
             commit=commit,
@@ -226,7 +235,7 @@ class Transactions:
             fresh_id=self._ids.fresh() if rotates else None,
             now_ms=now_ms,
         )
-        self._record(held, now_ms)
+        self._write(held, before, now_ms)
         self._timers.cancel(_key(held))
         answer = held.next_holder
         self._send_markers(held, now_ms)
@@ -240,12 +249,31 @@ class Transactions:
         self._complete_if_written(held, now_ms)
 
     def _complete_if_written(self, held: Transaction, now_ms: int) -> None:
-        if not held.partitions:
-            held.complete(now_ms=now_ms)
-            self._record(held, now_ms)
-            self._watch(held)
+        if held.partitions:
+            return
+        before = held.snapshot()
+        held.complete(now_ms=now_ms)
+        try:
+            self._write(held, before, now_ms)
+        except KafkaError:
+            # Kafka's marker sender tries such records again, as often as it looks at its queues.
+            key = _key(held)
+            self._timers.set(key, now_ms + _RETRY_MS, lambda at_ms: self._complete_if_written(held, at_ms))
+            return
+        self._watch(held)
 
-    def _watch(self, held: Transaction) -> None:
+    def _write(self, held: Transaction, before: Transaction, now_ms: int) -> None:
+        """Have a change written, or undo it.
+
+        Raises: COORDINATOR_NOT_AVAILABLE.
+        """
+        try:
+            self._record(held, now_ms)
+        except KafkaError:
+            held.go_back(before)
+            raise
+
+    def _watch(self, held: Transaction, *, after_ms: int = -1) -> None:
         """Set the one deadline of an id: that of its open transaction, else that of the id itself."""
         if held.state is State.ONGOING:
             # Kafka looks at regular times, and aborts what began more than the timeout ago.
@@ -254,14 +282,23 @@ class Transactions:
         else:
             due_ms = held.updated_ms + self._integer("transactional.id.expiration.ms")
             interval_ms = self._integer("transaction.remove.expired.transaction.cleanup.interval.ms")
+        due_ms = max(due_ms, after_ms + 1)
         self._timers.set(_key(held), _next_look(due_ms, interval_ms), lambda at_ms: self._timed_out(held, at_ms))
 
     def _timed_out(self, held: Transaction, now_ms: int) -> None:
         if self._coordinator_epoch(held.transactional_id) is None:
             return
+        try:
+            self._end_by_time(held, now_ms)
+        except KafkaError:
+            # It could not be written; the next regular look finds it again.
+            self._watch(held, after_ms=now_ms)
+
+    def _end_by_time(self, held: Transaction, now_ms: int) -> None:
         if held.state is not State.ONGOING:
+            before = held.snapshot()
             held.move(Event.EXPIRE, now_ms=now_ms)
-            self._record(held, now_ms)
+            self._write(held, before, now_ms)
             del self._transactions[held.transactional_id]
         elif held.timeout_ms != NO_TIMEOUT:
             self._fence(held, now_ms)

@@ -18,7 +18,8 @@ from kwire.records.coordinator.share_snapshot import ShareSnapshotKey, ShareSnap
 from kwire.records.coordinator.share_update import ShareUpdateKey, ShareUpdateValue
 from mockbroker.state.log import PartitionLog
 from mockbroker.state.metadata import CoordinatorKind, Metadata, Topic
-from mockbroker.state.share_coordinator import ShareKey
+from mockbroker.state.share_coordinator import ShareKey, Written
+from mockbroker.state.state_batches import StateBatch as Settled
 from tests.mockbroker.broker import Broker
 
 TOPIC = "__share_group_state"
@@ -60,10 +61,12 @@ class StateBroker(Broker):
         return self._ask_coordinator(InitializeShareGroupStateRequest("g", rows), 0)
 
     def write(self, first: int, last: int, *, start: int, count: int = 0) -> Any:
+        return self._ask_coordinator(self.written(first, last, start=start, count=count), 1)
+
+    def written(self, first: int, last: int, *, start: int, count: int = 0) -> WriteShareGroupStateRequest:
+        """The request of `write`."""
         partition = WritePartition(0, 1, 0, start, count, [StateBatch(first, last, 2, 1)])
-        return self._ask_coordinator(
-            WriteShareGroupStateRequest("g", [WriteStateData(self.key.topic_id, [partition])]), 1
-        )
+        return WriteShareGroupStateRequest("g", [WriteStateData(self.key.topic_id, [partition])])
 
     def read(self) -> Any:
         rows = [ReadStateData(self.key.topic_id, [ReadPartition(0, 0)])]
@@ -175,8 +178,47 @@ def test_too_few_replicas_in_sync_make_the_coordinator_unavailable(broker: State
         if node != broker.coordinator:
             broker.stop_node(node)
 
-    assert broker.write(0, 0, start=0).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert broker.read().error_code == 0
+    asked = broker.written(0, 0, start=0)
+    assert broker.ask(asked, 0, connection="writer", node=broker.coordinator) is None
+    broker.advance(4_999)
+    assert broker.answer("writer") is None
+    broker.advance(1)
+    assert broker.answer("writer").results[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    # What was written stays, and counts: only the answer is that it is not known whether it does.
+    assert [(row.first_offset, row.last_offset) for row in broker.read().state_batches] == [(0, 0)]
+
+
+def test_a_write_is_answered_as_soon_as_enough_replicas_have_it(broker: StateBroker) -> None:
+    broker.initialize()
+    others = [node for node in range(3) if node != broker.coordinator]
+    for node in others:
+        broker.stop_node(node)
+    asked = broker.written(0, 0, start=0)
+    assert broker.ask(asked, 0, connection="writer", node=broker.coordinator) is None
+    broker.start_node(others[0])
+
+    assert broker.answer("writer").results[0].partitions[0].error_code == 0
+
+
+def test_the_persister_waits_for_the_replicas_and_comes_again(broker: StateBroker) -> None:
+    broker.initialize()
+    others = [node for node in range(3) if node != broker.coordinator]
+    for node in others:
+        broker.stop_node(node)
+    answers: list[tuple[object, int]] = []
+    started_ms = broker.now_ms
+    persister = broker.core.state.nodes[broker.coordinator].persister
+    written = Written(1, 0, 0, 0, [Settled(0, 0, 2, 1)])
+    persister.write(broker.key, written, done=lambda answer, at: answers.append((answer, at)), now_ms=started_ms)
+    broker.advance(6_000)
+    broker.start_node(others[0])
+    assert answers == []
+    broker.advance(2_000)
+
+    (answer, at_ms), *none = answers
+    assert not none
+    assert answer is None
+    assert 5_000 + 1_600 <= at_ms - started_ms <= 5_000 + 2_440
 
 
 def test_7_5_a_cold_share_partition_gets_a_snapshot_once(broker: StateBroker) -> None:

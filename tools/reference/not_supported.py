@@ -44,6 +44,11 @@ NOTES: tuple[tuple[str, str, str], ...] = (
         "Kafka's own hash of the metadata (XXH3), and tombstones for the offsets of a deleted topic",
         "another 64-bit hash of the same facts; such offsets stay in the log and are never found",
     ),
+    (
+        "Reading from a group coordinator whose replicas are gone",
+        "the state as of the high watermark",
+        "describing, listing and OffsetFetch tell what was written last",
+    ),
     ("Committed offsets", "their retention", "they stay until they, their group or their topic are deleted"),
     ("Transactions", "two-phase commit (KIP-939)", "refused as by a broker that has it switched off"),
 )
