@@ -31,6 +31,7 @@ class Controller:
     """Decides, at once and alone, what Kafka's controller quorum would agree on.
 
     make_node: a broker of this id with empty rooms, as after its start. clock: milliseconds of the cluster's clock.
+    fenced: the brokers that are registered, and out of the image until they are back.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Controller:
         self._clock = clock
         self._crashed: set[int] = set()
         self._unregistered: set[int] = set()
+        self.fenced: dict[int, Node] = {}
         self._visits: set[str] = set()
         self.rules = Rules(
             has_elr=self._has_elr(),
@@ -105,6 +107,7 @@ class Controller:
             # Perhaps it is back before anybody noticed; its registration ends the session of its former life.
             self._fence(node_id, now_ms=now_ms, has_crashed=has_crashed)
         self._crashed.discard(node_id)
+        self.fenced.pop(node_id, None)
         node = self._make_node(node_id)
         for nodes in (cluster.nodes, cluster.calls.nodes):
             others = dict(nodes)
@@ -127,9 +130,12 @@ class Controller:
         metadata.node_ids = tuple(other for other in metadata.node_ids if other != node_id)
         if node_id in self._cluster.nodes:
             self._fence(node_id, now_ms=now_ms)
+        self.fenced.pop(node_id, None)
 
     def _fence(self, node_id: int, *, now_ms: int, has_crashed: bool = False) -> None:
-        self._cluster.nodes.pop(node_id, None)
+        node = self._cluster.nodes.pop(node_id, None)
+        if node is not None:
+            self.fenced[node_id] = node
         leadership.fence(self._cluster.metadata, node_id, self.rules, has_crashed=has_crashed)
         self.settle(now_ms=now_ms)
 

@@ -71,10 +71,21 @@ def describe_cluster(request: DescribeClusterRequest, ctx: Context) -> Outcome:
         DescribeClusterResponse(
             cluster_id=ctx.cluster.cluster_id,
             controller_id=ctx.cluster.metadata.controller_id,
-            brokers=[DescribeClusterBroker(node.node_id, *address(node, ctx), node.rack) for node in brokers(ctx)],
+            brokers=_cluster_rows(request, ctx),
             cluster_authorized_operations=_cluster_operations(ctx) if asked else NO_OPERATIONS,
         )
     )
+
+
+def _cluster_rows(request: DescribeClusterRequest, ctx: Context) -> list[DescribeClusterBroker]:
+    """The brokers; if asked for also those that are registered and down (KIP-1073)."""
+    rows = [DescribeClusterBroker(node.node_id, *address(node, ctx), node.rack) for node in brokers(ctx)]
+    if request.include_fenced_brokers and ctx.cluster.controller is not None:
+        rows += [
+            DescribeClusterBroker(node.node_id, *address(node, ctx), node.rack, is_fenced=True)
+            for node in ctx.cluster.controller.fenced.values()
+        ]
+    return sorted(rows, key=lambda row: row.broker_id)
 
 
 def _cluster_operations(ctx: Context) -> int:
