@@ -253,9 +253,9 @@ class Ledger:
         self._noted[kind, name] = value
         self._changes.append(Fact(kind, self.group_id, name, value))
 
-    def strike(self, kind: FactKind, name: str) -> None:
-        """Note that a member or an expression is no more, if it was there."""
-        if self._noted.pop((kind, name), None) is not None:
+    def strike(self, kind: FactKind, name: str, *, anyway: bool = False) -> None:
+        """Note that a member or an expression is no more, if it was there or is to be struck out anyway."""
+        if self._noted.pop((kind, name), None) is not None or anyway:
             self._changes.append(Fact(kind, self.group_id, name, None))
 
     def names(self, kind: FactKind) -> list[str]:

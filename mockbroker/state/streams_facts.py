@@ -12,6 +12,7 @@ from mockbroker.state.group_facts import (
     TargetEpochFact,
     keep_no_record,
 )
+from mockbroker.state.java_order import JavaSet
 from mockbroker.state.streams_members import Held, MemberState, StreamsMember, Tasks
 from mockbroker.state.streams_topology import Topology
 from mockbroker.state.streams_values import (
@@ -20,6 +21,7 @@ from mockbroker.state.streams_values import (
     StreamsMemberFact,
     StreamsTargetFact,
 )
+from mockbroker.state.topics import java_hash
 
 
 class StreamsFacts:
@@ -59,8 +61,8 @@ class StreamsFacts:
 
     def _note_target(self) -> None:
         """Note the targets of members that have another one now, and the epoch of all."""
-        for member_id, tasks in self.target.items():
-            self.ledger.note(FactKind.STREAMS_TARGET, StreamsTargetFact(*tasks), member_id)
+        for member_id in JavaSet(java_hash, self.target):
+            self.ledger.note(FactKind.STREAMS_TARGET, StreamsTargetFact(*self.target[member_id]), member_id)
         epoch = TargetEpochFact(self.assignment_epoch, self.assigned_at_ms or 0)
         self.ledger.note(FactKind.STREAMS_TARGET_EPOCH, epoch)
 
@@ -74,7 +76,7 @@ class StreamsFacts:
     def _strike(self, member_id: str) -> None:
         """Note that a member is no more; Kafka strikes all of it out, whether it was there or not."""
         for kind in (FactKind.STREAMS_CURRENT, FactKind.STREAMS_TARGET, FactKind.STREAMS_MEMBER):
-            self.ledger.strike(kind, member_id)
+            self.ledger.strike(kind, member_id, anyway=True)
 
     def replay(self, fact: Fact, *, now_ms: int) -> None:
         """Take over a fact from the log; of now_ms, when that is, nothing depends here."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -59,9 +59,13 @@ def shell() -> Iterator[Shell]:
         alarm.cancel()
 
 
-def run(tool: str, *arguments: str, given: str = "") -> str:
-    """Run the class of a tool, and return what it wrote to stdout; it fails the test when the tool fails."""
-    command = [needs.tool("java"), "-XX:TieredStopAtLevel=1", "-cp", f"{jars(maven=needs.tool('mvn'))}/*"]
+def run(tool: str, *arguments: str, given: str = "", beside: Sequence[Path] = ()) -> str:
+    """Run the class of a tool, and return what it wrote to stdout; it fails the test when the tool fails.
+
+    beside: jars that the release's tools do without.
+    """
+    classes = ":".join(map(str, (jars(maven=needs.tool("mvn")) / "*", *beside)))
+    command = [needs.tool("java"), "-XX:TieredStopAtLevel=1", "-cp", classes]
     done = subprocess.run(
         [*command, tool, *arguments], input=given, capture_output=True, text=True, timeout=_PATIENCE_S, check=False
     )
