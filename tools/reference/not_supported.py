@@ -29,11 +29,10 @@ NOTES: tuple[tuple[str, str, str], ...] = (
     ),
     ("Broker loggers", "their effect on the log", "levels are kept and described; the log has `--log-level`"),
     (
-        "Leader election",
-        "preferred leaders by `auto.leader.rebalance.enable`, unclean elections",
-        "a leader leads until its node goes or `Cluster.move_leader` moves it; every election is clean",
+        "Replication",
+        "followers that fetch, and that are slow: `replica.lag.time.max.ms`",
+        "a replica whose broker runs has every record at once; one that does not keeps what it had",
     ),
-    ("Replication", "followers that fetch", "the in-sync replicas are the replicas; the high watermark is the end"),
     (
         "Group migration",
         "classic and KIP-848 members in one group (online upgrade and downgrade)",
