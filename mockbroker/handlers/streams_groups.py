@@ -18,6 +18,7 @@ from kwire.messages.streams_group_heartbeat import Status as TellsStatus
 from kwire.messages.streams_group_heartbeat import Topology as SaidTopology
 from mockbroker.authorize import Operation, ResourceType, must
 from mockbroker.context import Context
+from mockbroker.handlers.committed import answer_when_committed
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.handlers.group_access import must_see
 from mockbroker.handlers.streams_requests import check_names, must_have_streams_groups, topics_of, validate
@@ -33,6 +34,7 @@ from mockbroker.state.streams_topics import Status
 from mockbroker.state.streams_topology import CopartitionGroup, InternalTopic, Subtopology, Topology
 
 
+@answer_when_committed
 def streams_group_heartbeat(request: StreamsGroupHeartbeatRequest, ctx: Context) -> Outcome:
     """Join, stay in or leave a streams group. Pinned by the conversations other-streams-*."""
     must_have_streams_groups(ctx)
