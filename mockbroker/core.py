@@ -136,6 +136,11 @@ class Core:
         """Whether the connection of this number is open; they are numbered from 1 in the order of their coming."""
         return connection_id in self._connections
 
+    def takes(self, connection_id: int, size: int) -> bool:
+        """Whether the connection may send a frame of so many bytes; before it has authenticated that is not much."""
+        connection = self._connections.get(connection_id)
+        return connection is None or connection.gate is None or connection.gate.takes(size)
+
     def backlog(self, connection_id: int) -> int:
         """How many frames wait behind the one in progress; the shell stops reading while there are any."""
         connection = self._connections.get(connection_id)

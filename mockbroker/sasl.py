@@ -68,6 +68,10 @@ class Gate:
         self._reauth_began_ms: int | None = None
         self._former: tuple[str, str] | None = None
 
+    def takes(self, size: int) -> bool:
+        """Whether a frame may have so many bytes: `sasl.server.max.receive.size` until the gate is open."""
+        return self._step is Step.OPEN or size <= self._demands.token_bytes_max
+
     def read(self, frame: bytes | memoryview, routes: Mapping[int, Route]) -> Incoming:
         """Decode a frame; one that is a bare token becomes a request of no API.
 
@@ -75,7 +79,7 @@ class Gate:
         """
         if self._step is Step.OPEN:
             return read(frame, routes)
-        if len(frame) > self._demands.token_bytes_max:
+        if not self.takes(len(frame)):
             most = self._demands.token_bytes_max
             raise Undispatchable(f"{len(frame)} bytes before authentication; sasl.server.max.receive.size is {most}")
         if (self._step is Step.TOKENS and not self._has_headers) or self._step is Step.WRONG_MECHANISM:

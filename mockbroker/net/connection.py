@@ -78,6 +78,9 @@ class ClientConnection(asyncio.Protocol):
             if not 0 <= size <= self._shell.frame_bytes_max:
                 self.refuse(f"a frame of {size} bytes; socket.request.max.bytes is {self._shell.frame_bytes_max}")
                 return frames
+            if size > _JOIN_MAX and not self._shell.core.takes(self.id, size):
+                self.refuse(f"a frame of {size} bytes before authentication")
+                return frames
             end = at + _LENGTH_SIZE + size
             if len(buffer) < end:
                 break

@@ -48,10 +48,11 @@ class Broker:
         self.closed: dict[str, str] = {}
         self._correlation_id = 0
 
-    def connect(self, name: str, *, node: int = 0) -> int:
+    def connect(self, name: str, *, node: int = 0, listener: str = "PLAINTEXT") -> int:
         """The number of a connection, made now if there is none of this name."""
         if name not in self._connections:
-            self._connections[name] = self.core.connect(node, "127.0.0.1", 50_000 + len(self._connections))
+            port = 50_000 + len(self._connections)
+            self._connections[name] = self.core.connect(node, "127.0.0.1", port, listener=listener)
             self._asked[name], self._answers[name] = [], []
         return self._connections[name]
 

@@ -100,7 +100,7 @@ def test_wireshark_opens_the_capture_and_finds_nothing_odd_in_its_tcp(tmp_path: 
 def test_a_key_store_that_cannot_be_read_is_refused_by_name() -> None:
     properties = {"listeners": "SSL://127.0.0.1:0", "ssl.keystore.type": "JKS", "ssl.keystore.location": "none"}
 
-    with pytest.raises(ValueError, match="ssl.keystore.type: 'JKS' is not supported; PEM and PKCS12 are"):
+    with pytest.raises(ValueError, match=r"ssl\.keystore\.type: 'JKS' is not supported; PEM and PKCS12 are"):
         Cluster(properties=properties).start()
 
 

@@ -1,0 +1,172 @@
+"""The gate of a SASL listener, where the conversations other-sasl-* do not reach: bare tokens, sizes, the journal.
+
+What happens to tokens without headers, with times, was seen on a real broker: a login answers with empty bytes, a wrong
+password of PLAIN closes after the delay, bad credentials of SCRAM close at once.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kwire.error_codes import ErrorCode
+from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.metadata import MetadataRequest
+from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
+from kwire.messages.sasl_handshake import SaslHandshakeRequest
+from mockbroker.core import Close, Output, Send
+from mockbroker.sasl import TRANSITIONS, Step
+from tests.mockbroker.broker import Broker
+from tests.mockbroker.sasl_kit import CONFIG, log_in, shake
+
+DELAY_MS = 100
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker(config=CONFIG)
+
+
+def bare(broker: Broker, token: bytes, *, after_ms: int = 0) -> list[Output]:
+    """What the broker does with bytes that are no request."""
+    broker.core.submit(broker.connect("a"), token, broker.now_ms)
+    broker.now_ms += after_ms
+    broker.core.advance(broker.now_ms)
+    return broker.core.take_output()
+
+
+def test_a_handshake_of_version_0_is_followed_by_bare_tokens(broker: Broker) -> None:
+    shake(broker, version=0)
+
+    (answer,) = bare(broker, b"\0alice\0secret")
+
+    assert isinstance(answer, Send)
+    assert answer.body == b""
+    assert broker.ask(MetadataRequest(topics=[]), 13).brokers
+
+
+def test_a_wrong_bare_password_closes_after_the_delay_without_an_answer(broker: Broker) -> None:
+    shake(broker, version=0)
+
+    assert bare(broker, b"\0alice\0wrong", after_ms=DELAY_MS - 1) == []
+    (end,) = bare(broker, b"", after_ms=1)
+    assert isinstance(end, Close)
+
+
+def test_a_bare_login_by_scram_that_fails_closes_at_once(broker: Broker) -> None:
+    shake(broker, "SCRAM-SHA-256", version=0)
+
+    (end,) = bare(broker, b"n,,n=nobody,r=abc")
+
+    assert isinstance(end, Close)
+
+
+def test_a_failed_login_is_answered_after_the_delay_and_then_closed(broker: Broker) -> None:
+    assert log_in(broker, "alice", "wrong") is None
+    broker.advance(DELAY_MS - 1)
+    assert broker.answer() is None
+    broker.advance(1)
+
+    answer = broker.answer()
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert "wrong user name or password" in answer.error_message
+    assert "authentication by PLAIN failed" in broker.closed["a"]
+
+
+def test_nothing_is_heard_behind_a_failed_login(broker: Broker) -> None:
+    log_in(broker, "alice", "wrong")
+    broker.send(MetadataRequest(topics=[]), 13)
+    broker.advance(DELAY_MS)
+    broker.send(MetadataRequest(topics=[]), 13)
+
+    assert broker.answer() is not None
+    assert broker.answer() is None
+    assert [exchange.api_name for exchange in broker.core.journal] == ["SaslHandshake", "SaslAuthenticate"]
+
+
+def test_without_a_delay_a_failure_is_answered_at_once() -> None:
+    broker = Broker(config={**CONFIG, "connection.failed.authentication.delay.ms": "0"})
+
+    assert log_in(broker, "alice", "wrong").error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert "a" in broker.closed
+
+
+def test_a_request_before_authentication_may_not_be_large() -> None:
+    broker = Broker(config={**CONFIG, "sasl.server.max.receive.size": "100"})
+    number = broker.connect("a", listener="IN")
+
+    assert broker.core.takes(number, 100)
+    assert not broker.core.takes(number, 101)
+    broker.send(SaslHandshakeRequest("x" * 100), 1)
+    assert "sasl.server.max.receive.size is 100" in broker.closed["a"]
+
+
+def test_after_authentication_a_request_may_be_as_large_as_any() -> None:
+    broker = Broker(config={**CONFIG, "sasl.server.max.receive.size": "100"})
+    log_in(broker, "alice", "secret")
+
+    assert broker.core.takes(broker.connect("a"), 1_000_000)
+
+
+def test_an_api_versions_that_is_too_new_is_answered_before_and_after_authentication(broker: Broker) -> None:
+    broker.connect("a", listener="IN")
+    too_new = bytes.fromhex("0012 0063 00000001 ffff 00")
+    for _ in range(2):
+        broker.core.submit(broker.connect("a"), too_new, broker.now_ms)
+        (answer,) = broker.core.take_output()
+        assert isinstance(answer, Send)
+        assert answer.body[4:6] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+        if not broker.core.journal.exchanges("SaslAuthenticate"):
+            assert log_in(broker, "alice", "secret").error_code == 0
+
+
+def test_a_request_that_is_none_closes_at_once(broker: Broker) -> None:
+    broker.connect("a", listener="IN")
+
+    (end,) = bare(broker, b"GET / HTTP/1.1")
+
+    assert isinstance(end, Close)
+
+
+def test_the_journal_says_who_asked_and_shows_no_secret(broker: Broker) -> None:
+    log_in(broker, "alice", "secret")
+    shake(broker, version=0, connection="b")
+    broker.core.submit(broker.connect("b"), b"\0bob\0sesame", broker.now_ms)
+    broker.core.take_output()
+    broker.ask(MetadataRequest(topics=[]), 13, connection="a")
+    broker.ask(MetadataRequest(topics=[]), 13, connection="b")
+
+    exchanges = list(broker.core.journal)
+    assert [exchange.principal for exchange in exchanges[-2:]] == ["User:alice", "User:bob"]
+    assert [exchange.api_name for exchange in exchanges if exchange.api_key == -1] == ["(SASL token)"]
+    shown = str([exchange.to_json() for exchange in exchanges])
+    assert "secret" not in shown
+    assert "sesame" not in shown
+    assert "sesame" not in repr(broker.core.state.security.sasl("IN"))
+
+
+def test_a_session_that_ends_lets_only_a_handshake_in() -> None:
+    broker = Broker(config={**CONFIG, "listener.name.in.plain.connections.max.reauth.ms": "5000"})
+    assert log_in(broker, "alice", "secret").session_lifetime_ms == 5_000
+
+    broker.advance(4_999)
+    assert broker.ask(ApiVersionsRequest(), 2) is not None
+    broker.advance(1)
+    assert broker.ask(SaslHandshakeRequest("PLAIN"), 1).error_code == 0
+    token = SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret")
+    assert broker.ask(token, 2).session_lifetime_ms == 5_000
+    broker.advance(5_000)
+    broker.send(ApiVersionsRequest(), 2)
+    assert broker.closed["a"] == "the session of User:alice has ended"
+
+
+def test_the_lifetime_of_a_mechanism_wins_over_that_of_the_listener() -> None:
+    key = "connections.max.reauth.ms"
+    own = {f"listener.name.in.plain.{key}": "1", f"listener.name.in.{key}": "2", key: "3"}
+    security = Broker(config={**CONFIG, **own}).core.state.security
+
+    assert security.sasl("IN").max_reauth_ms == {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
+
+
+def test_from_every_step_something_leads_on_but_from_the_last() -> None:
+    assert set(TRANSITIONS) == set(Step)
+    assert [step for step, targets in TRANSITIONS.items() if not targets] == [Step.FAILED]
