@@ -48,6 +48,11 @@ class Kept:
             self._directory_ids[node_id] = randbytes(16)
         return self._directory_ids[node_id]
 
+    @property
+    def quota_changes(self) -> int:
+        """How often quotas have been changed; nobody waits for their room who has none."""
+        return self.quotas.changes if "quotas" in self.__dict__ else 0
+
     @cached_property
     def quotas(self) -> Quotas:
         """The client quotas of the cluster."""

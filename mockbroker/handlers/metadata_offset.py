@@ -9,5 +9,5 @@ def metadata_offset(ctx: Context) -> int:
     """How much has been changed in the cluster's image; it grows with every change, as the metadata log does."""
     cluster = ctx.cluster
     return (
-        cluster.metadata.version + cluster.configs.generation + cluster.kept.quotas.changes + cluster.kept.level_changes
+        cluster.metadata.version + cluster.configs.generation + cluster.kept.quota_changes + cluster.kept.level_changes
     )

@@ -24,6 +24,7 @@ class Topic:
 class Topics:
     by_name: dict[str, Topic] = field(default_factory=dict)
     version: int = 0
+    rack: str | None = None
 
     def add(self, name: str, topic_id: bytes, count: int) -> None:
         self.version += 1
