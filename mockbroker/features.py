@@ -20,7 +20,7 @@ SUPPORTED: Mapping[str, tuple[int, int]] = MappingProxyType(
     }
 )
 
-#: Levels of a freshly formatted cluster; kraft.version lives in the raft log and is never among the finalized ones.
+#: Levels of a freshly formatted cluster; kraft.version is listed only after UpdateFeatures has raised it.
 FINALIZED: Mapping[str, int] = MappingProxyType(
     {
         "eligible.leader.replicas.version": 1,
