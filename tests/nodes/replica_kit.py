@@ -50,7 +50,8 @@ def append(teller: Teller, node: int, topic: str, value: bytes, count: int, *, a
 def configure(teller: Teller, topic: str, values: Mapping[str, str]) -> None:
     """Set a topic's configuration."""
     rows = [AlterableConfig(name, 0, value) for name, value in values.items()]
-    answer = teller.ask(0, IncrementalAlterConfigsRequest([AlterConfigsResource(TOPIC, topic, rows)]))
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(TOPIC, topic, rows)])
+    answer = teller.until(lambda: teller.ask(0, request), lambda _: True)  # The node may have been down meanwhile.
     assert answer.responses[0].error_code == 0, answer
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.nodes import replica_story, share_story, story
+from tests.nodes import coordinator_story, replica_story, share_story, story
 from tests.nodes.teller import Teller, Venue
 
 Story = Callable[[Teller, dict[str, Any]], None]
 
-STORIES: Mapping[str, Story] = {
-    one.__name__: one for one in (*story.STORIES, *replica_story.STORIES, *share_story.STORIES)
-}
+_CHAPTERS = (story, replica_story, share_story, coordinator_story)
+STORIES: Mapping[str, Story] = {one.__name__: one for chapter in _CHAPTERS for one in chapter.STORIES}
 
 
 def tell(name: str, venue: Venue) -> dict[str, Any]:
