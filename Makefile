@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: demo test check bench docs clean
+.PHONY: demo test oracle check bench docs clean
 
 $(STAMP): setup.cfg pyproject.toml setup.py tools/setup_venv.sh
 	@PYTHON="$(PYTHON)" bash tools/setup_venv.sh
@@ -15,6 +15,11 @@ demo: $(STAMP)  ## The whole way: cluster, share consumers, capture, Spark, repo
 
 test: $(STAMP)  ## All tests.
 	@$(BIN)/python -m pytest
+
+oracle: $(STAMP)  ## Ask a real Apache Kafka 4.3.0, live, what the tests have it say. Needs Java and Maven.
+	$(BIN)/python -m tests.conversations.live
+	$(BIN)/python -m tests.conversations.live --generated 10
+	$(BIN)/python -m tests.nodes.live
 
 check: $(STAMP)  ## Lint, types, import contracts, and that generated files are current.
 	$(BIN)/ruff check kwire mockbroker tools tests

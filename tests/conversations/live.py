@@ -1,11 +1,12 @@
 """Asks real brokers live: starts Kafka 4.3.0 as the scripts name it, plays them, and compares with what is recorded.
 
     python -m tests.conversations.live [-j N] [NAME...]
+    python -m tests.conversations.live --record NAME...
     python -m tests.conversations.live --generated COUNT [--seed FIRST] [-j N] [KIND...]
 
-NAME may hold *. With --generated it plays COUNT new histories of each kind (`histories.py`) here, on virtual time, and
-at a real broker, and compares those. What differs beside others is asked again alone. Needs Java and Maven; one broker
-runs at a time. Exit code 1 when an answer differs.
+NAME may hold *. What differs beside others is asked again alone. --record plays scripts twice and writes down what was
+answered alike. --generated plays COUNT new histories of each kind (`histories.py`) here, on virtual time, and at a real
+broker, and compares those. Needs Java and Maven; one broker runs at a time. Exit code 1 when an answer differs.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tests.conversations.brokers import COLD, features, real_properties, venue
 from tests.conversations.histories import KINDS
 from tests.conversations.normal import Json, difference
 from tests.conversations.player import Player
+from tests.conversations.record import write
 from tests.conversations.sockets import WallVenue
 from tests.conversations.warm import warm_up
 from tools.oracle.broker import running
@@ -53,11 +55,11 @@ class Question(NamedTuple):
     expected: Json
 
 
-def compare(question: Question, address: str) -> Result:
+def compare(question: Question, addresses: Mapping[str, str]) -> Result:
     """Play a script at a broker and compare what it answers with what it should."""
     began = time.monotonic()
     try:
-        differs = difference(question.expected, Player(WallVenue(address), question.script).play())
+        differs = difference(question.expected, Player(WallVenue(addresses), question.script).play())
     except (OSError, WireError, LookupError, AssertionError) as error:
         differs = f"{type(error).__name__}: {error}"
     return Result(question.script["name"], differs, time.monotonic() - began)
@@ -68,11 +70,11 @@ def play(sittings: Iterable[library.Sitting], questions: Mapping[str, Question],
     results: dict[str, Result] = {}
     for sitting in sittings:
         began = time.monotonic()
-        with running(real_properties(sitting.broker), features(sitting.broker)) as address:
+        with running(real_properties(sitting.broker), features(sitting.broker)) as addresses:
             if sitting.broker not in COLD:
-                warm_up(address)
+                warm_up(addresses["PLAINTEXT"])
             ready = time.monotonic()
-            for result in _sit(sitting, questions, address, workers):
+            for result in _sit(sitting, questions, addresses, workers):
                 print(result, flush=True)
                 results[result.name] = result
         took_s = time.monotonic() - ready
@@ -80,19 +82,43 @@ def play(sittings: Iterable[library.Sitting], questions: Mapping[str, Question],
     return list(results.values())
 
 
-def _sit(sitting: library.Sitting, questions: Mapping[str, Question], address: str, workers: int) -> Iterator[Result]:
+def _sit(
+    sitting: library.Sitting, questions: Mapping[str, Question], addresses: Mapping[str, str], workers: int
+) -> Iterator[Result]:
     for name in sitting.first:
-        yield compare(questions[name], address)
+        yield compare(questions[name], addresses)
     crowded: list[str] = []
     with ThreadPoolExecutor(workers) as pool:
-        for result in pool.map(lambda name: compare(questions[name], address), sitting.side_by_side):
+        for result in pool.map(lambda name: compare(questions[name], addresses), sitting.side_by_side):
             yield result
             if result.differs:
                 crowded.append(result.name)
     # Who comes first within a broker, and what is in time, is as it was recorded only where the broker has the time:
     # what differs is asked again, alone, and that counts.
     for name in [*crowded, *sitting.last]:
-        yield compare(questions[name], address)
+        yield compare(questions[name], addresses)
+
+
+def record(names: Iterable[str]) -> list[Result]:
+    """Play scripts twice, each time at a fresh broker, and write down what is answered alike."""
+    results: list[Result] = []
+    for name in names:
+        script = library.read(name)
+        broker = library.broker_of(script)
+        began = time.monotonic()
+        answers: list[Json] = []
+        for _ in range(2):
+            with running(real_properties(broker), features(broker)) as addresses:
+                if broker not in COLD:
+                    warm_up(addresses["PLAINTEXT"])
+                for earlier in library.RAN_BEFORE.get(name, ()):
+                    Player(WallVenue(addresses), library.read(earlier)).play()
+                answers.append(Player(WallVenue(addresses), script).play())
+        results.append(Result(name, difference(*answers), time.monotonic() - began))
+        if results[-1].differs is None:
+            write(library.SCRIPTS / f"{name}.expected.json", answers[0])
+        print(results[-1], flush=True)
+    return results
 
 
 def written(patterns: Collection[str], workers: int) -> list[Result]:
@@ -125,13 +151,16 @@ def main(arguments: list[str]) -> int:
         prog="python -m tests.conversations.live", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("-j", type=int, default=3, dest="workers", help="scripts side by side, 3 unless given")
+    parser.add_argument("--record", action="store_true")
     parser.add_argument("--generated", type=int, default=0, metavar="COUNT")
     parser.add_argument("--seed", type=int, default=_FIRST_SEED, metavar="FIRST")
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # So that brokers are ended on the way out.
     began = time.monotonic()
-    if options.generated:
+    if options.record:
+        results = record(options.names)
+    elif options.generated:
         seeds = range(options.seed, options.seed + options.generated)
         results = generated(options.names, seeds, options.workers)
     else:

@@ -20,7 +20,7 @@ from tests.conversations.sockets import WallVenue
 def wall(bootstrap: str) -> WallVenue:
     """The venue of HOST:PORT[,LISTENER=HOST:PORT...]."""
     first, *named = bootstrap.split(",")
-    return WallVenue(first, dict(pair.split("=", 1) for pair in named))
+    return WallVenue({"PLAINTEXT": first, **dict(pair.split("=", 1) for pair in named)})
 
 
 def write(path: Path, answers: list[Json]) -> None:

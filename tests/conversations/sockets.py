@@ -27,10 +27,10 @@ def let_pass(duration_s: float) -> None:
 
 
 class WallVenue:
-    """Any broker, in real time; `listeners` are its addresses beside the one of PLAINTEXT, by their names."""
+    """Any broker, in real time; `addresses` are those of its listeners, by their names."""
 
-    def __init__(self, bootstrap: str, listeners: Mapping[str, str] | None = None) -> None:
-        self._addresses = {"PLAINTEXT": bootstrap, **(listeners or {})}
+    def __init__(self, addresses: Mapping[str, str]) -> None:
+        self._addresses = addresses
 
     def connect(self, client_id: str, listener: str = "PLAINTEXT") -> SocketLine:
         return SocketLine(self._addresses[listener], client_id, self.now_ms)
