@@ -6,6 +6,7 @@ Source: Kafka's GroupCoordinatorShard and CoordinatorLoaderImpl; the records are
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _TOPIC_NAME = INTERNAL_TOPICS[CoordinatorKind.GROUP].name
 #: What Kafka writes for a topic that it does not find any more.
 _UNKNOWN_NAME = "<UNKNOWN>"
+#: The one deadline that is no group's.
+_HOUSEKEEPING = ("housekeeping", None)
 
 
 class Written(NamedTuple):
@@ -47,6 +50,7 @@ class GroupLog:
         self._loaded: set[int] = set()
         self.loading = Loading(cluster.calls, logs.node_id)
         self._gathered: list[KeyAndValue] | None = None
+        self._seen_ms = 0
         self.groups = Groups(cluster.metadata, cluster.wake, self._record)
         self.offsets = Offsets(self._record_offsets)
         topic = cluster.metadata.topic(_TOPIC_NAME)
@@ -58,6 +62,9 @@ class GroupLog:
     def topic_changed(self, change: Change, topic: Topic) -> None:
         """Begin where a partition is new, and give up what this node leads no more; `take_over` loads the rest."""
         if topic.name != _TOPIC_NAME:
+            if change is Change.DELETED and self._loaded:
+                # Kafka's coordinators hear of it a moment later; there is no time here but that of the last write.
+                self._cluster.calls.later(0, partial(self._strike_topic, topic), now_ms=self._seen_ms)
             return
         if change in (Change.CREATED, Change.GREW):
             self._begin(topic)
@@ -119,7 +126,9 @@ class GroupLog:
         for batch in log.below(log.high_watermark):
             self._replay(shard, batch, now_ms)
         group_ids = self._of_shard((group.group_id for group in self.groups.all()), shard)
-        self.groups.resume(group_ids, settings=self._cluster.configs.group, now_ms=now_ms)
+        configs, of_broker = self._cluster.configs, dict(self._cluster.config)
+        self.groups.resume(group_ids, settings=lambda name: {**of_broker, **configs.group(name)}, now_ms=now_ms)
+        self._keep_house(now_ms)
 
     def _replay(self, shard: int, batch: StoredBatch, now_ms: int) -> None:
         header = batch.header()
@@ -184,6 +193,43 @@ class GroupLog:
         self._gathered = None
         self._append(group_id, rows, now_ms)
 
+    def _strike_topic(self, topic: Topic, now_ms: int) -> None:
+        """Strike out the offsets of a topic that has been deleted."""
+        for group_id, places in self.offsets.of_topic(topic.topic_id).items():
+            rows = [offset_record(group_id, topic.name, place, None) for place in places]
+            with suppress(KafkaError):  # Another node coordinates the group now.
+                self._append(group_id, rows, now_ms)
+            for place in places:
+                self.offsets.delete(group_id, place)
+
+    # Housekeeping.
+
+    def _keep_house(self, now_ms: int) -> None:
+        """Begin to look for offsets that are kept no longer, unless that has begun."""
+        if not self.groups.timers.is_set(_HOUSEKEEPING):
+            interval_ms = self._cluster.config.integer("offsets.retention.check.interval.ms")
+            self.groups.timers.set(_HOUSEKEEPING, now_ms + interval_ms, self._clean_up)
+
+    def _clean_up(self, now_ms: int) -> None:
+        """Forget what is kept no longer, and groups that have nothing left and nobody in them."""
+        from mockbroker.retention import expired
+
+        retention_ms = self._cluster.config.integer("offsets.retention.minutes") * 60_000
+        for group in self.groups.all():
+            gone, is_all = expired(group, self.offsets, self._known_name, retention_ms=retention_ms, now_ms=now_ms)
+            rows = self._gathered = []
+            self.offsets.delete_all(group.group_id, gone, now_ms=now_ms)
+            if is_all and group.is_deletable():
+                self.groups.remove(group.group_id, now_ms=now_ms)
+            self._gathered = None
+            with suppress(KafkaError):
+                self._append(group.group_id, rows, now_ms)
+        self._keep_house(now_ms)
+
+    def _known_name(self, topic_id: bytes) -> str | None:
+        topic = self._cluster.metadata.topic_by_id(topic_id)
+        return None if topic is None else topic.name
+
     def _record(self, group_id: str, facts: Sequence[Fact], now_ms: int) -> None:
         self._append(group_id, [record_of(fact, self._name_of) for fact in facts], now_ms)
 
@@ -211,4 +257,6 @@ class GroupLog:
         records = [Record(offset=at, timestamp=now_ms, key=key, value=value) for at, (key, value) in enumerate(rows)]
         topic = self._cluster.metadata.internal_topic(CoordinatorKind.GROUP)
         log = self._logs.get(topic.topic_id, self._shard_of(group_id))
+        self._seen_ms = max(self._seen_ms, now_ms)
+        self._keep_house(now_ms)
         log.append(write_batch(records), now_ms=now_ms, origin=Origin.COORDINATOR)

@@ -25,9 +25,10 @@ KeyAndValue = tuple[bytes, bytes | None]
 Bytes = bytes | memoryview
 
 _TYPE_SIZE = 2
-_OFFSET_VERSION = 4
+_OFFSET_VERSION, _EXPIRING_VERSION = 4, 1
 _CLASSIC_VERSION = 3
 _NO_ID = bytes(16)
+_NEVER = -1
 
 
 class Form(NamedTuple):
@@ -79,7 +80,16 @@ def offset_record(group_id: str, topic: str, place: tuple[bytes, int], committed
     value = OffsetCommitValue(
         committed.offset, committed.leader_epoch, committed.metadata, committed.committed_at_ms, topic_id=place[0]
     )
-    return key, _typed(_OFFSET_VERSION, encode(value, _OFFSET_VERSION))
+    if committed.expires_ms is None:
+        return key, _typed(_OFFSET_VERSION, encode(value, _OFFSET_VERSION))
+    # Only this version has a place for it, and none for what came later.
+    old = OffsetCommitValue(
+        committed.offset,
+        metadata=committed.metadata,
+        commit_timestamp=committed.committed_at_ms,
+        expire_timestamp=committed.expires_ms,
+    )
+    return key, _typed(_EXPIRING_VERSION, encode(old, _EXPIRING_VERSION))
 
 
 class OffsetRecord(NamedTuple):
@@ -101,7 +111,8 @@ def offset_of(key: Bytes, value: Bytes | None) -> OffsetRecord | None:
         return OffsetRecord(place.group, place.topic, None, place.partition, None)
     version = int.from_bytes(value[:_TYPE_SIZE], "big")
     row = decode(OffsetCommitValue, version, value[_TYPE_SIZE:])
-    committed = Committed(row.offset, row.leader_epoch, row.metadata, row.commit_timestamp)
+    expires_ms = None if row.expire_timestamp == _NEVER else row.expire_timestamp
+    committed = Committed(row.offset, row.leader_epoch, row.metadata, row.commit_timestamp, expires_ms)
     topic_id = None if row.topic_id == _NO_ID else row.topic_id
     return OffsetRecord(place.group, place.topic, topic_id, place.partition, committed)
 

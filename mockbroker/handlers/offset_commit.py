@@ -27,6 +27,8 @@ from mockbroker.state.topics import Topic
 _TOPIC_IDS_SINCE = 10
 #: From this version a missing group is called by its name; before, the generation is called wrong.
 _GROUP_NOT_FOUND_SINCE = 9
+#: As long as the broker keeps offsets.
+_DEFAULT_RETENTION = -1
 
 
 @answer_when_committed
@@ -44,7 +46,10 @@ def offset_commit(request: OffsetCommitRequest, ctx: Context) -> Outcome:
     ]
     refused = _refusal(request, wanted, ctx) if wanted else ErrorCode.NONE
     offsets: dict[tuple[bytes, int], Committed] = {}
-    rows = [_commit_topic(row, offsets, ctx, refused=refused) for row in request.topics]
+    # Versions 2 to 4 can say how long to keep them.
+    retention_ms = request.retention_time_ms
+    expires_ms = None if retention_ms == _DEFAULT_RETENTION else ctx.now_ms + retention_ms
+    rows = [_commit_topic(row, offsets, ctx, refused=refused, expires_ms=expires_ms) for row in request.topics]
     ctx.node.offsets.commit_all(request.group_id, offsets, now_ms=ctx.now_ms)
     return Reply(OffsetCommitResponse(topics=rows))
 
@@ -117,7 +122,12 @@ def _must_be_allowed(request: OffsetCommitRequest, partitions: list[tuple[bytes,
 
 
 def _commit_topic(
-    row: OffsetCommitRequestTopic, offsets: dict[tuple[bytes, int], Committed], ctx: Context, *, refused: ErrorCode
+    row: OffsetCommitRequestTopic,
+    offsets: dict[tuple[bytes, int], Committed],
+    ctx: Context,
+    *,
+    refused: ErrorCode,
+    expires_ms: int | None,
 ) -> OffsetCommitResponseTopic:
     """The answer for a topic; what is to be stored is put among the offsets."""
     topic = _topic(row, ctx)
@@ -130,7 +140,7 @@ def _commit_topic(
             code = ErrorCode.OFFSET_METADATA_TOO_LARGE  # Kafka counts characters, whatever the name says.
         if code is ErrorCode.NONE:
             assert topic is not None
-            committed = Committed(entry.committed_offset, entry.committed_leader_epoch, text, ctx.now_ms)
+            committed = Committed(entry.committed_offset, entry.committed_leader_epoch, text, ctx.now_ms, expires_ms)
             offsets[topic.topic_id, entry.partition_index] = committed
         answered.partitions.append(OffsetCommitResponsePartition(entry.partition_index, code))
     return answered

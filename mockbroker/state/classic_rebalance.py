@@ -20,7 +20,7 @@ from mockbroker.state.group_facts import (
     Record,
     keep_no_record,
 )
-from mockbroker.state.group_kinds import GroupType, Settings
+from mockbroker.state.group_kinds import GroupType, Settings, number
 from mockbroker.state.group_timers import Timers
 
 
@@ -100,9 +100,14 @@ class ClassicRebalance:
             member.answer_sync(SyncAnswer(ErrorCode.NOT_COORDINATOR))
 
     def resume(self, *, settings: Settings, now_ms: int) -> None:
-        """Go on after a load, from the last generation that was complete; sessions begin anew."""
+        """Go on after a load, from the last generation that was complete; sessions begin anew.
+
+        A group above a maximum that has been lowered meanwhile has to join anew, and to shed members so.
+        """
         for member in self.members.all():
             self._set_session(member.member_id, now_ms + member.session_timeout_ms)
+        if len(self.members) > number(settings, "group.max.size"):
+            self._prepare(now_ms)
 
     def replay(self, fact: Fact, *, now_ms: int) -> None:
         """Take over the last complete generation; of now_ms, when that is, nothing depends here.

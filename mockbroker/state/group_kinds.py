@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
-from hashlib import blake2b
 from typing import ClassVar, Protocol
 
 from kwire.error_codes import ErrorCode
@@ -16,6 +15,8 @@ from mockbroker.state.group_facts import Fact, Ledger
 Settings = Mapping[str, object]
 #: Topic id to the partitions of it that somebody has.
 Assignment = dict[bytes, frozenset[int]]
+#: Of a topic: name, id, number of partitions, the rack that all brokers are in, replicas by partition.
+Seen = tuple[str, bytes, int, str | None, tuple[int, ...]]
 
 
 class GroupType(Enum):
@@ -49,6 +50,10 @@ class Topics(Protocol):
     @property
     def version(self) -> int:
         """A number that grows with every change of a topic."""
+
+    @property
+    def rack(self) -> str | None:
+        """The rack of all brokers, or None."""
 
     def topics(self) -> Sequence[TopicLike]:
         """All topics."""
@@ -95,17 +100,26 @@ def number(settings: Settings, name: str) -> int:
 def metadata_digest(names: Sequence[str], topics: Topics) -> int:
     """Sum up in 64 bits what a subscription sees of the metadata: it changes when a topic comes, goes or grows.
 
-    0 for nothing. Kafka sums up the same facts by another function (XXH3); only equality is ever asked of it.
+    0 for nothing. Source: Kafka's ModernGroup.computeMetadataHash; members of the group's records have it.
     """
+    rack = topics.rack
     found = (topics.topic(name) for name in sorted(names))
-    return _digest(tuple((topic.name, topic.topic_id, len(topic.partitions)) for topic in found if topic is not None))
+    return _digest(tuple(_seen(topic, rack) for topic in found if topic is not None))
+
+
+def _seen(topic: TopicLike, rack: str | None) -> Seen:
+    """What the hash of a topic is made of; the replicas of a partition count only where brokers have a rack."""
+    counts = () if rack is None else tuple(len(getattr(one, "replicas", ())) for one in topic.partitions)
+    return topic.name, topic.topic_id, len(topic.partitions), rack, counts
 
 
 @lru_cache(maxsize=1024)
-def _digest(seen: tuple[tuple[str, bytes, int], ...]) -> int:
+def _digest(seen: tuple[Seen, ...]) -> int:
     if not seen:
         return 0
-    return int.from_bytes(blake2b(repr(seen).encode(), digest_size=8).digest(), "big", signed=True)
+    from mockbroker.state.metadata_hash import group_hash, topic_hash
+
+    return group_hash(topic_hash(*topic) for topic in seen)
 
 
 def is_due(*, last_ms: int | None, interval_ms: int, now_ms: int) -> bool:

@@ -105,6 +105,12 @@ class Metadata(msgspec.Struct):
         return topic.partition(partition_index) if topic else None
 
     @property
+    def rack(self) -> str | None:
+        """The rack of all brokers, or None: they share one configuration."""
+        rack = self.config["broker.rack"]
+        return rack if isinstance(rack, str) else None
+
+    @property
     def controller_id(self) -> int:
         """The broker that clients are told is the controller; the requests for it are forwarded from any."""
         return next((node_id for node_id in self.node_ids if node_id not in self.fenced), -1)

@@ -17,12 +17,13 @@ _Open = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """One committed offset. leader_epoch: -1 when none was said."""
+    """One committed offset. leader_epoch: -1 when none was said. expires_ms: when its committer wants it forgotten."""
 
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
     committed_at_ms: int = 0
+    expires_ms: int | None = None
 
 
 class OffsetFact(NamedTuple):
@@ -119,6 +120,24 @@ class Offsets:
         """Forget everything a group has committed, and what transactions hold for it, and have that written."""
         held = (partition for pending in self._pending.values() for of, partition in pending if of == group_id)
         self.delete_all(group_id, {**self._by_group.get(group_id, {}), **dict.fromkeys(held)}, now_ms=now_ms)
+
+    def held(self, group_id: str) -> dict[TopicPartition, Committed]:
+        """All offsets of a group, those of topics that are no more among them."""
+        return dict(self._by_group.get(group_id, {}))
+
+    def has_pending(self, group_id: str) -> bool:
+        """Whether open transactions hold offsets for the group."""
+        return any(of == group_id for pending in self._pending.values() for of, _ in pending)
+
+    def of_topic(self, topic_id: bytes) -> dict[str, list[TopicPartition]]:
+        """By group the partitions of a topic that offsets are held for, in transactions too."""
+        places = [(group_id, place) for group_id, held in self._by_group.items() for place in held]
+        places += [place for pending in self._pending.values() for place in pending]
+        found: dict[str, list[TopicPartition]] = {}
+        for group_id, place in dict.fromkeys(places):
+            if place[0] == topic_id:
+                found.setdefault(group_id, []).append(place)
+        return found
 
     def group_ids(self) -> list[str]:
         """The groups that have committed something."""

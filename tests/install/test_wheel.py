@@ -15,7 +15,7 @@ from kwire.messages.metadata import MetadataRequest
 
 ROOT = Path(__file__).parents[2]
 CAPTURE = ROOT / "tests" / "captures" / "small_share.pcap"
-CORE = {"kwire", "msgspec", "construct", "crc32c", "lz4", "zstandard", "cramjam", "pip", "setuptools"}
+CORE = {"kwire", "msgspec", "construct", "crc32c", "lz4", "zstandard", "cramjam", "xxhash", "pip", "setuptools"}
 
 pytestmark = pytest.mark.timeout(600)
 

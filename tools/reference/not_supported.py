@@ -11,9 +11,14 @@ NOTES: tuple[tuple[str, str, str], ...] = (
     ("Persisters of share groups", "other than Kafka's default and no-op", "refused with an error"),
     ("`--control`", "control over HTTP, faults on demand", "refused with an error"),
     ("`--data-dir`", "logs and state that survive the process", "refused with an error"),
-    ("SASL listeners", "SASL_PLAINTEXT and SASL_SSL", "refused when the listener is configured"),
-    ("TLS key stores", "JKS and PKCS12", "refused when the listener is configured; PEM works"),
-    ("Principals", "users of SASL and names of client certificates", "every client is `User:ANONYMOUS`"),
+    ("SASL mechanisms", "GSSAPI (Kerberos), OAUTHBEARER, and callback handlers in Java", "refused at the start"),
+    ("TLS key stores", "JKS", "refused when the listener is configured; PEM and PKCS12 work"),
+    (
+        "Principals",
+        "`principal.builder.class`",
+        "Kafka's own builder: users of SASL, names of certificates by `ssl.principal.mapping.rules`",
+    ),
+    ("Metrics of clients", "receivers in Java", "any other `metric.reporters` than JmxReporter lets clients push"),
     ("Authorizers", "other than Kafka's standard one", "`authorizer.class.name` is accepted and has no effect"),
     ("Quotas", "throttling", "client quotas are kept and described; every throttle time is 0"),
     ("Quotas of an ip", "names that a name server would have to know", "refused; addresses and `localhost` are taken"),
@@ -39,16 +44,10 @@ NOTES: tuple[tuple[str, str, str], ...] = (
         "the second kind is refused; an empty group changes its protocol",
     ),
     (
-        "Records of groups",
-        "Kafka's own hash of the metadata (XXH3), and tombstones for the offsets of a deleted topic",
-        "another 64-bit hash of the same facts; such offsets stay in the log and are never found",
-    ),
-    (
         "Reading from a group coordinator whose replicas are gone",
         "the state as of the high watermark",
         "describing, listing and OffsetFetch tell what was written last",
     ),
-    ("Committed offsets", "their retention", "they stay until they, their group or their topic are deleted"),
     ("Transactions", "two-phase commit (KIP-939)", "refused as by a broker that has it switched off"),
 )
 
