@@ -14,6 +14,7 @@ from kwire import redact
 from kwire.cli.describe import find
 from kwire.cli.wrong_use import WrongUseError
 from kwire.client import Client
+from kwire.client.handshake import MECHANISMS, PLAIN
 from kwire.codec import from_json
 from kwire.errors import InvalidValue, UnexpectedNull
 from kwire.escape import safe_json
@@ -33,9 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tls", action="store_true", help="use TLS, and verify the broker's certificate")
     parser.add_argument("--ca", metavar="FILE", help="trust these authorities instead of the system's (implies --tls)")
     parser.add_argument("--insecure", action="store_true", help="use TLS, and talk to anybody (implies --tls)")
-    parser.add_argument(
-        "--user", metavar="U", help="authenticate by SASL/PLAIN; the password comes from --password-env"
-    )
+    parser.add_argument("--user", metavar="U", help="authenticate by SASL; the password comes from --password-env")
+    parser.add_argument("--sasl-mechanism", default=PLAIN, choices=MECHANISMS, help="default %(default)s")
     parser.add_argument("--password-env", metavar="VAR", help="the environment variable that holds the password")
     parser.add_argument("--show-secrets", action="store_true", help="show credentials instead of ***")
     parser.add_argument("--payload", action="store_true", help="show keys and values of records")
@@ -55,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
             timeout_s=args.timeout,
             tls=tls,
             sasl=sasl,
+            sasl_mechanism=args.sasl_mechanism,
             negotiated=args.version is None,
             edition=args.edition,
         )

@@ -13,6 +13,7 @@ from kwire.error_codes import ErrorCode, name_of
 from kwire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kwire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from kwire.scram import ScramMechanism
 
 Exchange = Callable[[int, int, bytes], bytes]
 """Sends a body by API key and version, and returns that of the response."""
@@ -22,6 +23,8 @@ Versions = dict[int, tuple[int, int]]
 _ERROR_CODE = struct.Struct(">h")
 PLAIN = "PLAIN"
 """The mechanism that says the password itself."""
+MECHANISMS = (PLAIN, *(one.mechanism_name for one in ScramMechanism))
+"""All mechanisms that the client has."""
 
 
 def negotiate(exchange: Exchange) -> Versions:

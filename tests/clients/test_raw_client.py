@@ -14,6 +14,7 @@ from kwire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.records import Codec, Record, read_batches, write_batch
 from mockbroker import Cluster
+from tests.mockbroker.sasl_kit import CONFIG as SASL
 
 
 def records(count: int, size: int = 100) -> list[Record]:
@@ -97,3 +98,18 @@ def test_the_command_asks_a_running_cluster(kafka: Cluster, capsys: pytest.Captu
     topics = json.loads(capsys.readouterr().out)["topics"]
     assert code == 0
     assert [(topic["name"], len(topic["partitions"])) for topic in topics] == [("orders", 3)]
+
+
+def test_the_command_logs_in_by_scram_and_shows_no_secret(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = {**SASL, "listeners": "IN://127.0.0.1:0", "delegation.token.secret.key": "mysterious"}
+    monkeypatch.setenv("BROKER_PASSWORD", "sesame")
+    login = ["--user", "bob", "--password-env", "BROKER_PASSWORD", "--sasl-mechanism", "SCRAM-SHA-512"]
+    with Cluster(properties=properties, add_scram=["SCRAM-SHA-512=[name=bob,password=sesame]"]) as cluster:
+        request = ["CreateDelegationToken", '{"renewers": [], "maxLifetimeMs": -1}']
+        code = main(["request", "--bootstrap", cluster.bootstrap_servers, *login, *request])
+
+    token = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert (token["principalName"], token["hmac"]) == ("bob", "***")
