@@ -222,7 +222,7 @@ class Gate:
 
 
 #: Where a bare token goes in the journal: an exchange of no API, of which the content is not shown.
-_BARE = Route(-1, "(SASL token)", "sasl.bare", (0, 0), None)
+_BARE = Route(-1, "SaslToken", "sasl.bare", (0, 0), None)
 
 
 def _in_java_order(mechanisms: tuple[str, ...]) -> tuple[str, ...]:

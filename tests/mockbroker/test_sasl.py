@@ -137,7 +137,7 @@ def test_the_journal_says_who_asked_and_shows_no_secret(broker: Broker) -> None:
 
     exchanges = list(broker.core.journal)
     assert [exchange.principal for exchange in exchanges[-2:]] == ["User:alice", "User:bob"]
-    assert [exchange.api_name for exchange in exchanges if exchange.api_key == -1] == ["(SASL token)"]
+    assert [exchange.api_name for exchange in exchanges if exchange.api_key == -1] == ["SaslToken"]
     shown = str([exchange.to_json() for exchange in exchanges])
     assert "secret" not in shown
     assert "sesame" not in shown
