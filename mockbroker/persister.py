@@ -90,7 +90,8 @@ class _Delivery:
             for task in self._tasks:
                 # Where a message asks twice for a share partition there is one row about it, the later one.
                 operation = partial(task.operation, log.coordinator, now_ms)
-                self._answers[task.key], self._written[task.key] = log.do(operation)
+                key = None if task.kind is Kind.SUMMARY else task.key
+                self._answers[task.key], self._written[task.key] = log.do(operation, key)
         if node is not self._node:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"node {node.node_id} was started anew")
         for key, written in list(self._written.items()):

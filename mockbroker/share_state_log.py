@@ -56,6 +56,7 @@ class ShareStateLog:
         self._snapshots: dict[int, dict[ShareKey, int]] = {}
         self._pruned: dict[int, int] = {}
         self._written: Written | None = None
+        self._latest: dict[int, Written] = {}
         self._snapshots_due_ms: int | None = None
         self._pruning_due_ms: int | None = None
         self.coordinator = ShareCoordinator(
@@ -88,6 +89,7 @@ class ShareStateLog:
             self.coordinator.unload(shard)
             del self._snapshots[shard]
             self._pruned.pop(shard, None)
+            self._latest.pop(shard, None)
         for shard in range(len(topic.partitions) if topic is not None else 0):
             if shard not in led:
                 self.loading.give_up(shard)
@@ -129,14 +131,21 @@ class ShareStateLog:
         log = self._logs.get(topic.topic_id, shard)
         appended = log.append(batch, now_ms=now_ms, origin=Origin.COORDINATOR)
         self._note(shard, appended.last_offset, fact)
-        self._written = Written(topic.topic_id, shard, log.end_offset)
+        self._written = self._latest[shard] = Written(topic.topic_id, shard, log.end_offset)
         self.start_housekeeping(now_ms=now_ms)
 
-    def do(self, operation: Callable[[], T]) -> tuple[T | KafkaError, Written | None]:
-        """Do one thing for one share partition. Returns: the answer, and what was written for it, if anything."""
+    def do(self, operation: Callable[[], T], key: ShareKey | None = None) -> tuple[T | KafkaError, Written | None]:
+        """Do one thing for one share partition. Returns: the answer, and what has to be committed before it leaves.
+
+        key: whatever writes nothing waits for what was written before, as it has seen that already; None for what
+        does not wait in any case.
+        """
         self._written = None
         try:
-            return operation(), self._written
+            answer = operation()
+            if self._written is None and key is not None:
+                self._written = self._latest.get(self._shard_of(key))
+            return answer, self._written
         except KafkaError as refusal:
             return refusal, None
 

@@ -199,7 +199,8 @@ def _each(
                 must(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, ctx, message="only brokers may ask")
                 return one(ShareKey(group_id, topic_id, asked.partition), asked)
 
-            answer, written = log.do(handle)
+            key = None if row is SummaryResult else ShareKey(group_id, topic.topic_id, asked.partition)
+            answer, written = log.do(handle, key)
             if isinstance(answer, KafkaError):
                 answer = _refused(row(asked.partition), answer)
             elif written is not None:

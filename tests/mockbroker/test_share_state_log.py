@@ -184,7 +184,14 @@ def test_too_few_replicas_in_sync_make_the_coordinator_unavailable(broker: State
     assert broker.answer("writer") is None
     broker.advance(1)
     assert broker.answer("writer").results[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    # What was written stays, and counts: only the answer is that it is not known whether it does.
+    # A read has seen what is not committed, and waits for it as well (the story state_cannot_be_written).
+    rows = [ReadStateData(broker.key.topic_id, [ReadPartition(0, 0)])]
+    assert broker.ask(ReadShareGroupStateRequest("g", rows), 0, connection="reader", node=broker.coordinator) is None
+    broker.advance(5_000)
+    assert broker.answer("reader").results[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    broker.start_node((broker.coordinator + 1) % 3)
+
+    # What was written stays, and counts: only the answer was that it is not known whether it does.
     assert [(row.first_offset, row.last_offset) for row in broker.read().state_batches] == [(0, 0)]
 
 
