@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.in_flight import InFlight, InFlightBatch, State
+from mockbroker.state.share_history import NO_END, Happening
 from mockbroker.state.share_partition import SharePartition, Status
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from mockbroker.context import ClusterState
 
-__all__ = ["InFlightRun", "SharePartitionView", "State", "Status", "share_partition"]
+__all__ = ["Happening", "InFlightRun", "SharePartitionView", "State", "Status", "Transition", "share_partition"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,37 @@ class InFlightRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Transition:
+    """Something that happened to a run of offsets at once.
+
+    at_ms: by the cluster's clock. member_id: who got, had or settled them; None when nobody did. state: afterwards; a
+    release, an expiry or the end of a session that leaves ARCHIVED has met the delivery limit, or the start offset.
+    last_offset: None after a load, which is about all that lies behind as well.
+    """
+
+    at_ms: int
+    happening: Happening
+    first_offset: int
+    last_offset: int | None
+    member_id: str | None
+    delivery_count: int
+    state: State
+
+    def __str__(self) -> str:
+        last = "" if self.last_offset is None else str(self.last_offset)
+        offsets = last if last == str(self.first_offset) else f"{self.first_offset}-{last}"
+        who = f" by {self.member_id}" if self.member_id else ""
+        return f"{self.at_ms} ms  {offsets}  {self.happening.value}{who}: {self.state.name}/{self.delivery_count}"
+
+
+@dataclass(frozen=True, slots=True)
 class SharePartitionView:
     """A share partition at one moment.
 
     leader: the node that has it. start_offset: KIP-932's SPSO, the first offset that may still be delivered.
     end_offset: its SPEO, the first offset that is not in flight; what 4.3.0 keeps inside is one less while there is
-    anything in flight. in_flight: what lies between, in order and without the gaps.
+    anything in flight. in_flight: what lies between, in order and without the gaps. history: what happened to its
+    records, oldest first, on whatever node it was; of all share partitions together the newest 50,000 runs are kept.
     """
 
     group_id: str
@@ -54,6 +80,23 @@ class SharePartitionView:
     end_offset: int
     delivery_complete_count: int
     in_flight: tuple[InFlightRun, ...]
+    history: tuple[Transition, ...] = ()
+
+    def __str__(self) -> str:
+        """The share partition and what happened in it, a line each: for the message of a test that fails."""
+        head = (
+            f"{self.group_id}: {self.topic}-{self.partition} is {self.status.name} on node {self.leader}, "
+            f"start {self.start_offset}, end {self.end_offset}"
+        )
+        return "\n".join([head, *(f"  {transition}" for transition in self.history)])
+
+    def history_of(self, offset: int) -> tuple[Transition, ...]:
+        """What happened to one offset, oldest first."""
+        return tuple(
+            one
+            for one in self.history
+            if one.first_offset <= offset and (one.last_offset is None or offset <= one.last_offset)
+        )
 
     def state_of(self, offset: int) -> State:
         """The state of any offset: archived below the start, available from the end on and in gaps."""
@@ -93,7 +136,21 @@ def share_partition(
         end_offset=found.end_offset + 1 if found.window else found.end_offset,
         delivery_complete_count=found.delivery_complete_count,
         in_flight=tuple(_runs(found)),
+        history=tuple(_history(cluster, found)),
     )
+
+
+def _history(cluster: ClusterState, partition: SharePartition) -> Iterator[Transition]:
+    for note in cluster.kept.share_history.of(partition.key):
+        yield Transition(
+            note.at_ms,
+            note.happening,
+            note.first,
+            None if note.last == NO_END else note.last,
+            note.member_id or None,
+            note.delivery_count,
+            note.state,
+        )
 
 
 def _runs(partition: SharePartition) -> Iterator[InFlightRun]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from mockbroker.state.log_dirs import LogDirs
     from mockbroker.state.producer_ids import ProducerIds
     from mockbroker.state.quotas import Quotas
+    from mockbroker.state.share_history import ShareHistory
 
 
 class Kept:
@@ -23,6 +24,13 @@ class Kept:
         self._log_dirs: dict[int, LogDirs] = {}
         self._directory_ids: dict[int, bytes] = {}
         self.level_changes = 0
+
+    @cached_property
+    def share_history(self) -> ShareHistory:
+        """What has happened to records of share groups lately."""
+        from mockbroker.state.share_history import ShareHistory
+
+        return ShareHistory()
 
     def producer_ids(self, node_id: int) -> ProducerIds:
         """The producer ids of a node: one that has restarted goes on where it was, and gives none twice."""

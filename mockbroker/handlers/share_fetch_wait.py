@@ -158,7 +158,7 @@ class ShareFetchWait:
             partition = self.partitions[key]
             row = rows[key] = PartitionData(key.partition_index)
             if read.log_start is not None:
-                partition.move_log_start(read.log_start)
+                partition.move_log_start(read.log_start, now_ms=ctx.now_ms)
             elif read.error is not None:
                 row.error_code = read.error
                 drop_if_fenced(ctx.node, partition, read.error)

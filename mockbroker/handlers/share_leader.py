@@ -66,7 +66,7 @@ def _load(partition: SharePartition, ctx: Context) -> None:
                 error = partition.fail(leader_error(answer))
             else:
                 start = _start_offset(answer, node, key, settings, now_ms)
-                error = partition.load(start, answer.state_epoch, answer.batches)
+                error = partition.load(start, answer.state_epoch, answer.batches, now_ms=now_ms)
         except KafkaError as refusal:
             error = partition.fail(refusal.code)
         if error is not None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.in_flight import NOBODY, Event, InFlight, InFlightBatch, State
+from mockbroker.state.share_history import Happening
 from mockbroker.state.share_partition import Change, PendingWrite, SharePartition
 
 
@@ -45,10 +46,10 @@ class BrokenRequestError(KafkaError):
         self.why = message
 
 
-_EVENTS = {
-    AcknowledgeType.GAP: Event.GAP,
-    AcknowledgeType.ACCEPT: Event.ACCEPT,
-    AcknowledgeType.REJECT: Event.REJECT,
+_MOVES = {
+    AcknowledgeType.GAP: (Event.GAP, Happening.GAP),
+    AcknowledgeType.ACCEPT: (Event.ACCEPT, Happening.ACCEPTED),
+    AcknowledgeType.REJECT: (Event.REJECT, Happening.REJECTED),
 }
 
 
@@ -90,6 +91,7 @@ def acknowledge(
             return Settlement(error=refusal)
     if not changes:
         return Settlement()
+    partition.note_changes(changes, member_id, now_ms=now_ms)
     return Settlement(write=partition.prepare([change.batch for change in changes], changes))
 
 
@@ -118,7 +120,7 @@ def _settle(
             if refusal is None and kind is AcknowledgeType.RENEW:
                 refusal = _renew(partition, first, last, entry, now_ms)
             elif refusal is None:
-                changes.append(partition.begin(home, first, last, entry, _event(partition, entry, kind)))
+                changes.append(partition.begin(home, first, last, entry, _move(partition, entry, kind)))
                 if entry.state.is_terminal:
                     partition.delivery_complete_count += last - first + 1
             if refusal is not None:
@@ -169,11 +171,13 @@ def _renew(partition: SharePartition, first: int, last: int, entry: InFlight, no
         return KafkaError(ErrorCode.INVALID_RECORD_STATE, "the group does not allow to renew locks")
     entry.cancel_lock()
     entry.lock = partition.start_lock(first, last, now_ms=now_ms)
+    partition.note(now_ms, Happening.RENEWED, first, last, entry)
     return None
 
 
-def _event(partition: SharePartition, entry: InFlight, kind: AcknowledgeType) -> Event:
+def _move(partition: SharePartition, entry: InFlight, kind: AcknowledgeType) -> tuple[Event, Happening]:
     if kind is not AcknowledgeType.RELEASE:
-        return _EVENTS[kind]
+        return _MOVES[kind]
     # An acknowledgement never reaches below the start, so only the delivery count decides.
-    return Event.GIVE_UP if entry.delivery_count >= partition.delivery_limit else Event.RELEASE
+    event = Event.GIVE_UP if entry.delivery_count >= partition.delivery_limit else Event.RELEASE
+    return event, Happening.RELEASED

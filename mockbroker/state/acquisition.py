@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from mockbroker.state import in_flight, throttle
 from mockbroker.state.in_flight import NOBODY, InFlight, InFlightBatch, State
+from mockbroker.state.share_history import Happening
 from mockbroker.state.share_partition import SharePartition, Status
 from mockbroker.state.start_offset import archive
 
@@ -98,7 +99,8 @@ class Acquisition:
         floor = partition.window.floor(fetch_offset)
         low = floor.first if floor is not None and floor.last >= fetch_offset else fetch_offset
         stale = partition.window.starting(low, base - 1)
-        partition.delivery_complete_count += archive(partition, fetch_offset, base - 1, stale, State.AVAILABLE)
+        why = (Happening.COMPACTED, self.now_ms)
+        partition.delivery_complete_count += archive(partition, range(fetch_offset, base), stale, State.AVAILABLE, why)
 
     def _take_cached(self, batches: Sequence[InFlightBatch], base: int, first: int) -> bool:
         """Deliver again what is free; whether new records may follow."""
@@ -262,16 +264,19 @@ def acquire(
         return []
     acquisition = Acquisition(partition, member_id, now_ms, mode, batch_size, limit, spans, last)
     acquisition.run(fetch_offset)
-    return _without(acquisition.result, _archive_aborted(partition, aborted))
+    for first, end, delivery_count in acquisition.result:
+        if first <= end:
+            partition.note_acquired(first, end, member_id, delivery_count, now_ms=now_ms)
+    return _without(acquisition.result, _archive_aborted(partition, aborted, now_ms))
 
 
-def _archive_aborted(partition: SharePartition, aborted: Iterable[RecordSpan]) -> list[RecordSpan]:
-    spans = list(aborted)
+def _archive_aborted(partition: SharePartition, aborted: Iterable[RecordSpan], now_ms: int) -> list[RecordSpan]:
+    spans, why = list(aborted), (Happening.ABORTED, now_ms)
     for span in spans:
         floor = partition.window.floor(span.base_offset)
         batches = partition.window.starting(span.base_offset if floor is None else floor.first, span.last_offset)
         partition.delivery_complete_count += archive(
-            partition, span.base_offset, span.last_offset, batches, State.ACQUIRED
+            partition, range(span.base_offset, span.last_offset + 1), batches, State.ACQUIRED, why
         )
     return spans
 

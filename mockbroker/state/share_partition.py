@@ -12,6 +12,7 @@ from kwire.error_codes import ErrorCode
 from mockbroker.state import in_flight, start_offset
 from mockbroker.state.in_flight import NOBODY, InFlight, InFlightBatch, State
 from mockbroker.state.lock_timers import Lock, LockTimers
+from mockbroker.state.share_history import NO_END, Happening, ShareHistory
 from mockbroker.state.state_batches import StateBatch
 from mockbroker.state.window import Window
 
@@ -35,6 +36,18 @@ class Change(NamedTuple):
     entry: InFlight
     batch: StateBatch
     home: InFlightBatch
+    happening: Happening
+
+
+def _goes_on(one: Change, other: Change) -> bool:
+    """Whether the same happened to the offsets right behind."""
+    mine, its = one.batch, other.batch
+    return (
+        mine.last + 1 == its.first
+        and mine.state == its.state
+        and mine.delivery_count == its.delivery_count
+        and one.happening is other.happening
+    )
 
 
 @dataclass(slots=True)
@@ -80,6 +93,7 @@ class SharePartition:
         timers: LockTimers | None = None,
         send: Callable[[PendingWrite, int], None] = _nowhere,
         wake: Callable[[], None] = lambda: None,
+        history: ShareHistory | None = None,
     ) -> None:
         self.group_id = group_id
         self.topic_id = topic_id
@@ -97,6 +111,8 @@ class SharePartition:
         self.timers = LockTimers() if timers is None else timers
         self.send = send
         self.wake = wake
+        self.key = (group_id, topic_id, partition_index)
+        self._history = ShareHistory() if history is None else history
         self._settings = settings
         self._free: list[int] = []  # A heap: first offsets of batches that have had something to acquire,
         self._noted: set[int] = set()  # and the same as a set.
@@ -130,9 +146,10 @@ class SharePartition:
 
     # Loading and fencing.
 
-    def load(self, start: int, state_epoch: int, batches: Sequence[StateBatch]) -> ErrorCode | None:
+    def load(self, start: int, state_epoch: int, batches: Sequence[StateBatch], *, now_ms: int = 0) -> ErrorCode | None:
         """Take over what the share coordinator has stored; an error when that makes no sense (share-semantics 2.1)."""
         self.start_offset, self.state_epoch = start, state_epoch
+        self.note(now_ms, Happening.LOADED, start, NO_END, InFlight(State.AVAILABLE, 0, NOBODY))
         gap_start, expected = None, start
         for batch in batches:
             if batch.first < start or not 0 <= batch.last - batch.first < _STORED_BATCH_MAX:
@@ -141,8 +158,10 @@ class SharePartition:
                 gap_start = expected
             expected = batch.last + 1
             state = State(batch.state)
-            home = InFlightBatch(batch.first, batch.last, InFlight(state, batch.delivery_count, NOBODY))
+            entry = InFlight(state, batch.delivery_count, NOBODY)
+            home = InFlightBatch(batch.first, batch.last, entry)
             self.window.put(home)
+            self.note(now_ms, Happening.LOADED, batch.first, batch.last, entry)
             if state.is_terminal:
                 self.delivery_complete_count += len(home)
             elif state is State.AVAILABLE:
@@ -266,18 +285,20 @@ class SharePartition:
                     self.split(batch)
                 for first, last, entry in self._entries(batch, lock.first, lock.last):
                     if entry.state is State.ACQUIRED:
-                        batches.append(self._expire_entry(batch, first, last, entry))
+                        batches.append(self._expire_entry(batch, first, last, entry, now_ms=now_ms))
         if batches:
             self.send(self.prepare(batches, []), now_ms)
             self.wake()
         return sum(batch.last - batch.first + 1 for batch in batches)
 
-    def _expire_entry(self, home: InFlightBatch, first: int, last: int, entry: InFlight) -> StateBatch:
+    def _expire_entry(self, home: InFlightBatch, first: int, last: int, entry: InFlight, *, now_ms: int) -> StateBatch:
         entry.cancel_lock()
+        member_id = entry.member_id
         event = in_flight.release_event(
             entry, delivery_limit=self.delivery_limit, is_below_start=last < self.start_offset
         )
         in_flight.move(entry, event)
+        self.note(now_ms, Happening.EXPIRED, first, last, entry, member_id=member_id)
         if entry.state.is_terminal:
             self.delivery_complete_count += self.count_in_flight(first, last)
         else:
@@ -307,17 +328,24 @@ class SharePartition:
                     event = in_flight.release_event(
                         entry, delivery_limit=self.delivery_limit, is_below_start=last < self.start_offset
                     )
-                    changes.append(self.begin(batch, first, last, entry, event))
+                    changes.append(self.begin(batch, first, last, entry, (event, Happening.SESSION_CLOSED)))
                     if entry.state.is_terminal:
                         self.delivery_complete_count += self.count_in_flight(first, last)
+        self.note_changes(changes, member_id, now_ms=now_ms)
         return self.prepare([change.batch for change in changes], changes) if changes else None
 
     # Writes.
 
-    def begin(self, home: InFlightBatch, first: int, last: int, entry: InFlight, event: in_flight.Event) -> Change:
-        """Begin a move that must be written; until then the entry is in transition."""
+    def begin(
+        self, home: InFlightBatch, first: int, last: int, entry: InFlight, move: tuple[in_flight.Event, Happening]
+    ) -> Change:
+        """Begin a move that must be written; until then the entry is in transition.
+
+        Args: move: the event, and what the history calls it.
+        """
+        event, happening = move
         in_flight.begin(entry, event, self.delivery_limit)
-        return Change(entry, StateBatch(first, last, int(entry.state), entry.delivery_count), home)
+        return Change(entry, StateBatch(first, last, int(entry.state), entry.delivery_count), home, happening)
 
     def prepare(self, batches: list[StateBatch], changes: list[Change]) -> PendingWrite:
         """A write of these batches with the start and the count as they are now (share-semantics 2.12)."""
@@ -329,6 +357,8 @@ class SharePartition:
         """The write arrived, or failed. A release after expiry holds in both cases (share-semantics 1.3, 3.3)."""
         if error is not None and write.changes:
             self.undo(write.changes)
+            for entry, batch, _, _ in write.changes:
+                self.note(now_ms, Happening.ROLLED_BACK, batch.first, batch.last, entry)
             return
         for change in write.changes:
             in_flight.commit(change.entry)
@@ -346,11 +376,54 @@ class SharePartition:
             if State(change.batch.state).is_terminal and not change.entry.state.is_terminal:
                 self.delivery_complete_count -= self.count_in_flight(change.batch.first, change.batch.last)
 
-    def move_log_start(self, log_start: int) -> None:
+    def move_log_start(self, log_start: int, *, now_ms: int = 0) -> None:
         """The log begins later now; a start that is not beyond ours changes nothing (share-semantics 2.9)."""
-        start_offset.move_log_start(self, log_start)
+        start_offset.move_log_start(self, log_start, now_ms=now_ms)
 
     # Looking inside.
+
+    def note(
+        self, now_ms: int, happening: Happening, first: int, last: int, entry: InFlight, *, member_id: str | None = None
+    ) -> None:
+        """Keep in the history what has just happened to these offsets.
+
+        Args: entry: as it is afterwards. member_id: who did it, or held them until now; by default who holds them.
+        """
+        self._history.note(
+            self.key,
+            now_ms,
+            happening,
+            first=first,
+            last=last,
+            member_id=entry.member_id if member_id is None else member_id,
+            delivery_count=entry.delivery_count,
+            state=entry.state,
+        )
+
+    def note_changes(self, changes: Sequence[Change], member_id: str, *, now_ms: int) -> None:
+        """Keep in the history what a member's word, or its leaving, has changed."""
+        first, newest = 0, None
+        for change in changes:  # Runs are joined here already: a split batch has a change for each offset.
+            if newest is None or not _goes_on(newest, change):
+                if newest is not None:
+                    self.note(now_ms, newest.happening, first, newest.batch.last, newest.entry, member_id=member_id)
+                first = change.batch.first
+            newest = change
+        if newest is not None:
+            self.note(now_ms, newest.happening, first, newest.batch.last, newest.entry, member_id=member_id)
+
+    def note_acquired(self, first: int, last: int, member_id: str, delivery_count: int, *, now_ms: int) -> None:
+        """Keep in the history that a member has got these offsets."""
+        self._history.note(
+            self.key,
+            now_ms,
+            Happening.ACQUIRED,
+            first=first,
+            last=last,
+            member_id=member_id,
+            delivery_count=delivery_count,
+            state=State.ACQUIRED,
+        )
 
     def state_of(self, offset: int) -> State:
         """The state of any offset: archived below the start, available from the end on and in holes."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Mapping
 
 from mockbroker.state.lock_timers import LockTimers
 from mockbroker.state.metadata import Change, Topic
+from mockbroker.state.share_history import ShareHistory
 from mockbroker.state.share_partition import PendingWrite, SharePartition
 
 Key = tuple[Hashable, ...]
@@ -19,8 +20,18 @@ def wake_key(group_id: str, topic_id: bytes, partition_index: int) -> Key:
 class SharePartitions:
     """The leader's cache. A partition that is dropped is fenced, and read anew from the share coordinator."""
 
-    def __init__(self, *, wake: Callable[[Key], None], send: Callable[[PendingWrite, int], None]) -> None:
-        """Args: wake: tells waiting requests of a key. send: takes the writes of expired locks to the coordinator."""
+    def __init__(
+        self,
+        *,
+        wake: Callable[[Key], None],
+        send: Callable[[PendingWrite, int], None],
+        history: ShareHistory | None = None,
+    ) -> None:
+        """Args: wake: tells waiting requests of a key. send: takes the writes of expired locks to the coordinator.
+
+        history: where is noted what happens to records.
+        """
+        self._history = history
         self._wake = wake
         self._send = send
         self._timers = LockTimers()
@@ -49,6 +60,7 @@ class SharePartitions:
                 timers=self._timers,
                 send=self._send,
                 wake=lambda: self._wake(wake_key(*key)),
+                history=self._history,
             )
         return partition
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mockbroker.state import in_flight
 from mockbroker.state.in_flight import InFlightBatch, State
+from mockbroker.state.share_history import Happening
 
 if TYPE_CHECKING:
     from mockbroker.state.share_partition import SharePartition
@@ -65,7 +66,7 @@ def _last_settled(partition: SharePartition) -> tuple[int | None, int]:
     return settled, count
 
 
-def move_log_start(partition: SharePartition, log_start: int) -> None:
+def move_log_start(partition: SharePartition, log_start: int, *, now_ms: int) -> None:
     """Records below the new log start are gone: those nobody holds are archived in memory, none is written (2.9)."""
     if log_start <= partition.start_offset:
         return
@@ -74,7 +75,8 @@ def move_log_start(partition: SharePartition, log_start: int) -> None:
         partition.delivery_complete_count = 0
         return
     gone = _terminal_count(partition, log_start)
-    archive(partition, partition.start_offset, log_start - 1, partition.window, State.AVAILABLE)
+    why = (Happening.LOG_START, now_ms)
+    archive(partition, range(partition.start_offset, log_start), partition.window, State.AVAILABLE, why)
     partition.start_offset = log_start
     partition.delivery_complete_count -= gone
     partition.end_offset = max(partition.end_offset, log_start)
@@ -93,8 +95,18 @@ def _terminal_count(partition: SharePartition, end: int) -> int:
     return count
 
 
-def archive(partition: SharePartition, first: int, last: int, batches: Iterable[InFlightBatch], state: State) -> int:
-    """Drop what is in `state` between two offsets, splitting batches that reach beyond; how many records that were."""
+def archive(
+    partition: SharePartition,
+    offsets: range,
+    batches: Iterable[InFlightBatch],
+    state: State,
+    why: tuple[Happening, int],
+) -> int:
+    """Drop what is in `state` of some offsets, splitting batches that reach beyond; how many records that were.
+
+    Args: why: what the history is to call it, and when it was.
+    """
+    (happening, now_ms), first, last = why, offsets.start, offsets.stop - 1
     dropped = 0
     for batch in batches:
         if batch.first > last:
@@ -102,15 +114,19 @@ def archive(partition: SharePartition, first: int, last: int, batches: Iterable[
         if batch.whole is not None and batch.whole.state is not state:
             continue
         if batch.whole is not None and first <= batch.first and batch.last <= last:
+            member_id = batch.whole.member_id
             in_flight.drop(batch.whole)
+            partition.note(now_ms, happening, batch.first, batch.last, batch.whole, member_id=member_id)
             dropped += len(batch)
             continue
         if batch.whole is not None and batch.last < first:
             continue
         partition.split(batch)
-        for _, entry in batch.within(first, last):
+        for offset, entry in batch.within(first, last):
             if entry.state is state:
+                member_id = entry.member_id
                 in_flight.drop(entry)
+                partition.note(now_ms, happening, offset, offset, entry, member_id=member_id)
                 dropped += 1
         partition.note_free(batch)
     return dropped
