@@ -169,7 +169,7 @@ _REAL: Mapping[str, Mapping[str, str]] = {
 ALONE = frozenset({"acl", "admin", "limits"})
 
 #: Brokers on which nothing is played after a script.
-ONCE = frozenset({"acl-locked", "cold", "cold-snapshots", "kraft", "pruning", "unregistered"})
+ONCE = frozenset({"acl-locked", "cold", "cold-snapshots", "kraft", "pruning", "sasl-tokens", "unregistered"})
 
 #: Brokers whose coordinators nobody has asked for anything before.
 COLD = frozenset({"cold"})
