@@ -19,7 +19,7 @@ test: $(STAMP)  ## All tests.
 oracle: $(STAMP)  ## Ask a real Apache Kafka 4.3.0, live, what the tests have it say. Needs Java and Maven.
 	$(BIN)/python -m tests.conversations.live
 	$(BIN)/python -m tests.conversations.live --generated 10
-	$(BIN)/python -m tests.nodes.live
+	$(BIN)/python -m tests.nodes.live $(STORIES)
 
 check: $(STAMP)  ## Lint, types, import contracts, and that generated files are current.
 	$(BIN)/ruff check kwire mockbroker tools tests
