@@ -45,6 +45,10 @@ class RealCluster:
         """The machine's clock."""
         return time.monotonic()
 
+    def time_ms(self) -> int:
+        """The brokers have the same clock."""
+        return time.time_ns() // 1_000_000
+
     def _address(self, node: int) -> str:
         return f"127.0.0.1:{self._port + node}"
 

@@ -62,6 +62,9 @@ class Venue(Protocol):
     def now_s(self) -> float:
         """A clock in seconds."""
 
+    def time_ms(self) -> int:
+        """Milliseconds since 1970, by the brokers' reckoning."""
+
     def stop(self, node: int) -> None:
         """End a node cleanly."""
 

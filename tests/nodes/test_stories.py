@@ -45,6 +45,10 @@ class OurCluster:
         """The machine's clock."""
         return time.monotonic()
 
+    def time_ms(self) -> int:
+        """The brokers have the same clock."""
+        return time.time_ns() // 1_000_000
+
     def move(self, topic: str, partition: int, to: int) -> None:
         """Have another replica lead."""
         self._cluster.move_leader(topic, partition, to=to)

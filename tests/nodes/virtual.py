@@ -88,6 +88,10 @@ class VirtualCluster:
         """The cluster's clock."""
         return self._broker.now_ms / 1000
 
+    def time_ms(self) -> int:
+        """The same, in milliseconds."""
+        return self._broker.now_ms
+
     def move(self, topic: str, partition: int, to: int) -> None:
         """Have another replica lead."""
         self._broker.core.move_leader(topic, partition, self._broker.now_ms, to=to)
