@@ -6,10 +6,15 @@ password of PLAIN closes after the delay, bad credentials of SCRAM close at once
 
 from __future__ import annotations
 
+import random
+
+import msgspec
 import pytest
 
+from kwire import headers
 from kwire.error_codes import ErrorCode
 from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.messages.sasl_handshake import SaslHandshakeRequest
@@ -170,3 +175,40 @@ def test_the_lifetime_of_a_mechanism_wins_over_that_of_the_listener() -> None:
 def test_from_every_step_something_leads_on_but_from_the_last() -> None:
     assert set(TRANSITIONS) == set(Step)
     assert [step for step, targets in TRANSITIONS.items() if not targets] == [Step.FAILED]
+
+
+def test_of_all_users_who_may_not_be_described_4_3_0_says_nothing_until_the_connection_is_idle() -> None:
+    acls = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+    broker = Broker(config={**CONFIG, **acls, "connections.max.idle.ms": "5000"})
+    log_in(broker, "alice", "secret")
+
+    assert broker.ask(DescribeUserScramCredentialsRequest(users=None), 0) is None
+    broker.advance(4_999)
+    assert broker.closed == {}
+    broker.advance(1)
+    assert "4.3.0 never answers" in broker.closed["a"]
+
+
+def test_bytes_that_nobody_meant_do_not_break_the_gate() -> None:
+    """Handshakes, tokens and requests in any order, some with a bit turned, on a clock that jumps."""
+    broker = Broker(config={**CONFIG, "connections.max.reauth.ms": "5000"})
+    requests: list[msgspec.Struct] = [SaslHandshakeRequest(name) for name in ("PLAIN", "SCRAM-SHA-256", "X")]
+    requests += [
+        SaslAuthenticateRequest(auth_bytes=token) for token in (b"\0alice\0secret", b"", b"\xff\0", b"n,,n=a,r=b")
+    ]
+    frames = [headers.encode_request(request, version, 1, "c") for request in requests for version in (0, 1)]
+    frames += [headers.encode_request(MetadataRequest(topics=[]), 13, 1, "c"), b"\0alice\0secret", b""]
+    rng = random.Random(3)
+    for _ in range(500):
+        number = broker.core.connect(0, "127.0.0.1", 1, listener="IN")
+        for _ in range(rng.randint(1, 6)):
+            frame = bytearray(rng.choice(frames))
+            if frame and rng.random() < 0.2:
+                frame[rng.randrange(len(frame))] ^= 1 << rng.randrange(8)
+            broker.core.submit(number, bytes(frame), broker.now_ms)
+            broker.advance(rng.choice((0, 0, 1, 100, 1_000, 6_000)))
+        broker.core.disconnect(number, broker.now_ms)
+
+    assert broker.core.parked_count == 0
+    principals = {exchange.principal for exchange in broker.core.journal}
+    assert principals == {"User:ANONYMOUS", "User:alice"}
