@@ -14,6 +14,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _DEFAULT_CAPACITY = 16
+_FIBONACCI = -7046029254386353131
+_LONG = (1 << 64) - 1
 
 
 def signed32(value: int) -> int:
@@ -83,6 +85,23 @@ class JavaMap(Generic[K, V]):
     def _bucket(self, key: K) -> int:
         hashed = self._hash_of(key) & 0xFFFF_FFFF
         return (hashed ^ hashed >> 16) & self._capacity - 1
+
+
+def timeline_walk(keys: Iterable[K], hash_of: Callable[[K], int], *, most: int) -> list[K]:
+    """The order in which a `TimelineHashMap` of Kafka's walks: slot by slot, and within one the newest first.
+
+    keys: in the order they came. most: how many there have been at once; the table has grown for them, and stays so.
+    Source: Kafka's BaseHashTable and SnapshottableHashTable.
+    """
+    bits = 1
+    while (most + 1) * 0.75 > 1 << bits:
+        bits += 1
+
+    def slot(key: K) -> int:
+        return (hash_of(key) * _FIBONACCI & _LONG) >> 64 - bits
+
+    newest_first = list(keys)[::-1]
+    return sorted(newest_first, key=slot)
 
 
 class JavaSet(JavaMap[K, None]):

@@ -12,7 +12,7 @@ from mockbroker.state.group_facts import (
     TargetEpochFact,
     keep_no_record,
 )
-from mockbroker.state.java_order import JavaSet
+from mockbroker.state.java_order import JavaSet, timeline_walk
 from mockbroker.state.streams_members import Held, MemberState, StreamsMember, Tasks
 from mockbroker.state.streams_topology import Topology
 from mockbroker.state.streams_values import (
@@ -31,6 +31,7 @@ class StreamsFacts:
         self.group_id = group_id
         self.ledger = Ledger(group_id, record)
         self.members: dict[str, StreamsMember] = {}
+        self._members_most = 0
         self.topology: Topology | None = None
         self.group_epoch = 1
         self.assignment_epoch = 1
@@ -39,6 +40,16 @@ class StreamsFacts:
         self.validated_topology_epoch = 0
         self.configs: tuple[tuple[str, str], ...] = ()
         self._digest = 0
+
+    def _put(self, member: StreamsMember) -> None:
+        """Let a member be as it is now."""
+        self.members[member.member_id] = member
+        self._members_most = max(self._members_most, len(self.members))
+
+    def _walk(self) -> dict[str, StreamsMember]:
+        """The members in the order in which Kafka's coordinator has them."""
+        order = timeline_walk(self.members, java_hash, most=self._members_most)
+        return {member_id: self.members[member_id] for member_id in order}
 
     def _note_member(self, member: StreamsMember) -> None:
         """Note what a member says of itself, if it is news."""
@@ -101,14 +112,16 @@ class StreamsFacts:
 
     def _replay_member(self, member_id: str, says: StreamsMemberFact) -> None:
         member = self.members.get(member_id, StreamsMember(member_id))
-        self.members[member_id] = replace(member, **says._asdict())
+        self._put(replace(member, **says._asdict()))
 
     def _replay_current(self, member_id: str, has: StreamsCurrentFact) -> None:
-        self.members[member_id] = replace(
-            self.members.get(member_id, StreamsMember(member_id)),
-            member_epoch=has.member_epoch,
-            previous_member_epoch=has.previous_member_epoch,
-            state=MemberState(has.state),
-            assigned=Held(*has.assigned),
-            revoking=Held(*has.revoking),
+        self._put(
+            replace(
+                self.members.get(member_id, StreamsMember(member_id)),
+                member_epoch=has.member_epoch,
+                previous_member_epoch=has.previous_member_epoch,
+                state=MemberState(has.state),
+                assigned=Held(*has.assigned),
+                revoking=Held(*has.revoking),
+            )
         )

@@ -203,7 +203,7 @@ class StreamsGroup(StreamsFacts):
         if not self._is_due(settings, now_ms):
             step.statuses.append(Status(StatusCode.ASSIGNMENT_DELAYED, "The last assignment is too recent."))
             return
-        members = {**self.members, step.member.member_id: step.member}
+        members = {**self._walk(), step.member.member_id: step.member}
         step.target = self._assigned(members, step.configured, step.configs)
         step.target_epoch, step.assigns = step.epoch, True
 
@@ -248,7 +248,7 @@ class StreamsGroup(StreamsFacts):
     def _take(self, step: _Step, topology: Topology, now_ms: int) -> None:
         """Let what the heartbeat has changed be so, and note it in Kafka's order."""
         member = step.member
-        self.members[member.member_id] = member
+        self._put(member)
         self._note_member(member)
         if self.topology is None:
             self.topology = topology
@@ -296,7 +296,7 @@ class StreamsGroup(StreamsFacts):
         waits = self.members and self.group_epoch > self.assignment_epoch and self._is_due(settings, now_ms)
         # Without a heartbeat since the first one nothing is known of the topics, and the next one assigns.
         if waits and self.configured is not None:
-            target = self._assigned(self.members, self.configured, self.configs)
+            target = self._assigned(self._walk(), self.configured, self.configs)
             self._take_target(target, self.group_epoch, now_ms)
             self.ledger.write(now_ms)
 

@@ -38,9 +38,13 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def seen(cluster: Cluster) -> dict[str, str]:
     """What the program wrote of each step."""
+    return counted(cluster, "at_least_once")
+
+
+def counted(cluster: Cluster, guarantee: str) -> dict[str, str]:
     needs.tool("javac")  # A runtime alone does not run a source file.
     jar = streams_jar(maven=needs.tool("mvn"))
-    written = java_tools.run(str(PROGRAM), cluster.bootstrap_servers, beside=(jar,))
+    written = java_tools.run(str(PROGRAM), cluster.bootstrap_servers, guarantee, beside=(jar,))
     return dict(line.split(": ", 1) for line in written.splitlines())
 
 
@@ -55,6 +59,11 @@ def test_two_instances_share_them_and_count_on(seen: dict[str, str]) -> None:
 
 def test_the_other_one_takes_over_with_the_state_of_who_left(seen: dict[str, str]) -> None:
     assert seen["left"] == "{be=4, is=1, it=2, not=1, or=1, so=2, to=3} by 8"
+
+
+def test_with_transactions_each_word_is_counted_once_too(seen: dict[str, str]) -> None:
+    with Cluster(properties=HASTE) as cluster:
+        assert counted(cluster, "exactly_once_v2") == seen
 
 
 def test_the_broker_has_made_the_internal_topics(seen: dict[str, str]) -> None:

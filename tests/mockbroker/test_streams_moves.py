@@ -160,3 +160,10 @@ def test_a_topic_that_could_not_be_made_is_tried_again_after_two_heartbeat_inter
 
     assert "(" in refused
     assert "(" not in say(broker, beat("m1", 2)).status[0].status_detail
+
+
+def test_a_broker_whose_coordinator_does_not_speak_the_protocol_refuses_it() -> None:
+    broker = GroupBroker(**{"group.coordinator.rebalance.protocols": "classic,consumer"})
+
+    assert say(broker, beat("m1", 0)).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert described(broker).error_code == ErrorCode.UNSUPPORTED_VERSION

@@ -4,6 +4,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
@@ -39,15 +40,18 @@ public class WordCount {
     private static final String APPLICATION = "word-count";
 
     private final String bootstrap;
+    private final String guarantee;
     private final Map<String, Long> counts = new TreeMap<>();
     private long sent;
 
-    private WordCount(String bootstrap) {
+    private WordCount(String bootstrap, String guarantee) {
         this.bootstrap = bootstrap;
+        this.guarantee = guarantee;
     }
 
+    /** bootstrap servers, and what is guaranteed of each record: at_least_once or exactly_once_v2. */
     public static void main(String[] arguments) throws Exception {
-        new WordCount(arguments[0]).play();
+        new WordCount(arguments[0], arguments[1]).play();
     }
 
     private void play() throws Exception {
@@ -88,7 +92,9 @@ public class WordCount {
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap);
         settings.put(StreamsConfig.CLIENT_ID_CONFIG, name);
         settings.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, "streams");
-        settings.put(StreamsConfig.STATE_DIR_CONFIG, System.getProperty("java.io.tmpdir") + "/word-count-" + name + System.nanoTime());
+        settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, guarantee);
+        String folder = System.getProperty("java.io.tmpdir") + "/word-count-" + name + System.nanoTime();
+        settings.put(StreamsConfig.STATE_DIR_CONFIG, folder);
         settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 100);
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
         settings.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
@@ -158,8 +164,7 @@ public class WordCount {
             if (System.nanoTime() > end) {
                 throw new IllegalStateException("nothing of it within " + PATIENCE);
             }
-            Thread.onSpinWait();
-            java.util.concurrent.locks.LockSupport.parkNanos(20_000_000);
+            LockSupport.parkNanos(20_000_000);
         }
     }
 
