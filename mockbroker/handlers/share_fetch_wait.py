@@ -45,6 +45,7 @@ class ShareFetchWait:
     errors: dict[PartitionKey, ErrorCode] = field(default_factory=dict)
     rows: dict[PartitionKey, PartitionData] | None = None
     has_looked: bool = False
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
 
     def fetch_nothing(self) -> None:
         """The request only settles: it ends its session, or renews locks."""
@@ -53,6 +54,9 @@ class ShareFetchWait:
     def begin(self, ctx: Context) -> None:
         """Find the session's share partitions, in their order for this epoch (share-semantics 1.7 and 4.4)."""
         request = self.request
+        # The group's level as it is now: a change does not reach a fetch that waits already.
+        level = ctx.cluster.configs.group(self.acknowledgements.group_id)["share.isolation.level"]
+        self.isolation = Isolation(str(level).lower())
         interested = []
         for key, entry in self.session.partitions.items():
             if entry.topic_name is None:
@@ -114,15 +118,12 @@ class ShareFetchWait:
         limit = ctx.cluster.config["fetch.max.bytes"]
         assert isinstance(limit, int)
         max_bytes = min(request.max_bytes, limit)
-        isolation = Isolation(
-            str(ctx.cluster.configs.group(self.acknowledgements.group_id)["share.isolation.level"]).lower()
-        )
-        reads = self._read(ctx, offsets, isolation, max_bytes, is_late=is_late)
+        reads = self._read(ctx, offsets, max_bytes, is_late=is_late)
         if reads is not None:
             self._finish_with(self._acquire(ctx, reads))
 
     def _read(
-        self, ctx: Context, offsets: dict[PartitionKey, int], isolation: Isolation, max_bytes: int, *, is_late: bool
+        self, ctx: Context, offsets: dict[PartitionKey, int], max_bytes: int, *, is_late: bool
     ) -> dict[PartitionKey, Read] | None:
         """What the logs have, in the order in which it is acquired; None when that is not enough yet.
 
@@ -130,7 +131,7 @@ class ShareFetchWait:
         behind the others. Only a fetch whose time is up after it has waited reads all in one go (Kafka's
         DelayedShareFetch, maybeReadFromLog and combineLogReadResponse).
         """
-        logs = ctx.node.logs
+        logs, isolation = ctx.node.logs, self.isolation
 
         def read(keys: list[PartitionKey]) -> dict[PartitionKey, Read]:
             if not keys:

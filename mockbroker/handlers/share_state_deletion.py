@@ -56,6 +56,10 @@ def delete_share_states(
 
         return note
 
+    if any(key.partition < 0 for key in keys):
+        # What AlterShareGroupOffsets has noted and refused; Kafka's persister asks nobody for such a one either.
+        errors.update(dict.fromkeys(errors, ErrorCode.UNKNOWN_SERVER_ERROR))
+        keys = []
     if not keys:
         finish(ctx.now_ms)
     for key in keys:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tools.reference import not_supported, share_groups
+from tools.reference import differences, not_supported, share_groups
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,10 +16,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.reference", description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 when something would change")
     check = parser.parse_args().check
-    pages = {
-        ROOT / "docs" / "not-supported.md": not_supported.page(),
-        ROOT / "docs" / "share-groups.md": share_groups.page(),
-    }
+    try:
+        pages = {
+            ROOT / "docs" / "differences.md": differences.page(),
+            ROOT / "docs" / "not-supported.md": not_supported.page(),
+            ROOT / "docs" / "share-groups.md": share_groups.page(),
+        }
+    except ValueError as refusal:
+        print(refusal, file=sys.stderr)
+        return 1
     stale = [path for path, text in pages.items() if not path.exists() or path.read_text("utf-8") != text]
     for path in stale:
         print(f"{'would change' if check else 'writing'} {path.relative_to(ROOT)}")

@@ -9,11 +9,12 @@ from collections import defaultdict
 from pathlib import Path
 
 from mockbroker.state.in_flight import TRANSITIONS
-from tools.reference.share_rules import RULES
+from tools.reference.share_rules import RECORDS, RULES, STORIES, UNASKED
 
 _TESTS = Path(__file__).parents[2] / "tests"
 _SCRIPTS = _TESTS / "conversations" / "scripts"
-_NUMBER = re.compile(r"\b(\d\.\d{1,2}|0)\b")
+_STORIES = _TESTS / "nodes" / "answers"
+_NUMBER = re.compile(r"\b(\d\.\d{1,2}|0|10)\b")
 _BY_NAME = re.compile(r"test_(\d)_(\d{1,2})_")
 _IN_WORDS = re.compile(r"share-semantics ((?:\d\.\d{1,2}(?:, | and | to )?)+)")
 _SHOWN_MAX = 6
@@ -39,10 +40,11 @@ acknowledge it. The start offset moves past records that are finished, so every 
 
 ## Rules and their tests
 
-"Conversations" are scripts of raw requests with the answers of a real Apache Kafka 4.3.0, in
-[tests/conversations](../tests/conversations); the other tests are named for the rule.
+Each rule was asked of a real Apache Kafka 4.3.0, and its answers are what the broker here is held against: by
+conversations, scripts of raw requests in [tests/conversations](../tests/conversations), by stories of three nodes in
+[tests/nodes](../tests/nodes), and by records that it wrote. The other tests are named for the rule.
 
-| rule | what it says | tests | conversations |
+| rule | what it says | asked of Kafka 4.3.0 | tests |
 |---|---|---|---|
 """
 
@@ -50,17 +52,36 @@ acknowledge it. The start offset moves past records that are finished, so every 
 def page() -> str:
     """The whole page, Markdown.
 
-    Raises: ValueError that names the rules without any test.
+    Raises: ValueError that names the rules of which no real broker was asked.
     """
-    tests, scripts = _tests(), _scripts()
-    bare = [rule.number for rule in RULES if not tests[rule.number] and not scripts[rule.number]]
+    tests, asked = _tests(), _asked()
+    bare = [rule.number for rule in RULES if not asked[rule.number]]
     if bare:
-        raise ValueError(f"no test names the rules {', '.join(bare)}")
+        raise ValueError(f"no recorded answer of Apache Kafka shows the rules {', '.join(bare)}")
     rows = [
-        f"| {rule.number} {rule.title} | {rule.text} | {_list(tests[rule.number])} | {_list(scripts[rule.number])} |"
+        f"| {rule.number} {rule.title} | {rule.text} | {_list(asked[rule.number])} | {_list(tests[rule.number])} |"
         for rule in RULES
     ]
-    return _HEAD + _diagram() + _LIFE + "\n".join(rows) + "\n"
+    return _HEAD + _diagram() + _LIFE + "\n".join(rows) + "\n" + _unasked()
+
+
+def _unasked() -> str:
+    rows = [f"| {number} | {what} |" for number, what in UNASKED.items()]
+    head = ["", "## Not asked", "", "Read in Kafka's sources, as it cannot be provoked by requests:", ""]
+    return "\n".join([*head, "| rule | what |", "|---|---|", *rows, ""])
+
+
+def _asked() -> dict[str, list[str]]:
+    """Rule number -> conversations, stories and records that show it, as a real broker answered or wrote them."""
+    found = _scripts()
+    for number, names in STORIES.items():
+        missing = [name for name in names if not (_STORIES / f"{name}.json").exists()]
+        if missing:
+            raise ValueError(f"rule {number}: no story {', '.join(missing)}")
+        found[number] += names
+    for number, path in RECORDS.items():
+        found[number].append(Path(path).name)
+    return found
 
 
 def _diagram() -> str:
@@ -95,15 +116,19 @@ def _tests() -> dict[str, list[str]]:
 def _scripts() -> dict[str, list[str]]:
     """Rule number -> conversations that say they show it."""
     found: dict[str, list[str]] = defaultdict(list)
-    for path in sorted(_SCRIPTS.glob("share-*.json")):
-        if path.name.endswith(".expected.json"):
-            continue
+    for path in scripts():
         about = json.loads(path.read_text(encoding="utf-8"))["about"]
         head = about.partition(":")[0]
         if head.startswith("Section"):
             for number in set(_NUMBER.findall(head)):
                 found[number].append(path.stem)
     return found
+
+
+def scripts() -> list[Path]:
+    """The conversations about share groups that a real broker has answered."""
+    paths = sorted(_SCRIPTS.glob("share-*.json"))
+    return [path for path in paths if path.with_suffix(".expected.json").exists()]
 
 
 def _list(names: list[str]) -> str:
