@@ -18,7 +18,7 @@ from mockbroker.controller import Controller
 from mockbroker.dispatch import Incoming, Undispatchable, read, refuse, write
 from mockbroker.journal import Exchange, Journal
 from mockbroker.kafka_error import KafkaError
-from mockbroker.noting import Arrival, note, note_undispatchable
+from mockbroker.noting import note, note_undispatchable
 from mockbroker.outcome import Farewell, Hangup, Key, Outcome, Park, Reply, Silence, Token
 from mockbroker.parked import Parked, Waiting
 
@@ -300,7 +300,7 @@ class Core:
             return
         frame, arrived_ns = connection.waiting.popleft()
         connection.busy = True
-        gate, arrival = connection.gate, Arrival(self.now_ms, arrived_ns, len(frame))
+        gate, arrival = connection.gate, (self.now_ms, arrived_ns, len(frame))
         try:
             incoming = read(frame, self.state.routes) if gate is None else gate.read(frame, self.state.routes)
         except Undispatchable as why:
