@@ -1,7 +1,8 @@
 """Record the stories on a real cluster.
 
 `tools/oracle/start-cluster PORT tests/nodes/cluster.properties` starts one, and prints its folder; then
-`python -m tests.nodes.record PORT FOLDER [NAME...]`
+`python -m tests.nodes.record PORT FOLDER [NAME...]`. The stories of tests/nodes/balance_story.py need a cluster that is
+told what is in tests/nodes/balanced.properties as well, and are recorded only by their names.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kwire.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from kwire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from tests.nodes.stories import STORIES, tell
+from tests.nodes.stories import BALANCED, STORIES, tell
 from tests.nodes.teller import Socket, let_pass
 
 ANSWERS = Path(__file__).parent / "answers"
@@ -88,10 +89,10 @@ def _is_alive(process: int) -> bool:
 
 
 def main(port: str, folder: str, *names: str) -> None:
-    """Record all stories, or those that are named."""
+    """Record all stories that need no cluster of their own, or those that are named."""
     ANSWERS.mkdir(exist_ok=True)
     venue = RealCluster(int(port), Path(folder))
-    for name in names or STORIES:
+    for name in names or [name for name in STORIES if name not in BALANCED]:
         seen = tell(name, venue)
         (ANSWERS / f"{name}.json").write_text(json.dumps(seen, indent=1) + "\n")
         print(name, flush=True)

@@ -11,18 +11,21 @@ import pytest
 from mockbroker import Cluster
 from mockbroker.properties import parse_properties
 from tests.nodes.record import ANSWERS
-from tests.nodes.stories import STORIES, tell
+from tests.nodes.stories import BALANCED, STORIES, tell
 from tests.nodes.teller import Socket, let_pass
 from tests.nodes.virtual import VirtualCluster
 
+HERE = Path(__file__).parent
 #: What tools/oracle/start-cluster says to every broker, and what the cluster of the recordings was told beside.
 PROPERTIES = {
     "auto.leader.rebalance.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "5",
     "share.coordinator.state.topic.num.partitions": "3",
-    **parse_properties((Path(__file__).parent / "cluster.properties").read_text()),
+    **parse_properties((HERE / "cluster.properties").read_text()),
 }
+#: For the stories that need them.
+MORE = parse_properties((HERE / "balanced.properties").read_text())
 #: Stories that are quick enough for sockets and the time of the world, too.
 OVER_SOCKETS = ("two_replicas", "an_unclean_election_goes_back", "replicas_are_reassigned")
 
@@ -60,7 +63,7 @@ def recorded(name: str) -> object:
 
 @pytest.mark.parametrize("name", STORIES)
 def test_nodes_come_and_go_as_in_a_real_cluster(name: str) -> None:
-    seen = tell(name, VirtualCluster(PROPERTIES))
+    seen = tell(name, VirtualCluster({**PROPERTIES, **MORE} if name in BALANCED else PROPERTIES))
 
     assert json.loads(json.dumps(seen)) == recorded(name)
 
