@@ -71,12 +71,13 @@ def test_the_broker_has_made_the_internal_topics(seen: dict[str, str]) -> None:
     assert seen["made"] == "word-count-totals-changelog 4, word-count-words-repartition 4"
 
 
-def test_the_streams_groups_tool_lists_describes_and_deletes(cluster: Cluster, seen: dict[str, str]) -> None:
+def test_the_streams_groups_tool_lists_describes_resets_and_deletes(cluster: Cluster, seen: dict[str, str]) -> None:
     assert "empty" in seen
     group = ("--bootstrap-server", cluster.bootstrap_servers, "--group", "word-count")
     with java_tools.shell() as shell:
         listed = shell.run(TOOL, *group[:2], "--list", "--state")
         state = shell.run(TOOL, *group, "--describe", "--state", "--verbose")
+        reset = shell.run(TOOL, *group, "--reset-offsets", "--to-earliest", "--all-input-topics", "--execute")
         offsets = shell.run(TOOL, *group, "--delete-offsets", "--input-topic", "lines")
         deleted = shell.run(TOOL, *group, "--delete")
         left = shell.run(TOOL, *group[:2], "--list")
@@ -84,6 +85,7 @@ def test_the_streams_groups_tool_lists_describes_and_deletes(cluster: Cluster, s
     assert listed.split() == ["GROUP", "STATE", "word-count", "Empty"]
     # Of the group: its name, its coordinator and that one's id, state, epochs of group and assignment, members.
     assert state.splitlines()[-1].split()[-4:-2] == ["Empty", "6"]
+    assert [row.split() for row in reset.splitlines()[1:]] == [["word-count", "lines", str(n), "0"] for n in range(3)]
     assert offsets.count("Successful") == 4
     assert "('word-count') was successful" in deleted
     assert left == ""
