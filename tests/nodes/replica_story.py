@@ -212,8 +212,8 @@ def leaders_are_elected_by_request(teller: Teller, seen: dict[str, Any]) -> None
     seen["unclean, while it is down"] = elect(teller, 0, UNCLEAN, wanted)
     seen["any, while it is down"] = elect(teller, 0, PREFERRED, None)
     teller.venue.start(1)
-    for index in (0, 1):
-        teller.until(lambda at=index: teller.partition(0, "elected", at), lambda row: row["isr"] == [1, 2])
+    teller.until(lambda: teller.partition(0, "elected", 0), lambda row: row["isr"] == [1, 2])
+    teller.until(lambda: teller.partition(0, "elected", 1), lambda row: row["isr"] == [1, 2])
     seen["version 0"] = elect(teller, 0, PREFERRED, wanted, version=0)
     seen["version 1"] = elect(teller, 0, PREFERRED, wanted, version=1)
     seen["unclean"] = elect(teller, 0, UNCLEAN, wanted)
