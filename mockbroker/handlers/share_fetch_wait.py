@@ -119,8 +119,16 @@ class ShareFetchWait:
         assert isinstance(limit, int)
         max_bytes = min(request.max_bytes, limit)
         reads = self._read(ctx, offsets, max_bytes, is_late=is_late)
-        if reads is not None:
-            self._finish_with(self._acquire(ctx, reads))
+        if reads is None:
+            return
+        try:
+            rows = self._acquire(ctx, reads)
+        except KafkaError as error:
+            # What 4.3.0 stumbles over in one share-partition it says of all of them; what was acquired stays so.
+            rows = {key: PartitionData(key.partition_index, error.code) for key in offsets}
+            for key in offsets:
+                ctx.wake(wake_key(self.acknowledgements.group_id, *key))
+        self._finish_with(rows)
 
     def _read(
         self, ctx: Context, offsets: dict[PartitionKey, int], max_bytes: int, *, is_late: bool

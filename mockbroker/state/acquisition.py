@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
+from kwire.error_codes import ErrorCode
+from mockbroker.kafka_error import KafkaError
 from mockbroker.state import in_flight, throttle
 from mockbroker.state.in_flight import NOBODY, InFlight, InFlightBatch, State
 from mockbroker.state.share_history import Happening
@@ -247,6 +249,7 @@ def acquire(
     Args: fetch_offset: where the read began, by default where the next fetch begins. max_records: what is left of the
     request's limit. aborted: those of the batches that belong to aborted transactions, for a read-committed group;
     they are acquired, archived and left out of the answer, and count against the limit here (correction 2).
+    Raises: UNKNOWN_SERVER_ERROR where 4.3.0 does not find an aborted batch; what was acquired stays so.
     """
     if fetch_offset is None:
         fetch_offset = partition.next_fetch_offset()
@@ -274,7 +277,10 @@ def _archive_aborted(partition: SharePartition, aborted: Iterable[RecordSpan], n
     spans, why = list(aborted), (Happening.ABORTED, now_ms)
     for span in spans:
         floor = partition.window.floor(span.base_offset)
-        batches = partition.window.starting(span.base_offset if floor is None else floor.first, span.last_offset)
+        if floor is None:
+            # The log's start, and the window's with it, is inside the batch: 4.3.0 looks for its first offset in vain.
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"nothing in flight at {span.base_offset} or before it")
+        batches = partition.window.starting(floor.first, span.last_offset)
         partition.delivery_complete_count += archive(
             partition, range(span.base_offset, span.last_offset + 1), batches, State.ACQUIRED, why
         )

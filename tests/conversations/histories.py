@@ -18,6 +18,8 @@ from tests.conversations.sequences import CONNECTIONS, Sequence, Step
 
 _GROUP, _TOPIC = "g-${run}", "t-${run}"
 _FAR = 1 << 40
+#: Where answers have the producer id and epoch of what follows.
+_PRODUCER = {"xp": "/producerId", "xe": "/producerEpoch"}
 
 
 class Errors(Sequence):
@@ -110,7 +112,7 @@ class Locks(Sequence):
     LENGTH = (8, 13)
     _STEP_MS, _LOCK_MS = 600, 1500
 
-    def _limits(self) -> dict[str, int]:
+    def _limits(self) -> dict[str, int | str]:
         self.delivery_limit = self.chance.choice([2, 2, 3])
         return {"share.delivery.count.limit": self.delivery_limit, "share.record.lock.duration.ms": self._LOCK_MS}
 
@@ -197,7 +199,86 @@ class Admin(Sequence):
             self._fetch(one, wait_ms=400, max_records=500)
 
 
-KINDS: Mapping[str, type[Sequence]] = {kind.KIND: kind for kind in (Sequence, Errors, Locks, Records, Admin)}
+class Logs(Sequence):
+    """A log that is not only appended to: transactions that commit and abort, and records that are deleted."""
+
+    KIND = "logs"
+    WHAT = "transactions, deleted records and both isolation levels under two members"
+    LENGTH = (20, 32)
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._is_committed_only = self.chance.random() < 0.6
+        self._is_open = False
+        self._sequence = 0
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        body = {"transactionalId": "x-${run}", "transactionTimeoutMs": 60_000}
+        self._ask("p", "InitProducerId", 5, body, save=_PRODUCER, until={"/errorCode": 0}, setup=True)
+
+    def _limits(self) -> dict[str, int | str]:
+        level = "read_committed" if self._is_committed_only else "read_uncommitted"
+        return {**super()._limits(), "share.isolation.level": level}
+
+    def _act(self, dice: float, member: str) -> None:
+        if dice < 0.14:
+            self._produce_in_transaction()
+        elif dice < 0.22 and self._is_open:
+            self._end_transaction()
+        elif dice < 0.28 and self.end:
+            self._delete_records()
+        else:
+            super()._act(self.chance.random(), member)
+
+    def _finish(self) -> None:
+        if self._is_open:
+            self._end_transaction()
+        for member in self.epochs:
+            self._fetch(member, max_records=500)
+        super()._finish()
+
+    def _produce_in_transaction(self) -> None:
+        count = self.chance.choice([1, 2, 3, 5])
+        batch = {
+            "records": count,
+            "size": 10,
+            "producerId": "${xp}",
+            "producerEpoch": "${xe}",
+            "baseSequence": self._sequence,
+            "transactional": True,
+        }
+        produce = {"conn": "p", "topic": _TOPIC, "partition": 0, "version": 12, "transactionalId": "x-${run}"}
+        self.steps.append({"produce": {**produce, "batches": [batch]}, "setup": True})
+        self.end += count
+        self._sequence += count
+        self._is_open = True
+
+    def _end_transaction(self) -> None:
+        is_committed = self.chance.random() < 0.5
+        body = {
+            "transactionalId": "x-${run}",
+            "producerId": "${xp}",
+            "producerEpoch": "${xe}",
+            "committed": is_committed,
+        }
+        self._ask("p", "EndTxn", 5, body, save=_PRODUCER, until={"/errorCode": 0}, setup=True)
+        self.end += 1  # The marker, which is written soon after the answer.
+        self._sequence, self._is_open = 0, False
+        rows = [{"name": _TOPIC, "partitions": [{"partitionIndex": 0, "timestamp": -1}]}]
+        ready = {"/topics/0/partitions/0/offset": self.end}
+        self._ask(
+            "p", "ListOffsets", 7, {"replicaId": -1, "isolationLevel": 1, "topics": rows}, until=ready, setup=True
+        )
+
+    def _delete_records(self) -> None:
+        self.low = min(self.end, self.low + self.chance.randrange(1, 8))
+        rows = [{"name": _TOPIC, "partitions": [{"partitionIndex": 0, "offset": self.low}]}]
+        self._ask("p", "DeleteRecords", 2, {"topics": rows, "timeoutMs": 5000})
+        self.low = min(self.low, self.end - 1)
+
+
+KINDS: Mapping[str, type[Sequence]] = {kind.KIND: kind for kind in (Sequence, Errors, Locks, Records, Admin, Logs)}
 
 
 def spell(script: Step) -> str:

@@ -73,9 +73,9 @@ class Sequence:
             self._fetch(member, wait_ms=400, lists=True, max_records=0, setup=True)
             self._fetch(member, wait_ms=400, max_records=500, setup=True)
 
-    def _limits(self) -> dict[str, int]:
+    def _limits(self) -> dict[str, int | str]:
         """Configurations of the group."""
-        limits = {"share.delivery.count.limit": self.delivery_limit}
+        limits: dict[str, int | str] = {"share.delivery.count.limit": self.delivery_limit}
         if self.is_crowded:
             limits["share.partition.max.record.locks"] = 100
         return limits
