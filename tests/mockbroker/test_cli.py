@@ -78,6 +78,8 @@ def test_a_properties_file_and_settings_reach_the_broker(tmp_path: Path) -> None
         (["--control", "1"], "control: 1 is not supported yet"),
         (["--data-dir", "d"], "data-dir: 'd' is not supported yet"),
         (["--properties", "does-not-exist"], "does-not-exist"),
+        (["--add-scram", "alice"], "add-scram: a user has the form SCRAM-SHA-256=[name=NAME"),
+        (["--set", "listeners=SASL_SSL://127.0.0.1:0"], "sasl.enabled.mechanisms: GSSAPI of the listener SASL_SSL"),
     ],
 )
 def test_wrong_use_is_one_line_and_exit_2(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
