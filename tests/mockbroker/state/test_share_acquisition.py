@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kwire.error_codes import ErrorCode
+from mockbroker.kafka_error import KafkaError
 from tests.mockbroker.state.share_kit import ACCEPT, GAP, RELEASE, Leader, settings, spans, stored
 
 
@@ -280,6 +282,17 @@ def test_2_10_aborted_records_count_against_a_strict_limit() -> None:
     assert leader.fetch(mode=1, max_records=2, aborted=aborted) == []
     assert leader.fetch(mode=1, max_records=2, aborted=aborted) == ["3-3/1"]
     assert leader.fetch(mode=1, max_records=2) == ["4-5/1"]
+
+
+def test_2_10_an_aborted_batch_that_begins_below_the_log_start_breaks_the_fetch_and_stays_acquired() -> None:
+    leader = Leader(spans("0-4", "5-5"))
+    leader.partition.move_log_start(2, now_ms=0)
+
+    with pytest.raises(KafkaError) as refused:
+        leader.fetch(aborted=spans("0-4"))
+    assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert leader.fetch() == []
+    assert leader.ack("m1", (2, 5, [ACCEPT])) == 0
 
 
 def test_a_partition_that_is_not_active_gives_nothing() -> None:
