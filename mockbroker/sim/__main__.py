@@ -11,9 +11,12 @@ from mockbroker.sim.coverage import Coverage
 from mockbroker.sim.violation import SeedFailed
 from mockbroker.sim.world import run
 
+#: So many seeds are to meet everything.
+_ENOUGH = 200
+
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command. Exit codes: 0 nothing found, 1 a seed failed."""
+    """Run the command. Exit codes: 0 nothing found, 1 a seed failed, or something was never met."""
     parsed = _parser().parse_args(arguments)
     logging.disable(logging.CRITICAL)  # Nodes that die close connections; the log would say so a million times.
     seeds = [parsed.seed] if parsed.seed is not None else range(parsed.first, parsed.first + parsed.seeds)
@@ -29,6 +32,10 @@ def main(arguments: list[str] | None = None) -> int:
         elif count % 1_000 == 0:
             print(f"{count} seeds", file=sys.stderr, flush=True)
     print(total.line())
+    missing = total.missing()
+    if missing and parsed.seed is None and parsed.seeds >= _ENOUGH:
+        print(f"never met: {', '.join(missing)}")
+        return 1
     return 0
 
 

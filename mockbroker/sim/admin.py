@@ -1,4 +1,4 @@
-"""A producer and an administrator: records come, records go, configurations and offsets change."""
+"""A plain producer and an administrator: records come, records go, configurations and offsets change."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicPr
 from kwire.records import Record, write_batch
 from mockbroker.sim.chance import do_one
 from mockbroker.state.configs import ResourceKind
-from mockbroker.state.share_coordinator import ShareKey
 from mockbroker.state.topics import CoordinatorKind
 
 if TYPE_CHECKING:
-    from mockbroker.sim.said import Place
     from mockbroker.sim.world import World
+    from mockbroker.state.topics import Topic
 
 _LIMIT = "share.delivery.count.limit"
 _CHOICES = {
@@ -40,7 +39,6 @@ _CHOICES = {
     "share.renew.acknowledge.enable": ("true", "true", "false"),
     "share.isolation.level": ("read_committed", "read_uncommitted"),
 }
-_RECORDS_MAX = 260
 
 
 class Admin:
@@ -50,7 +48,6 @@ class Admin:
         self._world = world
         self._rng = rng
         self._groups = groups
-        self._producer_id = 9_000
 
     def prepare(self) -> None:
         """Groups begin at the start of the logs, as what they did not see cannot be lost."""
@@ -65,23 +62,27 @@ class Admin:
             (10, self._change_config),
             (2, self._delete_records),
             (1, self._alter_offsets),
-            (3, self._abort_transaction),
         ]
         return do_one(self._rng, deeds)
 
     def produce(self) -> str:
         """A batch of records to some partition; none once the log is long enough for a short simulation."""
-        topic = self._rng.choice(self._world.topics())
-        index = self._rng.randrange(len(topic.partitions))
-        place = (topic.topic_id, index)
-        log = self._world.log(place)
-        if log is None or log.end_offset > _RECORDS_MAX:
+        place = self._world.some_place(self._rng)
+        topic = None if place is None else self._world.topic_of(place)
+        if place is None or topic is None:
             return "nothing is produced"
+        index = place[1]
         count = self._rng.choice((1, 2, 3, 5, 8, 8, 13, 40))
-        data = PartitionProduceData(index, _batch(count, self._world.now_ms))
+        key = self._world.some_key
+        records = [Record(n, self._world.now_ms, key(self._rng), self._value(topic)) for n in range(count)]
+        data = PartitionProduceData(index, write_batch(records))
         request = ProduceRequest(acks=1, timeout_ms=1_000, topic_data=[TopicProduceData(topic.name, bytes(16), [data])])
         self._ask(self._world.leader(place), request, 9)
         return f"{count} records for {topic.name}-{index}"
+
+    def _value(self, topic: Topic) -> bytes | None:
+        """A value, or now and then a tombstone where it means something."""
+        return None if topic.name == self._world.compacted and self._rng.random() < 0.2 else b"value"
 
     def _change_config(self) -> str:
         group_id, name = self._rng.choice(self._groups), self._rng.choice(list(_CHOICES))
@@ -133,36 +134,10 @@ class Admin:
             if response.error_code == 0 and rows and not any(row.error_code for row in rows):
                 self._world.coverage.count("offsets altered")
 
-        # Whether it was done is known late, or never when the answer is lost: what was answered is excused from now on.
-        self._world.checks.began(ShareKey(group_id, topic.topic_id, index), offset)
         partition = AlterShareGroupOffsetsRequestPartition(index, offset)
         rows = [AlterShareGroupOffsetsRequestTopic(topic.name, [partition])]
         self._ask(node_id, AlterShareGroupOffsetsRequest(group_id, rows), 0, altered)
         return f"{group_id} is to begin {topic.name}-{index} at {offset}"
-
-    def _abort_transaction(self) -> str:
-        """A transaction that is rolled back; its coordinator's part is played here."""
-        place: Place = self._rng.choice(self._world.places())
-        log = self._world.log(place)
-        if log is None or log.end_offset > _RECORDS_MAX:
-            return "no transaction is aborted"
-        self._producer_id += 1
-        count, first = self._rng.choice((1, 3, 6)), log.end_offset
-        records = [Record(offset=n, timestamp=self._world.now_ms, key=None, value=b"no") for n in range(count)]
-        batch = write_batch(
-            records, producer_id=self._producer_id, producer_epoch=0, base_sequence=0, transactional=True
-        )
-        log.append(batch, now_ms=self._world.now_ms)
-        log.append_marker(
-            commit=False,
-            producer_id=self._producer_id,
-            producer_epoch=0,
-            coordinator_epoch=0,
-            now_ms=self._world.now_ms,
-        )
-        self._world.checks.aborted(place, range(first, log.end_offset))
-        self._world.coverage.count("transaction aborted")
-        return f"{count} records are aborted from {first} on"
 
     def _anybody(self) -> int:
         return self._rng.choice(sorted(self._world.core.state.calls.nodes))
@@ -178,7 +153,3 @@ class Admin:
         wire = self._world.wire
         connection = wire.connect(node_id, "admin")
         wire.ask(connection, request, version, done)
-
-
-def _batch(count: int, now_ms: int) -> bytes:
-    return write_batch([Record(offset=n, timestamp=now_ms, key=None, value=b"value") for n in range(count)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -10,12 +10,15 @@ from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.sim.coverage import Coverage
 from mockbroker.sim.ledger import RENEW, TERMINAL_TYPES, Ledger
+from mockbroker.sim.log_book import LogBook
+from mockbroker.sim.state_topic import StateTopic
 from mockbroker.sim.violation import Violation
 from mockbroker.sim.watch import Ask, Setting, Watch
 from mockbroker.state.in_flight import State
+from mockbroker.state.log import PartitionLog
 from mockbroker.state.share_coordinator import ShareKey
 from mockbroker.state.share_partition import SharePartition, Status
-from mockbroker.state.topics import CoordinatorKind
+from mockbroker.state.topics import INTERNAL_TOPICS, CoordinatorKind
 
 if TYPE_CHECKING:
     from mockbroker.core import Core
@@ -38,13 +41,26 @@ _CERTAIN = frozenset(
 class Checks:
     """Follows every share partition of the given keys through all its incarnations. Every method raises Violation."""
 
-    def __init__(self, core: Core, keys: Iterable[ShareKey], coverage: Coverage) -> None:
+    def __init__(self, core: Core, coverage: Coverage) -> None:
         self._core = core
         self._coverage = coverage
-        self.ledgers = {key: Ledger(key) for key in keys}
+        self._book = LogBook(self._log)
+        self._states = StateTopic()
+        #: Of these something was stored that has not been looked at, as nobody coordinates them yet.
+        self._stale: set[ShareKey] = set()
+        self.ledgers: dict[ShareKey, Ledger] = {}
         self._watches: dict[tuple[int, ShareKey], Watch] = {}
         self._loaded: set[ShareKey] = set()
         self._log_starts: dict[tuple[bytes, int], int] = {}
+
+    def follow(self, keys: Iterable[ShareKey]) -> None:
+        """From now on these are all share partitions that there are: topics have come, grown or gone."""
+        now = set(keys)
+        for key, ledger in self.ledgers.items():
+            ledger.is_gone = key not in now
+        for key in sorted(now - self.ledgers.keys()):
+            self.ledgers[key] = Ledger(key, lambda place=key[1:]: self._book.page(place))  # type: ignore[misc]
+        self._watches = {on: watch for on, watch in self._watches.items() if on[1] in now}
 
     # What clients do.
 
@@ -54,6 +70,7 @@ class Checks:
         watch = self._watch(node_id, key)
         if watch is None:
             return ask
+        ask.state_epoch = watch.partition.state_epoch
         for offset, kind in types.items():
             hold = watch.holds.get(offset)
             if hold is None or hold.member_id != member_id or offset < watch.partition.start_offset:
@@ -65,7 +82,7 @@ class Checks:
                 ask.until_ms = self._core.now_ms + self._number(key, "share.record.lock.duration.ms")
                 hold.until_min, hold.until_max = min(hold.until_min, ask.until_ms), max(hold.until_max, ask.until_ms)
             else:
-                self.ledgers[key].told[offset].unsure += 1
+                self._unsure(key, ask, offset, 1)
         return ask
 
     def answered(self, node_id: int, key: ShareKey, ask: Ask, code: int) -> None:
@@ -80,11 +97,10 @@ class Checks:
                 if kind == RENEW and code == 0:
                     hold.until_min = hold.until_max = ask.until_ms
                     self._coverage.count("lock renewed")
-            if kind != RENEW:
-                record = ledger.told[offset]
+            if kind != RENEW and code in _CERTAIN:
                 # Of a write that failed nobody knows whether it was stored.
-                record.unsure -= code in _CERTAIN
-                if code == 0 and kind in TERMINAL_TYPES:
+                self._unsure(key, ask, offset, -1)
+                if code == 0 and kind in TERMINAL_TYPES and self._is_of_now(ledger, ask):
                     ledger.settled(offset, ask.counts[offset])
 
     def leaving(self, member_id: str, node_id: int, group_id: str) -> None:
@@ -105,8 +121,8 @@ class Checks:
                         raise Violation(f"{key} {batch}: still held by {member_id}, whose session has ended")
             self._coverage.count(how)
 
-    def delivered(self, key: ShareKey, runs: Sequence[Run], offsets: Sequence[int]) -> None:
-        """A fetch was answered with these runs of first offset, last offset and count, and these records."""
+    def delivered(self, member_id: str, key: ShareKey, runs: Sequence[Run], offsets: Sequence[int]) -> None:
+        """A member's fetch was answered with these runs of first offset, last offset and count, and these records."""
         end = -1
         for first, last, count in runs:
             if not end < first <= last or count < 1:
@@ -114,23 +130,27 @@ class Checks:
             end = last
         if any(before >= after for before, after in pairwise(offsets)):
             raise Violation(f"{key}: the offsets {offsets} do not increase")
-        inside = set(offsets)
-        for first, last, _ in runs:
+        inside, page, ledger = set(offsets), self._book.page(key[1:]), self.ledgers[key]
+        for first, last, count in runs:
             missing = [offset for offset in range(first, last + 1) if offset not in inside]
-            if missing:
+            if any(offset in page.present for offset in missing):
                 raise Violation(f"{key}: acquired {first}-{last}, but the records {missing} were not sent")
+            self._coverage.count("hole delivered", len(missing))
+            for offset in range(first, last + 1):
+                self._check_count(ledger, offset, member_id, count)
 
-    def began(self, key: ShareKey, offset: int) -> None:
-        """An administrator has a share partition begin elsewhere: nothing that was said of it holds any more."""
+    def summarised(self, key: ShareKey, start_offset: int, state_epoch: int) -> None:
+        """The share coordinator was asked what it keeps; the answer is what was stored, now or a moment ago."""
         ledger = self.ledgers[key]
-        ledger.excuse()
-        ledger.begins = max(offset, ledger.begins or 0)
+        is_known = ledger.stored is not None and ledger.stored.state_epoch == state_epoch and not ledger.is_gone
+        if is_known and ledger.stored is not None and start_offset != ledger.stored.start_offset:
+            raise Violation(f"{key}: the start is {start_offset} by its summary, {ledger.stored} is stored")
 
-    def aborted(self, place: tuple[bytes, int], offsets: Iterable[int]) -> None:
-        """These records belong to a transaction that was rolled back: a group may never get them."""
+    def deletion_asked(self, group_id: str) -> None:
+        """An administrator has states of a group deleted."""
         for key, ledger in self.ledgers.items():
-            if key[1:] == place:
-                ledger.aborted.update(offsets)
+            if key.group_id == group_id:
+                ledger.deletion_asked()
 
     def limit_changed(self, group_id: str) -> None:
         """The group's delivery limit is another one now."""
@@ -142,34 +162,53 @@ class Checks:
 
     def look(self) -> None:
         """Check every share partition in every node's memory, and what share coordinators have stored."""
+        for key, start_offset in self._states.stored_since(self._state_logs()):
+            if key in self.ledgers:
+                self.ledgers[key].start_stored(start_offset)
+                self._stale.add(key)
         for key, ledger in self.ledgers.items():
-            self._look_at_stored(ledger)
+            if ledger.is_gone:
+                continue
+            if key in self._stale:
+                self._look_at_stored(ledger)
             for node_id in self._core.state.metadata.node_ids:
                 node = self._core.state.calls.nodes.get(node_id)
                 is_there = node is not None and node.entered("share_partitions")
                 self._look_at(node_id, key, node.share_partitions.get(*key) if node and is_there else None)
 
-    def end(self, ends: Callable[[ShareKey], int]) -> None:
+    def end(self) -> None:
         """Nothing is lost: every record up to the end of its log was delivered, and is done."""
         for key, ledger in self.ledgers.items():
-            if not self._is_stuck(key):
-                ledger.all_is_told(self._log_start(key), ends(key))
+            if not ledger.is_gone:
+                ledger.all_is_told(stuck_at=self._stuck_at(key))
+                self._coverage.count("state deleted late", int(ledger.was_deleted_late))
 
     def standing(self) -> list[tuple[int, int]]:
         """Where every share partition and its next fetch begin: what changes as long as there is something to do."""
         partitions = [watch.partition for watch in self._watches.values()]
         return [(partition.start_offset, partition.next_fetch_offset()) for partition in partitions]
 
-    def _is_stuck(self, key: ShareKey) -> bool:
-        """Whether the share partition asks for ever for an offset that the log has no more.
+    def _stuck_at(self, key: ShareKey) -> int | None:
+        """From where on a share partition delivers nothing any more, None for one that is well.
 
-        In 4.3.0 a log start that is not beyond the start changes nothing (SharePartition.updateCacheAndOffsets):
-        neither the gap window of a load that begins below it, nor records below it that a strict limit has left
-        available.
+        Two defects of 4.3.0. A log start that is not beyond the start changes nothing (updateCacheAndOffsets): neither
+        the gap window of a load that begins below it, nor records below it that a strict limit has left available. And
+        a start that a load finds in a hole of the log has no batch to move over (canMoveStartOffset): it stays, until
+        the window is full.
         """
-        partitions = [watch.partition for (_, on), watch in self._watches.items() if on == key]
         log_start = self._log_start(key)
-        return any(partition.next_fetch_offset() < log_start <= partition.start_offset for partition in partitions)
+        for (_, on), watch in self._watches.items():
+            partition = watch.partition
+            if on == key and partition.next_fetch_offset() < log_start <= partition.start_offset:
+                self._coverage.count("stuck below the log start")
+                return partition.start_offset
+            first = partition.window.first.first if on == key and partition.window else partition.start_offset
+            if on == key and first > partition.start_offset and not partition.can_acquire():
+                hole = set(range(partition.start_offset, first))
+                if hole <= self._book.page(key[1:]).lost:
+                    self._coverage.count("stuck in a hole")
+                    return partition.end_offset + 1
+        return None
 
     def _look_at(self, node_id: int, key: ShareKey, partition: SharePartition | None) -> None:
         watch = self._watches.get((node_id, key))
@@ -197,8 +236,8 @@ class Checks:
         if partition.gap is not None:
             self._coverage.count("gap window opened")
         ledger = self.ledgers[key]
-        if ledger.begins is None:
-            ledger.begins = partition.start_offset
+        if ledger.stored is not None and ledger.stored.state_epoch != partition.state_epoch:
+            return  # Loaded just before the group began elsewhere; its first write will be fenced.
         for offset, record in ledger.told.items():
             if record.settled is not None and not partition.state_of(offset).is_terminal:
                 raise Violation(
@@ -209,8 +248,10 @@ class Checks:
     def _look_at_stored(self, ledger: Ledger) -> None:
         node_id = self._core.state.metadata.coordinator_for(CoordinatorKind.SHARE, str(ledger.key))
         node = self._core.state.calls.nodes.get(node_id)
-        if node is not None and node.entered("share_state_log"):
-            ledger.look_at_stored(node.share_coordinator.stored(ledger.key))
+        stored = node.share_coordinator.stored(ledger.key) if node and node.entered("share_state_log") else None
+        if stored is not None:
+            self._stale.discard(ledger.key)
+            ledger.look_at_stored(stored)
 
     def _log_start(self, key: ShareKey) -> int:
         place = self._core.state.metadata.leader(key.topic_id, key.partition)
@@ -221,6 +262,39 @@ class Checks:
         except KafkaError:
             pass  # Nobody leads it now, so nobody moves its start.
         return self._log_starts.get(key[1:], 0)
+
+    def _log(self, place: tuple[bytes, int]) -> PartitionLog | None:
+        """The log of a partition, whoever leads it."""
+        topic, store = self._core.state.metadata.topic_by_id(place[0]), self._core.state.store
+        return None if topic is None or store is None else store.log(topic, place[1])
+
+    def _state_logs(self) -> list[PartitionLog]:
+        """The logs of the share coordinator's topic."""
+        topic = self._core.state.metadata.topic(INTERNAL_TOPICS[CoordinatorKind.SHARE].name)
+        logs = [self._log((topic.topic_id, one.index)) for one in topic.partitions] if topic is not None else []
+        return [log for log in logs if log is not None]
+
+    def _check_count(self, ledger: Ledger, offset: int, member_id: str, count: int) -> None:
+        """What a fetch says of a delivery is what was seen, and what its leader has in memory."""
+        if (member_id, count) not in ledger.given.get(offset, ()):
+            raise Violation(f"{ledger.key} offset {offset}: {member_id} was told of delivery {count}, which never was")
+        place = self._core.state.metadata.leader(*ledger.key[1:])
+        watch = None if place is None else self._watch(place.leader, ledger.key)
+        inside = None if watch is None else watch.delivery_of(offset, member_id)
+        if inside is None:
+            # The answer waited for the acknowledgements that came with its fetch, longer than the lock has lasted.
+            self._coverage.count("delivery told late")
+        elif inside != count:
+            raise Violation(f"{ledger.key} offset {offset}: delivery {count} was told, {inside} is inside")
+
+    def _is_of_now(self, ledger: Ledger, ask: Ask) -> bool:
+        return ledger.stored is None or ledger.stored.state_epoch == ask.state_epoch
+
+    def _unsure(self, key: ShareKey, ask: Ask, offset: int, change: int) -> None:
+        """One acknowledgement more or less of which nobody knows whether it took effect."""
+        record = self.ledgers[key].told.get(offset)
+        if record is not None and self._is_of_now(self.ledgers[key], ask):
+            record.unsure = max(0, record.unsure + change)
 
     def _watch(self, node_id: int, key: ShareKey) -> Watch | None:
         return self._watches.get((node_id, key))

@@ -31,9 +31,36 @@ SITUATIONS = (
     "gap window opened",
     "member joined",
     "member left",
+    "producer begun",
+    "produced in sequence",
+    "produced in a transaction",
+    "produce refused",
+    "offsets in a transaction",
+    "transaction committed",
+    "transaction aborted",
+    "delivery told late",
+    "archived by compaction",
+    "start passed a hole",
+    "hole delivered",
+)
+
+#: Where 4.3.0 does not keep what must hold: counted, as they excuse something, and not wanted.
+DEFECTS = ("stuck below the log start", "stuck in a hole", "initialisation fenced", "state deleted late")
+
+#: What administrators do.
+ACTS = (
     "config changed",
     "offsets altered",
-    "transaction aborted",
+    "offsets deleted",
+    "offsets described",
+    "group described",
+    "group deleted",
+    "state read",
+    "topic grown",
+    "topic deleted",
+    "retention changed",
+    "share groups switched off",
+    "share groups switched on",
 )
 
 #: What goes wrong around them.
@@ -55,7 +82,7 @@ class Coverage:
 
     def __init__(self) -> None:
         moves = [f"{state.name}-{event.name}" for state, row in TRANSITIONS.items() for event in row]
-        self.counts: Counter[str] = Counter(dict.fromkeys((*moves, *SITUATIONS, *FAULTS), 0))
+        self.counts: Counter[str] = Counter(dict.fromkeys((*moves, *SITUATIONS, *ACTS, *FAULTS, *DEFECTS), 0))
 
     def count(self, name: str, times: int = 1) -> None:
         """Note that something was met."""
@@ -68,8 +95,8 @@ class Coverage:
             self.counts[name] += times
 
     def missing(self) -> list[str]:
-        """What was never met."""
-        return [name for name, times in self.counts.items() if times == 0]
+        """What was never met, but for defects."""
+        return [name for name, times in self.counts.items() if times == 0 and name not in DEFECTS]
 
     def line(self) -> str:
         """All counts in one line."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from mockbroker.sim.log_book import Page
 from mockbroker.sim.violation import Violation
 from mockbroker.state.share_coordinator import ShareKey, Stored
 
@@ -37,18 +39,41 @@ class Told:
 class Ledger:
     """One group's view of one partition.
 
-    begins: the offset from which on its records are looked at; what lies below was never the group's, or is excused.
+    begins: the offset from which on its records are looked at; what lies below was never the group's. page: what its
+    log has. counted: deliveries of each record in this incarnation of its share partition, counted here, on top of what
+    was loaded. given: by record, the members that got it and the delivery that it was for each. forgotten: records that
+    were stored as done and are not any more, by a defect of 4.3.0: these alone are excused.
     """
 
     key: ShareKey
+    page: Callable[[], Page]
     begins: int | None = None
     told: dict[int, Told] = field(default_factory=dict)
     stored: Stored | None = None
-    is_excused: bool = False
-    aborted: set[int] = field(default_factory=set)
+    counted: dict[int, int] = field(default_factory=dict)
+    given: dict[int, set[tuple[str, int]]] = field(default_factory=dict)
+    forgotten: set[int] = field(default_factory=set)
+    is_gone: bool = False
+    is_deleting: bool = False
+    was_deleted_late: bool = False
+    stored_since: bool = False
+    last_start: int = -1
+    went_back: bool = False
 
-    def delivered(self, offset: int, delivery_count: int, limit: int) -> None:
-        """A record was given to a member."""
+    def loaded(self, counts: Mapping[int, int], start_offset: int) -> None:
+        """A share partition was loaded: this is what its records' deliveries are counted from."""
+        self.counted = dict(counts)
+        if self.begins is None:
+            self.begins = start_offset
+
+    def acquired(self, offset: int, member_id: str, delivery_count: int, *, limit: int, state_epoch: int) -> None:
+        """A record was given to a member, and its share partition, of this state epoch, counts so many deliveries."""
+        counted = self.counted[offset] = self.counted.get(offset, 0) + 1
+        if counted != delivery_count:
+            raise Violation(f"{self.key} offset {offset}: delivery {delivery_count} by its count, {counted} seen")
+        self.given.setdefault(offset, set()).add((member_id, delivery_count))
+        if self.stored is not None and state_epoch != self.stored.state_epoch:
+            return  # The group has begun elsewhere, and this leader has yet to hear of it.
         record = self.told.get(offset)
         if record is None:
             record = self.told[offset] = Told(delivery_count, limit, limit)
@@ -61,8 +86,10 @@ class Ledger:
 
     def settled(self, offset: int, delivery_count: int) -> None:
         """An acknowledgement that ends this delivery was answered 0."""
-        record = self.told[offset]
-        if self.is_excused and self.stored is not None and not _is_done(self.stored, offset):
+        record = self.told.get(offset)
+        if record is None:
+            return  # The state has begun anew since.
+        if offset in self.forgotten and self.stored is not None and not _is_done(self.stored, offset):
             record.unsure += 1  # Stored, and forgotten again while the answer was on its way.
         else:
             record.settled = max(record.settled or 0, delivery_count)
@@ -73,48 +100,83 @@ class Ledger:
             record.limit_max = max(record.limit_max, limit)
             record.limit_min = min(record.limit_min, limit)
 
-    def look_at_stored(self, stored: Stored | None) -> None:
-        """Take note of what the share coordinator keeps, and excuse what it had to forget.
+    def deletion_asked(self) -> None:
+        """An administrator has the state deleted; that may be tried again after it was made anew."""
+        self.is_deleting, self.stored_since = True, False
 
-        As in 4.3.0 a write with a lower start is stored as given (share-semantics, correction 26), and a higher
-        delivery count wins over a newer state (7.4). Both happen when a write is tried again, or comes from an earlier
+    def start_stored(self, start_offset: int | None) -> None:
+        """A start offset was stored, or the state deleted; several times perhaps, between two looks."""
+        self.was_deleted_late = start_offset is None and self.is_deleting and self.stored_since
+        self.stored_since = True
+        if start_offset is None:
+            self.stored, self.begins, self.last_start, self.went_back = None, None, -1, False
+            self.told.clear()
+            self.forgotten.clear()
+            return
+        self.went_back = self.went_back or start_offset < self.last_start
+        self.last_start = start_offset
+
+    def look_at_stored(self, stored: Stored) -> None:
+        """Take note of what the share coordinator keeps: it forgets nothing but by the two defects of 4.3.0.
+
+        As there a write with a lower start is stored as given (share-semantics, correction 26), and a higher delivery
+        count wins over a newer state (7.4). Both happen when a write is tried again, or comes from an earlier
         incarnation, and arrives late.
         """
-        before, self.stored = self.stored, stored
-        if before is None or stored is None or stored is before or stored == before:
+        before = self.stored
+        if stored is before:
             return
-        went_back = stored.start_offset < before.start_offset
-        self.is_excused = self.is_excused or went_back
-        for offset, record in self.told.items():
-            if record.settled is None or _is_done(stored, offset):
+        self.stored = stored
+        went_back, self.went_back = self.went_back, False
+        if before is None or stored == before:
+            return
+        if stored.state_epoch != before.state_epoch:
+            self._begin_anew(stored.start_offset)
+            return
+        for offset in self._done(before):
+            if _is_done(stored, offset):
                 continue
-            if self.is_excused or record.settled < _delivery_count(stored, offset):
-                record.settled = None
-                record.unsure += 1
-
-    def excuse(self) -> None:
-        """The stored state begins anew, now or later: nothing that was answered holds any more."""
-        self.is_excused = True
-        for record in self.told.values():
-            if record.settled is not None:
-                record.settled = None
-                record.unsure += 1
-
-    def is_stored(self, offset: int) -> bool:
-        """Whether the share coordinator knows that this record is done."""
-        return self.stored is None or self.is_excused or _is_done(self.stored, offset)
-
-    def all_is_told(self, log_start: int, log_end: int) -> None:
-        """At the end: each record was delivered, and each that was delivered is done."""
-        first = log_start if self.begins is None else max(log_start, self.begins)
-        for offset in range(first, log_end):
+            if not went_back and _delivery_count(before, offset) > _delivery_count(stored, offset):
+                raise Violation(f"{self.key} offset {offset} was stored as done, and is not: {before}, {stored}")
+            self.forgotten.add(offset)
             record = self.told.get(offset)
-            if offset in self.aborted:
+            if record is not None and record.settled is not None:
+                record.settled = None
+                record.unsure += 1
+
+    def is_stored(self, offset: int, state_epoch: int) -> bool:
+        """Whether the share coordinator knows that this record is done; state_epoch: of who asks."""
+        if self.stored is None or self.stored.state_epoch != state_epoch:
+            return True
+        return offset in self.forgotten or _is_done(self.stored, offset)
+
+    def all_is_told(self, *, stuck_at: int | None) -> None:
+        """At the end: each record was delivered, and each that was delivered is done.
+
+        stuck_at: from where on nothing is delivered any more, by a defect of 4.3.0.
+        """
+        if self.was_deleted_late:
+            return  # Deleted by a deletion that was tried again, after it had been initialised anew.
+        page = self.page()
+        first = page.start if self.begins is None else max(page.start, self.begins)
+        for offset in range(first, page.end if stuck_at is None else min(page.end, stuck_at)):
+            if offset in page.aborted or offset not in page.present:
                 continue
+            record = self.told.get(offset)
             if record is None:
                 raise Violation(f"{self.key} offset {offset} was never delivered")
             if not record.may_be_done:
                 raise Violation(f"{self.key} offset {offset} is lost after delivery {record.delivery_count}")
+
+    def _begin_anew(self, start_offset: int) -> None:
+        """The group begins elsewhere: nothing that was said of its records holds any more."""
+        self.told.clear()
+        self.forgotten.clear()
+        self.begins = start_offset
+
+    def _done(self, stored: Stored) -> list[int]:
+        """Records that were told of, and are stored as done."""
+        return [offset for offset in self.told if _is_done(stored, offset)]
 
 
 def _is_done(stored: Stored, offset: int) -> bool:

@@ -10,9 +10,14 @@ from mockbroker.sim.ledger import RENEW
 from mockbroker.sim.said import Place, Said, runs_of
 from mockbroker.sim.share_client import Link, ShareClient
 
+#: After so many heartbeats without an assignment something is wrong.
+_PATIENCE = 8
+
 
 class Member(ShareClient):
     """A small state machine: joins, fetches, acknowledges, forgets, crashes, comes back. One `act` is one deed."""
+
+    _vain = 0
 
     # Deeds.
 
@@ -134,6 +139,12 @@ class Member(ShareClient):
     def take_everything(self) -> bool:
         """Fetch and accept, as long as there is anything; whether there was something to do."""
         if self.member_epoch is None or self.assigned != set(self._world.places()):
+            self._vain += 1
+            if self._vain % _PATIENCE == 0 and self.member_epoch is not None:
+                # What an earlier group of this name has left is of a higher epoch, and fences the initialisation:
+                # each member that comes and goes takes the group's own epoch nearer to it.
+                self.leave()
+                self._world.coverage.count("initialisation fenced")
             self.heartbeat()
             self._world.advance(2_000)
             return True

@@ -30,10 +30,11 @@ class Row(NamedTuple):
 class Ask:
     """Acknowledgements under way from one member: the type that it gave each offset, and the delivery it spoke of.
 
-    until_ms: how long a lock lasts that it renews.
+    state_epoch: of the state that it spoke of. until_ms: how long a lock lasts that it renews.
     """
 
     member_id: str
+    state_epoch: int = 0
     types: dict[int, int] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)
     until_ms: int = 0
@@ -80,6 +81,8 @@ class Watch:
         """Compare with the last look. Raises: Violation."""
         rows, before = _rows(self.partition), self._rows
         self._rows = rows
+        if before is None:
+            self._ledger.loaded(_counts(rows), self.partition.start_offset)
         if rows != before:
             for offset in sorted(rows.keys() | (before or {}).keys()):
                 row = rows.get(offset)
@@ -95,6 +98,11 @@ class Watch:
                 row = rows.get(offset)
                 if row is not None and row.state is State.ACQUIRED and not row.is_in_transition:
                     self._complain(offset, f"is still held by {row.member_id}, its lock ended at {hold.until_max}")
+
+    def delivery_of(self, offset: int, member_id: str) -> int | None:
+        """Which delivery of a record it is that a member holds, by the last look; None when it holds it no more."""
+        row = (self._rows or {}).get(offset)
+        return row.delivery_count if row is not None and row.member_id == member_id else None
 
     def _complain(self, offset: int, what: str) -> None:
         raise Violation(f"{self._ledger.key} offset {offset} {what}")
@@ -131,11 +139,17 @@ class Watch:
             self._coverage.count("delivered again")
         until_ms = setting.now_ms + setting.lock_ms
         self.holds[offset] = Hold(row.member_id, row.delivery_count, until_ms, until_ms)
-        self._ledger.delivered(offset, row.delivery_count, setting.delivery_limit)
+        self._ledger.acquired(
+            offset,
+            row.member_id,
+            row.delivery_count,
+            limit=setting.delivery_limit,
+            state_epoch=self.partition.state_epoch,
+        )
 
     def _check_let_go(self, offset: int, was: Row, row: Row, hold: Hold, setting: Setting) -> None:
         """The record was held, and is in transition, free or done now."""
-        if offset in self._ledger.aborted and row.state is State.ARCHIVED:
+        if offset in self._aborted() and row.state is State.ARCHIVED:
             return  # It may have been released, acquired again and found to be aborted, all at once.
         if row.delivery_count != was.delivery_count:
             self._complain(offset, f"changed its delivery count without a delivery: {was}, {row}")
@@ -161,8 +175,8 @@ class Watch:
             self._coverage.count("write failed after the lock")
         # A failed write ends so too when the lock has run out meanwhile; below the log start nothing is written.
         is_over = hold.until_min <= setting.now_ms
-        is_excused = is_over and row.delivery_count >= self._ledger.told[offset].limit_min
-        is_excused = is_excused or offset < setting.log_start or self._ledger.is_stored(offset)
+        is_excused = is_over and row.delivery_count >= self._limit_min(offset)
+        is_excused = is_excused or offset < setting.log_start or self._is_stored(offset)
         if row.is_done and was.state is row.state and not is_excused:
             self._complain(offset, f"counts as written, and is not stored: {was}, {row}")
 
@@ -180,8 +194,12 @@ class Watch:
         """The record was free: it can be archived when the log loses it, and nothing else."""
         if row.state is State.AVAILABLE and row.delivery_count == was.delivery_count:
             return
-        if row.state is not State.ARCHIVED or (offset >= setting.log_start and offset not in self._ledger.aborted):
+        page = self._ledger.page()
+        is_lost = offset < setting.log_start or offset in page.aborted or offset in page.lost
+        if row.state is not State.ARCHIVED or not is_lost:
             self._complain(offset, f"was free, and is {row}")
+        if offset in page.lost:
+            self._coverage.count("archived by compaction")
 
     def _check_start(self, before: dict[int, Row] | None, setting: Setting) -> None:
         start = self.partition.start_offset
@@ -198,19 +216,38 @@ class Watch:
 
     def _check_passed(self, offset: int, was: Row | None, setting: Setting) -> None:
         """The start has moved over a record: it must be done, and known to be so by the share coordinator."""
-        if (was is not None and was.is_done) or offset in self._ledger.aborted:
+        if (was is not None and was.is_done) or offset in self._aborted():
+            return
+        if was is None and offset in self._ledger.page().lost:
+            self._coverage.count("start passed a hole")
             return
         hold = self.holds.get(offset)
         if was is None or hold is None or was.state is State.AVAILABLE:
             self._complain(offset, f"was passed by the start, and is not done: {was}")
             return
-        is_spent = was.delivery_count >= self._ledger.told[offset].limit_min
+        is_spent = was.delivery_count >= self._limit_min(offset)
         if is_spent and (hold.until_min <= setting.now_ms or hold.is_left):
             return  # Given up by the lock, whose write may fail without changing anything.
         if not (hold.types(offset) or hold.is_left):
             self._complain(offset, f"was passed by the start, and is held by {hold.member_id}: {was}")
-        if not self._ledger.is_stored(offset):
+        if not self._is_stored(offset):
             self._complain(offset, f"was passed by the start while its write is under way: {was}")
+
+    def _aborted(self) -> set[int]:
+        return self._ledger.page().aborted
+
+    def _is_stored(self, offset: int) -> bool:
+        return self._ledger.is_stored(offset, self.partition.state_epoch)
+
+    def _limit_min(self, offset: int) -> int:
+        """The lowest delivery limit since the record's first delivery; 0 when the group has begun elsewhere since."""
+        record = self._ledger.told.get(offset)
+        return 0 if record is None else record.limit_min
+
+
+def _counts(rows: dict[int, Row]) -> dict[int, int]:
+    """What was loaded: of a record that is held already, without this delivery."""
+    return {offset: row.delivery_count - (row.state is State.ACQUIRED) for offset, row in rows.items()}
 
 
 def _rows(partition: SharePartition) -> dict[int, Row]:

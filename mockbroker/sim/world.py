@@ -15,6 +15,8 @@ from mockbroker.sim.checks import Checks
 from mockbroker.sim.coverage import Coverage
 from mockbroker.sim.faults import Faults
 from mockbroker.sim.member import Member
+from mockbroker.sim.operator import Operator
+from mockbroker.sim.producer import Producer
 from mockbroker.sim.said import Place
 from mockbroker.sim.violation import SeedFailed
 from mockbroker.sim.wire import Wire
@@ -32,11 +34,21 @@ _CONFIG = {
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
     "default.replication.factor": "3",
+    "log.initial.task.delay.ms": "10000",
+    "log.retention.check.interval.ms": "20000",
+    "transaction.state.log.min.isr": "1",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "5000",
 }
 _TOPICS = {"a": 2, "b": 1}
+#: Made at the start, and compacted; deleted now and then, and made anew.
+_COMPACTED, _DELETED = "c", "b"
+_NAMES = (*_TOPICS, _COMPACTED)
 _GROUPS = ("g", "h")
 _NODES = 3
 _STARTS_MS = 1_000_000
+#: More records than that are not produced to a partition.
+_RECORDS_MAX = 260
+_KEYS = (b"k1", b"k2", b"k3", b"k4", b"k5", b"k6", b"k7", b"k8")
 #: How long everybody waits at the end, so that locks, sessions and retries are over.
 _REST_MS = 120_000
 _DRAIN_MAX = 400
@@ -56,23 +68,30 @@ class World:
             node_count=_NODES,
             features=finalize(()),
             topics=_TOPICS,
-            rng=random.Random(self.rng.getrandbits(64)),
+            rng=self._some_rng(),
             now_ms=_STARTS_MS,
         )
         for node in self.core.state.nodes.values():
             node.listen("PLAINTEXT", "127.0.0.1", 9092 + node.node_id)
         self.wire = Wire(self.core)
-        self.checks = Checks(
-            self.core, [ShareKey(g, *place) for g in _GROUPS for place in self.places()], self.coverage
-        )
-        self.faults = Faults(self, random.Random(self.rng.getrandbits(64)))
-        self.admin = Admin(self, random.Random(self.rng.getrandbits(64)), _GROUPS)
+        self.checks = Checks(self.core, self.coverage)
+        self.follow()
+        self.faults = Faults(self, self._some_rng())
+        self.admin = Admin(self, self._some_rng(), _GROUPS)
+        self.operator = Operator(self, self._some_rng(), _GROUPS, deleted=_DELETED, compacted=_COMPACTED)
+        self.producers = [Producer(name, self, self._some_rng()) for name in (None, "x", "y")]
         names = [("m1", "g"), ("m2", "g"), ("m3", "g"), ("n1", "h"), ("n2", "h")]
-        self.members = [
-            Member(name, group, tuple(_TOPICS), self, random.Random(self.rng.getrandbits(64))) for name, group in names
-        ]
+        self.members = [Member(name, group, _NAMES, self, self._some_rng()) for name, group in names]
+
+    def _some_rng(self) -> random.Random:
+        return random.Random(self.rng.getrandbits(64))
 
     # What everybody may know.
+
+    @property
+    def compacted(self) -> str:
+        """The topic that is compacted."""
+        return _COMPACTED
 
     @property
     def now_ms(self) -> int:
@@ -86,6 +105,20 @@ class World:
     def places(self) -> list[Place]:
         """Their partitions."""
         return [(topic.topic_id, partition.index) for topic in self.topics() for partition in topic.partitions]
+
+    def topic_of(self, place: Place) -> Topic | None:
+        """The topic of a partition, None when it is gone."""
+        return self.core.state.metadata.topic_by_id(place[0])
+
+    def some_place(self, rng: random.Random) -> Place | None:
+        """A partition that is led, and not too full for a short simulation."""
+        place = rng.choice(self.places())
+        log = self.log(place)
+        return None if log is None or log.end_offset > _RECORDS_MAX else place
+
+    def some_key(self, rng: random.Random) -> bytes:
+        """One of a few keys."""
+        return rng.choice(_KEYS)
 
     def is_up(self, node_id: int) -> bool:
         """Whether a node runs."""
@@ -114,15 +147,21 @@ class World:
         has_sessions = node is not None and node.entered("share_sessions")
         return node.share_sessions.get(group_id, member_id) if node and has_sessions else None
 
+    def follow(self) -> None:
+        """Topics have come, grown or gone."""
+        self.checks.follow(ShareKey(group_id, *place) for group_id in _GROUPS for place in self.places())
+
     # What happens.
 
     def step(self) -> str:
         """One deed of somebody by chance; what it was."""
         deeds: list[tuple[int, Callable[[], str]]] = [
             (56, lambda: self.rng.choice(self.members).act()),
-            (12, self.admin.produce),
+            (10, self.admin.produce),
+            (8, lambda: self.rng.choice(self.producers).act()),
             (22, self._let_time_pass),
             (4, self.admin.act),
+            (2, self.operator.act),
             (6, self.faults.act),
         ]
         what = do_one(self.rng, deeds)
@@ -157,13 +196,14 @@ class World:
     def end(self) -> None:
         """Good weather, all nodes up, everybody gone; then one member of each group takes what is left."""
         self.faults.repair()
+        self.operator.repair()
         for member in self.members:
             member.crash()
         self.advance(0)
         self.advance(_REST_MS)
         for group_id in _GROUPS:
-            self._drain(Member(f"last-{group_id}", group_id, tuple(_TOPICS), self, self.rng))
-        self.checks.end(self._log_end)
+            self._drain(Member(f"last-{group_id}", group_id, _NAMES, self, self.rng))
+        self.checks.end()
 
     def _drain(self, member: Member) -> None:
         empty = 0
@@ -181,11 +221,6 @@ class World:
             self.advance(_LOCK_MAX_MS)
         raise AssertionError(f"{member.member_id} never comes to an end")
 
-    def _log_end(self, key: ShareKey) -> int:
-        log = self.log((key.topic_id, key.partition))
-        assert log is not None
-        return log.end_offset
-
 
 def run(seed: int, *, steps: int = 200, told: list[str] | None = None) -> World:
     """Play one seed to its end; `told` gets every step. Raises: SeedFailed with what led there."""
@@ -193,6 +228,7 @@ def run(seed: int, *, steps: int = 200, told: list[str] | None = None) -> World:
     told = [] if told is None else told
     try:
         with world.coverage.of_transitions():
+            world.operator.prepare()
             world.admin.prepare()
             for _ in range(steps):
                 now_ms = world.now_ms
