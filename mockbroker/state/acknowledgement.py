@@ -91,7 +91,7 @@ def acknowledge(
             return Settlement(error=refusal)
     if not changes:
         return Settlement()
-    partition.note_changes(changes, member_id, now_ms=now_ms)
+    partition.notes.changed(changes, member_id, now_ms=now_ms)
     return Settlement(write=partition.prepare([change.batch for change in changes], changes))
 
 
@@ -171,7 +171,7 @@ def _renew(partition: SharePartition, first: int, last: int, entry: InFlight, no
         return KafkaError(ErrorCode.INVALID_RECORD_STATE, "the group does not allow to renew locks")
     entry.cancel_lock()
     entry.lock = partition.start_lock(first, last, now_ms=now_ms)
-    partition.note(now_ms, Happening.RENEWED, first, last, entry)
+    partition.notes.take(now_ms, Happening.RENEWED, first, last, entry)
     return None
 
 

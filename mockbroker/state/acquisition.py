@@ -269,7 +269,7 @@ def acquire(
     acquisition.run(fetch_offset)
     for first, end, delivery_count in acquisition.result:
         if first <= end:
-            partition.note_acquired(first, end, member_id, delivery_count, now_ms=now_ms)
+            partition.notes.acquired(first, end, member_id, delivery_count, now_ms=now_ms)
     return _without(acquisition.result, _archive_aborted(partition, aborted, now_ms))
 
 

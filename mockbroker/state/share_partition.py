@@ -13,6 +13,7 @@ from mockbroker.state import in_flight, start_offset
 from mockbroker.state.in_flight import NOBODY, InFlight, InFlightBatch, State
 from mockbroker.state.lock_timers import Lock, LockTimers
 from mockbroker.state.share_history import NO_END, Happening, ShareHistory
+from mockbroker.state.share_notes import Notes
 from mockbroker.state.state_batches import StateBatch
 from mockbroker.state.window import Window
 
@@ -37,17 +38,6 @@ class Change(NamedTuple):
     batch: StateBatch
     home: InFlightBatch
     happening: Happening
-
-
-def _goes_on(one: Change, other: Change) -> bool:
-    """Whether the same happened to the offsets right behind."""
-    mine, its = one.batch, other.batch
-    return (
-        mine.last + 1 == its.first
-        and mine.state == its.state
-        and mine.delivery_count == its.delivery_count
-        and one.happening is other.happening
-    )
 
 
 @dataclass(slots=True)
@@ -112,7 +102,7 @@ class SharePartition:
         self.send = send
         self.wake = wake
         self.key = (group_id, topic_id, partition_index)
-        self._history = ShareHistory() if history is None else history
+        self.notes = Notes(ShareHistory() if history is None else history, self.key)
         self._settings = settings
         self._free: list[int] = []  # A heap: first offsets of batches that have had something to acquire,
         self._noted: set[int] = set()  # and the same as a set.
@@ -149,7 +139,7 @@ class SharePartition:
     def load(self, start: int, state_epoch: int, batches: Sequence[StateBatch], *, now_ms: int = 0) -> ErrorCode | None:
         """Take over what the share coordinator has stored; an error when that makes no sense (share-semantics 2.1)."""
         self.start_offset, self.state_epoch = start, state_epoch
-        self.note(now_ms, Happening.LOADED, start, NO_END, InFlight(State.AVAILABLE, 0, NOBODY))
+        self.notes.take(now_ms, Happening.LOADED, start, NO_END, InFlight(State.AVAILABLE, 0, NOBODY))
         gap_start, expected = None, start
         for batch in batches:
             if batch.first < start or not 0 <= batch.last - batch.first < _STORED_BATCH_MAX:
@@ -161,7 +151,7 @@ class SharePartition:
             entry = InFlight(state, batch.delivery_count, NOBODY)
             home = InFlightBatch(batch.first, batch.last, entry)
             self.window.put(home)
-            self.note(now_ms, Happening.LOADED, batch.first, batch.last, entry)
+            self.notes.take(now_ms, Happening.LOADED, batch.first, batch.last, entry)
             if state.is_terminal:
                 self.delivery_complete_count += len(home)
             elif state is State.AVAILABLE:
@@ -298,7 +288,7 @@ class SharePartition:
             entry, delivery_limit=self.delivery_limit, is_below_start=last < self.start_offset
         )
         in_flight.move(entry, event)
-        self.note(now_ms, Happening.EXPIRED, first, last, entry, member_id=member_id)
+        self.notes.take(now_ms, Happening.EXPIRED, first, last, entry, member_id=member_id)
         if entry.state.is_terminal:
             self.delivery_complete_count += self.count_in_flight(first, last)
         else:
@@ -331,7 +321,7 @@ class SharePartition:
                     changes.append(self.begin(batch, first, last, entry, (event, Happening.SESSION_CLOSED)))
                     if entry.state.is_terminal:
                         self.delivery_complete_count += self.count_in_flight(first, last)
-        self.note_changes(changes, member_id, now_ms=now_ms)
+        self.notes.changed(changes, member_id, now_ms=now_ms)
         return self.prepare([change.batch for change in changes], changes) if changes else None
 
     # Writes.
@@ -358,7 +348,7 @@ class SharePartition:
         if error is not None and write.changes:
             self.undo(write.changes)
             for entry, batch, _, _ in write.changes:
-                self.note(now_ms, Happening.ROLLED_BACK, batch.first, batch.last, entry)
+                self.notes.take(now_ms, Happening.ROLLED_BACK, batch.first, batch.last, entry)
             return
         for change in write.changes:
             in_flight.commit(change.entry)
@@ -381,49 +371,6 @@ class SharePartition:
         start_offset.move_log_start(self, log_start, now_ms=now_ms)
 
     # Looking inside.
-
-    def note(
-        self, now_ms: int, happening: Happening, first: int, last: int, entry: InFlight, *, member_id: str | None = None
-    ) -> None:
-        """Keep in the history what has just happened to these offsets.
-
-        Args: entry: as it is afterwards. member_id: who did it, or held them until now; by default who holds them.
-        """
-        self._history.note(
-            self.key,
-            now_ms,
-            happening,
-            first=first,
-            last=last,
-            member_id=entry.member_id if member_id is None else member_id,
-            delivery_count=entry.delivery_count,
-            state=entry.state,
-        )
-
-    def note_changes(self, changes: Sequence[Change], member_id: str, *, now_ms: int) -> None:
-        """Keep in the history what a member's word, or its leaving, has changed."""
-        first, newest = 0, None
-        for change in changes:  # Runs are joined here already: a split batch has a change for each offset.
-            if newest is None or not _goes_on(newest, change):
-                if newest is not None:
-                    self.note(now_ms, newest.happening, first, newest.batch.last, newest.entry, member_id=member_id)
-                first = change.batch.first
-            newest = change
-        if newest is not None:
-            self.note(now_ms, newest.happening, first, newest.batch.last, newest.entry, member_id=member_id)
-
-    def note_acquired(self, first: int, last: int, member_id: str, delivery_count: int, *, now_ms: int) -> None:
-        """Keep in the history that a member has got these offsets."""
-        self._history.note(
-            self.key,
-            now_ms,
-            Happening.ACQUIRED,
-            first=first,
-            last=last,
-            member_id=member_id,
-            delivery_count=delivery_count,
-            state=State.ACQUIRED,
-        )
 
     def state_of(self, offset: int) -> State:
         """The state of any offset: archived below the start, available from the end on and in holes."""

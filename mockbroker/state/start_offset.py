@@ -116,7 +116,7 @@ def archive(
         if batch.whole is not None and first <= batch.first and batch.last <= last:
             member_id = batch.whole.member_id
             in_flight.drop(batch.whole)
-            partition.note(now_ms, happening, batch.first, batch.last, batch.whole, member_id=member_id)
+            partition.notes.take(now_ms, happening, batch.first, batch.last, batch.whole, member_id=member_id)
             dropped += len(batch)
             continue
         if batch.whole is not None and batch.last < first:
@@ -126,7 +126,7 @@ def archive(
             if entry.state is state:
                 member_id = entry.member_id
                 in_flight.drop(entry)
-                partition.note(now_ms, happening, offset, offset, entry, member_id=member_id)
+                partition.notes.take(now_ms, happening, offset, offset, entry, member_id=member_id)
                 dropped += 1
         partition.note_free(batch)
     return dropped
