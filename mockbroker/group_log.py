@@ -123,7 +123,7 @@ class GroupLog:
         """Make groups and offsets again from the records; the sessions of members begin anew."""
         self._loaded.add(shard)
         log = self._logs.get(topic.topic_id, shard)
-        for batch in log.below(log.high_watermark):
+        for batch in log.below(log.end_offset):
             self._replay(shard, batch, now_ms)
         group_ids = self._of_shard((group.group_id for group in self.groups.all()), shard)
         configs, of_broker = self._cluster.configs, dict(self._cluster.config)

@@ -209,7 +209,7 @@ class ShareStateLog:
 
 
 def _facts(log: PartitionLog) -> Iterator[tuple[int, Fact]]:
-    for batch in log.below(log.high_watermark):
+    for batch in log.below(log.end_offset):
         for record in batch.records():
             fact = _fact_of(record.key, record.value)
             if fact is not None and record.offset >= log.start_offset:

@@ -167,7 +167,7 @@ def _value(transaction: Transaction, version: int) -> TransactionLogValue:
 def _transactions(log: PartitionLog) -> list[Transaction]:
     """The last word about every transactional id of a log."""
     found: dict[str, Transaction] = {}
-    for batch in log.below(log.high_watermark):
+    for batch in log.below(log.end_offset):
         for record in batch.records():
             assert record.key is not None
             name = decode(TransactionLogKey, 0, record.key[_PREFIX_SIZE:]).transactional_id

@@ -71,7 +71,7 @@ class Bench:
     def values(self) -> list[tuple[int, TransactionLogValue | None]]:
         """The value of each record of the topic, with its version."""
         found: list[tuple[int, TransactionLogValue | None]] = []
-        for batch in self.log.read(0, 1 << 20).batches:
+        for batch in self.log.below(self.log.end_offset):
             for record in batch.records():
                 assert record.key is not None
                 assert decode(TransactionLogKey, 0, record.key[2:]).transactional_id == "tx"
