@@ -25,6 +25,7 @@ from mockbroker.state.topics import INTERNAL_TOPICS, CoordinatorKind, Topic
 if TYPE_CHECKING:
     from mockbroker.context import ClusterState
     from mockbroker.state.logs import Logs
+    from mockbroker.state.mixed_group import Downgrade
 
 _TOPIC_NAME = INTERNAL_TOPICS[CoordinatorKind.GROUP].name
 #: What Kafka writes for a topic that it does not find any more.
@@ -52,6 +53,8 @@ class GroupLog:
         self._gathered: list[KeyAndValue] | None = None
         self._seen_ms = 0
         self.groups = Groups(cluster.metadata, cluster.wake, self._record)
+        self.groups.downgrade = self._downgrade
+        self.groups.share_rules = cluster.rules
         self.offsets = Offsets(self._record_offsets)
         topic = cluster.metadata.topic(_TOPIC_NAME)
         if topic is not None:
@@ -201,6 +204,11 @@ class GroupLog:
                 self._append(group_id, rows, now_ms)
             for place in places:
                 self.offsets.delete(group_id, place)
+
+    def _downgrade(self, wish: Downgrade) -> bool:
+        from mockbroker.migration import downgrade
+
+        return downgrade(wish, self.groups, self._cluster.metadata, self._cluster.config)
 
     # Housekeeping.
 

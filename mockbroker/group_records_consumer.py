@@ -8,6 +8,8 @@ from kwire.records.coordinator.consumer_group_current_member_assignment import (
     TopicPartitions,
 )
 from kwire.records.coordinator.consumer_group_member_metadata import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
 )
@@ -31,6 +33,7 @@ from kwire.records.coordinator.consumer_group_target_assignment_metadata import 
 )
 from mockbroker.group_records import Form, NameOf
 from mockbroker.state.group_facts import (
+    ClassicSide,
     ConsumerCurrentFact,
     EpochFact,
     Epochs,
@@ -52,7 +55,7 @@ def _write_member(fact: MemberFact, _name_of: NameOf) -> ConsumerGroupMemberMeta
         subscribed_topic_regex=fact.subscribed_topic_regex,
         rebalance_timeout_ms=fact.rebalance_timeout_ms,
         server_assignor=fact.server_assignor,
-        classic_member_metadata=None,
+        classic_member_metadata=_write_classic(fact.classic),
     )
 
 
@@ -66,7 +69,21 @@ def _read_member(value: ConsumerGroupMemberMetadataValue) -> MemberFact:
         value.subscribed_topic_regex or "",
         value.rebalance_timeout_ms,
         value.server_assignor,
+        _read_classic(value.classic_member_metadata),
     )
+
+
+def _write_classic(classic: ClassicSide | None) -> ClassicMemberMetadata | None:
+    if classic is None:
+        return None
+    return ClassicMemberMetadata(classic.session_timeout_ms, [ClassicProtocol(*row) for row in classic.protocols])
+
+
+def _read_classic(value: ClassicMemberMetadata | None) -> ClassicSide | None:
+    if value is None:
+        return None
+    rows = tuple((row.name, bytes(row.metadata)) for row in value.supported_protocols)
+    return ClassicSide(value.session_timeout_ms, rows)
 
 
 def _write_epoch(fact: EpochFact, _name_of: NameOf) -> ConsumerGroupMetadataValue:

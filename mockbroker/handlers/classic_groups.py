@@ -12,6 +12,9 @@ from kwire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, Me
 from kwire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
+from mockbroker.handlers.classic_members import join as join_mixed
+from mockbroker.handlers.classic_members import mixed_group
+from mockbroker.handlers.classic_members import sync as sync_mixed
 from mockbroker.handlers.committed import answer_when_committed
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.handlers.member_ids import random_uuid
@@ -51,6 +54,10 @@ def join_group(request: JoinGroupRequest, ctx: Context) -> Outcome:
     try:
         _must_fit(request, broker)
         must_coordinate(request.group_id, ctx)
+        mixed = mixed_group(request.group_id, ctx)
+        if mixed is not None:
+            must_know_id = ctx.api_version >= _KNOWN_ID_SINCE
+            return Reply(_joined(join_mixed(mixed, request, ctx, must_know_id=must_know_id), ctx.api_version))
         group = _group_to_join(request, ctx)
     except KafkaError as error:
         # This answer repeats the member id, which the general one does not know of.
@@ -159,6 +166,9 @@ def sync_group(request: SyncGroupRequest, ctx: Context) -> Outcome:
     if ctx.api_version >= _PROTOCOL_SAID_SINCE and not said:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     _must_be_group(request.group_id, ctx)
+    mixed = mixed_group(request.group_id, ctx)
+    if mixed is not None:
+        return Reply(_synced(sync_mixed(mixed, request, ctx)))
     promise = _known_group(request.group_id, ctx).sync(
         request.member_id,
         request.group_instance_id,
@@ -201,9 +211,9 @@ def heartbeat(request: HeartbeatRequest, ctx: Context) -> Outcome:
             # Kafka takes the member's word for it until it knows better.
             return Reply(HeartbeatResponse())
         raise
-    _known_group(request.group_id, ctx).heartbeat(
-        request.member_id, request.group_instance_id, request.generation_id, now_ms=ctx.now_ms
-    )
+    mixed = mixed_group(request.group_id, ctx)
+    beat = mixed.heartbeat_classic if mixed is not None else _known_group(request.group_id, ctx).heartbeat
+    beat(request.member_id, request.group_instance_id, request.generation_id, now_ms=ctx.now_ms)
     return Reply(HeartbeatResponse())
 
 
@@ -213,7 +223,11 @@ def leave_group(request: LeaveGroupRequest, ctx: Context) -> Outcome:
     _must_be_group(request.group_id, ctx)
     leavers = request.members if ctx.api_version >= _BATCHED_LEAVE_SINCE else [MemberIdentity(request.member_id)]
     group = ctx.node.groups.classic(request.group_id)
-    if group is None:
+    mixed = mixed_group(request.group_id, ctx)
+    if mixed is not None:
+        identities = [(leaver.member_id, leaver.group_instance_id) for leaver in leavers]
+        codes = mixed.leave_classic(identities, now_ms=ctx.now_ms)
+    elif group is None:
         codes = [ErrorCode.UNKNOWN_MEMBER_ID] * len(leavers)
     else:
         codes = group.leave([(leaver.member_id, leaver.group_instance_id) for leaver in leavers], now_ms=ctx.now_ms)

@@ -28,15 +28,17 @@ from mockbroker.handlers.member_ids import random_kafka_uuid
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
 from mockbroker.state.assignors_consumer import ASSIGNORS
+from mockbroker.state.classic_group import ClassicGroup
 from mockbroker.state.consumer_group import ConsumerGroup, ConsumerJoin
 from mockbroker.state.consumer_members import LEFT_FOR_A_WHILE, ConsumerMember, TopicPartition, by_topic, flat
 from mockbroker.state.group_kinds import number
+from mockbroker.state.mixed_group import MixedGroup
 
 _LEAVE_EPOCH = -1
 #: From this version clients make up their member ids themselves.
 _OWN_MEMBER_ID_SINCE = 1
-#: What describe says of members that speak this protocol, not the classic one.
-_NEW_PROTOCOL = 1
+#: What describe says of members by the protocol that they speak.
+_CLASSIC_PROTOCOL, _NEW_PROTOCOL = 0, 1
 
 
 @answer_when_committed
@@ -53,7 +55,7 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, ctx: Contex
         group = groups.consumer(request.group_id)
         group.leave(request.member_id, request.instance_id, request.member_epoch, now_ms=ctx.now_ms)
         return Reply(ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch))
-    group = groups.consumer(request.group_id, create=request.member_epoch == 0)
+    group = _group_to_join(request, ctx) if request.member_epoch == 0 else groups.consumer(request.group_id)
     settings = ctx.cluster.configs.group(request.group_id)
     heartbeat = group.heartbeat(
         _join(request, ctx),
@@ -62,7 +64,10 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, ctx: Contex
         default_assignor=assignors[0],
         now_ms=ctx.now_ms,
     )
-    groups.keep(group)
+    if groups.find(request.group_id) is not group:
+        groups.keep(group)
+        if isinstance(group, MixedGroup):
+            group.begin_sessions(now_ms=ctx.now_ms)
     if heartbeat.resolve:
 
         def is_shown(topic_name: str) -> bool:
@@ -78,6 +83,20 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, ctx: Contex
             assignment=_assignment(heartbeat.assigned),
         )
     )
+
+
+def _group_to_join(request: ConsumerGroupHeartbeatRequest, ctx: Context) -> ConsumerGroup:
+    """Find or make the group; a classic one with members is made a consumer group, if that may be.
+
+    Raises: GROUP_ID_NOT_FOUND.
+    """
+    groups = ctx.node.groups
+    group = groups.find(request.group_id)
+    if isinstance(group, ClassicGroup) and not group.is_deletable():
+        from mockbroker.migration import upgraded
+
+        return upgraded(group, groups, ctx.cluster.metadata, ctx.cluster.config)
+    return groups.consumer(request.group_id, create=True)
 
 
 def _assignors(ctx: Context) -> list[str]:
@@ -231,7 +250,7 @@ def _described_member(member: ConsumerMember, group: ConsumerGroup, ctx: Context
         # Until it has given a partition up the member is the one that has it.
         assignment=_described_assignment(member.assigned.keys() | member.revoking.keys(), ctx),
         target_assignment=_described_assignment(flat(group.target.get(member.member_id, {})), ctx),
-        member_type=_NEW_PROTOCOL,
+        member_type=_NEW_PROTOCOL if member.classic is None else _CLASSIC_PROTOCOL,
     )
 
 

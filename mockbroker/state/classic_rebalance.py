@@ -99,6 +99,22 @@ class ClassicRebalance:
             member.answer_join(JoinAnswer(ErrorCode.NOT_COORDINATOR, member.member_id))
             member.answer_sync(SyncAnswer(ErrorCode.NOT_COORDINATOR))
 
+    def interrupt(self) -> None:
+        """The group is about to change its protocol: whoever waits is told to join anew."""
+        for member in self.members.all():
+            member.answer_join(JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+            member.answer_sync(SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
+
+    def begin_at(self, generation_id: int, protocol_name: str, *, rebalances: bool, now_ms: int) -> None:
+        """Go on as a stable group from what a consumer group was; its members are there already."""
+        self.generation_id, self.protocol_name, self.protocol_type_or_none = generation_id, protocol_name, "consumer"
+        self.state, self.state_since_ms = ClassicState.STABLE, now_ms
+        self._write(now_ms)
+        for member in self.members.all():
+            self._set_session(member.member_id, now_ms + member.session_timeout_ms)
+        if rebalances:
+            self._prepare(now_ms)
+
     def resume(self, *, settings: Settings, now_ms: int) -> None:
         """Go on after a load, from the last generation that was complete; sessions begin anew.
 

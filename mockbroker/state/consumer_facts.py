@@ -40,6 +40,32 @@ class ConsumerFacts:
         self._digest = 0
         self.ledger.presume(FactKind.CONSUMER_EPOCH, EpochFact(self.group_epoch, self._digest))
 
+    def take_in(self, member: ConsumerMember, target: Assignment) -> None:
+        """Add a member that has been in the group under another protocol, with what it should have."""
+        self.members[member.member_id] = member
+        self.target[member.member_id] = target
+        if member.instance_id is not None:
+            self.static[member.instance_id] = member.member_id
+
+    def begin_at(self, epoch: int, former: Ledger) -> None:
+        """Go on from the last generation of a classic group, whose end is noted with all that this one begins with."""
+        self.ledger.succeed(former, FactKind.CLASSIC_GROUP)
+        self.group_epoch = self.assignment_epoch = epoch
+        self.assigned_at_ms = 0
+        self._digest = self._seen_now()
+        for member in self.members.values():
+            self._note_member(member)
+        self._note_epoch()
+        for member_id in self.target:
+            self._note_target(member_id)
+        self.ledger.note(FactKind.CONSUMER_TARGET_EPOCH, TargetEpochFact(epoch, 0))
+        for member in self.members.values():
+            self._note_current(member)
+
+    def _seen_now(self) -> int:
+        """What the subscriptions see of the metadata."""
+        return self._digest
+
     def _note(self, member: ConsumerMember, *, assigned: bool) -> None:
         """Note what a heartbeat may have changed, in Kafka's order. assigned: the assignor has run."""
         self._note_member(member)
@@ -68,6 +94,7 @@ class ConsumerFacts:
             member.subscribed_topic_regex,
             member.rebalance_timeout_ms,
             member.server_assignor,
+            member.classic,
         )
         self.ledger.note(FactKind.CONSUMER_MEMBER, says, member.member_id)
 
@@ -129,6 +156,7 @@ class ConsumerFacts:
         member.rack_id, member.client_id, member.client_host, member.subscribed_topic_names = says[:4]
         member.instance_id, member.subscribed_topic_regex = says.instance_id, says.subscribed_topic_regex
         member.rebalance_timeout_ms, member.server_assignor = says.rebalance_timeout_ms, says.server_assignor
+        member.classic = says.classic
         if member.instance_id is not None:
             self.static[member.instance_id] = member_id
 

@@ -6,7 +6,7 @@ Source: KIP-848; pinned by the conversations other-consumer-*. The first join ma
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,6 +16,7 @@ from mockbroker.state.assignors_consumer import ASSIGNORS, Wish
 from mockbroker.state.consumer_facts import ConsumerFacts
 from mockbroker.state.consumer_members import (
     LEFT_FOR_A_WHILE,
+    ConsumerHeartbeat,
     ConsumerMember,
     MemberState,
     Target,
@@ -24,7 +25,7 @@ from mockbroker.state.consumer_members import (
     reconcile,
 )
 from mockbroker.state.consumer_regex import compiled, matching
-from mockbroker.state.group_facts import Record, keep_no_record
+from mockbroker.state.group_facts import ClassicSide, Record, keep_no_record
 from mockbroker.state.group_kinds import GroupType, Settings, Topics, is_due, metadata_digest, number
 from mockbroker.state.group_timers import Timers
 
@@ -34,7 +35,7 @@ _REGEX_PAUSE_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ConsumerJoin:
-    """What a heartbeat says of its sender. None (or -1 for the timeout): as before."""
+    """What a heartbeat says of its sender. None (or -1 for the timeout): as before. classic: of a JoinGroup."""
 
     member_id: str
     member_epoch: int
@@ -47,21 +48,13 @@ class ConsumerJoin:
     subscribed_topic_regex: str | None
     server_assignor: str | None
     owned: frozenset[TopicPartition] | None
+    classic: ClassicSide | None = None
 
     @property
     def is_full(self) -> bool:
         """Say whether it tells everything, as after an error: then it is answered with everything."""
         subscribed = self.subscribed_topic_names is not None or self.subscribed_topic_regex is not None
         return self.member_epoch == 0 or (self.rebalance_timeout_ms != -1 and subscribed and self.owned is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerHeartbeat:
-    """What a heartbeat is answered. assigned None: unchanged. resolve: regular expressions are to be resolved soon."""
-
-    member: ConsumerMember
-    assigned: frozenset[TopicPartition] | None
-    resolve: bool
 
 
 class ConsumerGroup(ConsumerFacts):
@@ -118,7 +111,23 @@ class ConsumerGroup(ConsumerFacts):
         size_max = number(broker, "group.consumer.max.size")
         if len(self.members) >= size_max and join.member_id not in self.members:
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has {size_max} members, and is full.")
-        member = self._admit(join)
+        heartbeat = self._step(
+            self._admit(join), join, settings=settings, broker=broker, default_assignor=default_assignor, now_ms=now_ms
+        )
+        self.ledger.write(now_ms)
+        return heartbeat
+
+    def _step(
+        self,
+        member: ConsumerMember,
+        join: ConsumerJoin,
+        *,
+        settings: Settings,
+        broker: Settings,
+        default_assignor: str,
+        now_ms: int,
+    ) -> ConsumerHeartbeat:
+        """Take over what a member says, assign if it is time, and bring the member nearer to its target."""
         before = member.assigned, member.revoking
         names_changed, regex_changed = self._update(member, join)
         regex = member.subscribed_topic_regex
@@ -130,7 +139,6 @@ class ConsumerGroup(ConsumerFacts):
         self._reconcile(member, join.owned, subscription_changed=names_changed or regex_changed)
         self._set_timers(member, before[1], number(settings, "consumer.session.timeout.ms"), now_ms)
         self._note(member, assigned=assigned)
-        self.ledger.write(now_ms)
         tell = join.is_full or member.assigned != before[0]
         return ConsumerHeartbeat(member, frozenset(member.assigned) if tell else None, resolve)
 
@@ -220,7 +228,7 @@ class ConsumerGroup(ConsumerFacts):
     @staticmethod
     def _update(member: ConsumerMember, join: ConsumerJoin) -> tuple[bool, bool]:
         """Take over what the heartbeat says, and say whether names and expression are others now."""
-        member.client_id, member.client_host = join.client_id, join.client_host
+        member.client_id, member.client_host, member.classic = join.client_id, join.client_host, join.classic
         member.instance_id = join.instance_id if join.instance_id is not None else member.instance_id
         member.rack_id = join.rack_id if join.rack_id is not None else member.rack_id
         member.server_assignor = join.server_assignor if join.server_assignor is not None else member.server_assignor
@@ -344,15 +352,19 @@ class ConsumerGroup(ConsumerFacts):
         self._remove(member_id, now_ms)
 
     def _remove(self, member_id: str, now_ms: int) -> None:
-        """Forget a member that left, fell silent or was too slow; a later heartbeat gives others what it had."""
-        member = self.members.pop(member_id)
-        if member.instance_id is not None:
-            self.static.pop(member.instance_id, None)
-        self.target.pop(member_id, None)
-        self._cancel_timers(member_id)
+        self._fence([member_id], now_ms)
+
+    def _fence(self, member_ids: Sequence[str], now_ms: int) -> None:
+        """Forget members that left, fell silent or were too slow; a later heartbeat gives others what they had."""
+        for member_id in member_ids:
+            member = self.members.pop(member_id)
+            if member.instance_id is not None:
+                self.static.pop(member.instance_id, None)
+            self.target.pop(member_id, None)
+            self._cancel_timers(member_id)
+            self._strike(member_id)
         self.group_epoch += 1
         self._digest = metadata_digest(self.subscribed_topic_names(), self.topics)
-        self._strike(member_id)
         self._keep_resolved(self._regexes())
         self._note_epoch()
         self.ledger.write(now_ms)

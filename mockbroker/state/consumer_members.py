@@ -9,6 +9,7 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 from enum import Enum
 
+from mockbroker.state.group_facts import ClassicSide
 from mockbroker.state.group_kinds import Assignment
 
 TopicPartition = tuple[bytes, int]
@@ -29,7 +30,8 @@ class MemberState(Enum):
 class ConsumerMember:
     """One member. assigned, revoking: partitions with the member epoch in which each was assigned.
 
-    subscribed_topic_names: sorted, each once. subscribed_topic_regex: "" for none.
+    subscribed_topic_names: sorted, each once. subscribed_topic_regex: "" for none. classic: of a member that speaks
+    the classic protocol.
     """
 
     member_id: str
@@ -46,6 +48,7 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: dict[TopicPartition, int] = field(default_factory=dict)
     revoking: dict[TopicPartition, int] = field(default_factory=dict)
+    classic: ClassicSide | None = None
 
     def is_at(self, assignment_epoch: int) -> bool:
         """Say whether it has all of the target of this epoch."""
@@ -58,6 +61,15 @@ class ConsumerMember:
     def move_to(self, epoch: int) -> None:
         """Enter an epoch; the one before stays acceptable, as its answer may have been lost."""
         self.previous_member_epoch, self.member_epoch = self.member_epoch, epoch
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerHeartbeat:
+    """What a heartbeat is answered. assigned None: unchanged. resolve: regular expressions are to be resolved soon."""
+
+    member: ConsumerMember
+    assigned: frozenset[TopicPartition] | None
+    resolve: bool
 
 
 @dataclass(frozen=True, slots=True)

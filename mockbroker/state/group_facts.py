@@ -80,6 +80,13 @@ class EpochFact(NamedTuple):
     digest: int
 
 
+class ClassicSide(NamedTuple):
+    """What a member of a consumer group has that speaks the classic protocol; protocols: with metadata, best first."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+
 class MemberFact(NamedTuple):
     """What a member of the newer protocols says of itself; a share member has only the first four."""
 
@@ -91,6 +98,7 @@ class MemberFact(NamedTuple):
     subscribed_topic_regex: str = ""
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
+    classic: ClassicSide | None = None
 
 
 class TargetEpochFact(NamedTuple):

@@ -11,7 +11,9 @@ from mockbroker.state.consumer_group import ConsumerGroup
 from mockbroker.state.group_facts import Fact, FactKind, Record, keep_no_record
 from mockbroker.state.group_kinds import Group, GroupType, Settings, Topics
 from mockbroker.state.group_timers import Timers
+from mockbroker.state.mixed_group import Downgrade, MixedGroup
 from mockbroker.state.share_group import ShareGroup
+from mockbroker.state.share_rules import RELEASED, ShareRules
 from mockbroker.state.streams_creation import RefusedTopics
 from mockbroker.state.streams_group import StreamsGroup
 
@@ -31,16 +33,19 @@ class Groups:
     """The registry of one node's groups, and their deadlines.
 
     topics: the cluster's metadata, live. wake: called with ("group", group_id) when a waiting request may go on.
-    record: takes what is to be written to the coordinator's log.
+    record: takes what is to be written to the coordinator's log. downgrade: makes a consumer group classic again, if
+    that may be.
     """
 
     def __init__(self, topics: Topics, wake: Callable[[Key], None], record: Record = keep_no_record) -> None:
         self._topics = topics
         self._wake = wake
         self._record = record
+        self.share_rules: ShareRules = RELEASED
         self._groups: dict[str, Group] = {}
         self.timers = Timers()
         self.refused_topics = RefusedTopics()
+        self.downgrade: Callable[[Downgrade], bool] = lambda wish: False
 
     def find(self, group_id: str) -> Group | None:
         """The group of this name, whatever its type, or None."""
@@ -104,7 +109,9 @@ class Groups:
         """
         group = self._groups.get(group_id)
         if group is None and create:
-            group = self._groups[group_id] = ShareGroup(group_id, self._topics, self.timers, self._record)
+            group = self._groups[group_id] = ShareGroup(
+                group_id, self._topics, self.timers, self._record, self.share_rules
+            )
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         if not isinstance(group, ShareGroup):
@@ -126,13 +133,17 @@ class Groups:
         if isinstance(group, ConsumerGroup):
             return group
         if create and (group is None or (isinstance(group, ClassicGroup) and group.is_deletable())):
-            made = ConsumerGroup(group_id, self._topics, self.timers, self._record)
+            made = self.make_consumer(group_id)
             if group is not None:
                 made.ledger.succeed(group.ledger, _ENDS[group.kind])
             return made
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+
+    def make_consumer(self, group_id: str) -> MixedGroup:
+        """A consumer group that is not kept until `keep`."""
+        return MixedGroup(group_id, self._topics, self.timers, self._record, downgrade=self.downgrade)
 
     def streams(self, group_id: str, *, create: bool = False) -> StreamsGroup:
         """The streams group of this name; a new one, as of `consumer`, is not kept until `keep`.

@@ -39,11 +39,6 @@ NOTES: tuple[tuple[str, str, str], ...] = (
         "a replica whose broker runs has every record at once; one that does not keeps what it had",
     ),
     (
-        "Group migration",
-        "classic and KIP-848 members in one group (online upgrade and downgrade)",
-        "the second kind is refused; an empty group changes its protocol",
-    ),
-    (
         "Reading from a group coordinator whose replicas are gone",
         "the state as of the high watermark",
         "describing, listing and OffsetFetch tell what was written last",
