@@ -41,9 +41,7 @@ class ClientConnection(asyncio.Protocol):
         if principal is None:
             self.refuse("no rule of ssl.principal.mapping.rules is for the name of its certificate")
             return
-        self.id = self._shell.connected(
-            self, self._node_id, host, port, listener=self._listener, principal=principal
-        )
+        self.id = self._shell.connected(self, self._node_id, host, port, listener=self._listener, principal=principal)
         if self._shell.tap is not None:
             local_host, local_port = transport.get_extra_info("sockname")[:2]
             self._shell.tap.connected(
