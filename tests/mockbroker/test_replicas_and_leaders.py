@@ -255,3 +255,23 @@ def test_what_needs_the_cluster_is_refused_to_those_who_may_not_alter_it() -> No
 
     denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert [elected.error_code, altered.error_code, listed.error_code] == [denied] * 3
+
+
+def test_a_coordinator_loads_what_is_not_committed_as_well() -> None:
+    """Kafka's loaders read to the end of the log, whatever the high watermark is: it may go on."""
+    broker = Broker(nodes=3, topics={"t": 1})
+    metadata = broker.core.state.metadata
+    first = metadata.coordinator_for(CoordinatorKind.GROUP, "g")
+    second, third = (first + 1) % 3, (first + 2) % 3
+    configure(broker, "__consumer_offsets", min_insync_replicas="3")
+    broker.stop_node(third)
+    row = OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 5)])
+    assert broker.ask(OffsetCommitRequest("g", topics=[row]), 8, connection="commit", node=first) is None
+    index = metadata.coordinator_partition(CoordinatorKind.GROUP, "g")
+    broker.core.move_leader("__consumer_offsets", index, broker.now_ms, to=second)
+    broker.advance(0)
+    broker.start_node(third)
+    group = OffsetFetchRequestGroup("g", topics=[OffsetFetchRequestTopics("t", partition_indexes=(0,))])
+    answer = broker.ask(OffsetFetchRequest(groups=[group]), 8, connection="fetch", node=second)
+
+    assert answer.groups[0].topics[0].partitions[0].committed_offset == 5
