@@ -25,6 +25,7 @@ from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicPr
 from kwire.records import Record, write_batch
 from mockbroker.sim.chance import do_one
 from mockbroker.state.configs import ResourceKind
+from mockbroker.state.share_coordinator import ShareKey
 from mockbroker.state.topics import CoordinatorKind
 
 if TYPE_CHECKING:
@@ -128,12 +129,15 @@ class Admin:
         if not self._world.is_up(node_id):
             return "no offset is altered, nobody coordinates"
         offset = self._rng.randint(log.start_offset, log.end_offset)
+        key = ShareKey(group_id, topic.topic_id, index)
 
         def altered(response: AlterShareGroupOffsetsResponse) -> None:
             rows = [row for topic in response.responses for row in topic.partitions]
+            self._world.checks.begun(key)
             if response.error_code == 0 and rows and not any(row.error_code for row in rows):
                 self._world.coverage.count("offsets altered")
 
+        self._world.checks.began(key, offset)
         partition = AlterShareGroupOffsetsRequestPartition(index, offset)
         rows = [AlterShareGroupOffsetsRequestTopic(topic.name, [partition])]
         self._ask(node_id, AlterShareGroupOffsetsRequest(group_id, rows), 0, altered)

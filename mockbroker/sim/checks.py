@@ -146,6 +146,15 @@ class Checks:
         if is_known and ledger.stored is not None and start_offset != ledger.stored.start_offset:
             raise Violation(f"{key}: the start is {start_offset} by its summary, {ledger.stored} is stored")
 
+    def began(self, key: ShareKey, offset: int) -> None:
+        """An administrator wants a share partition to begin elsewhere; whether it will is seen when it is stored."""
+        self.ledgers[key].wanted.add(offset)
+        self.ledgers[key].altering += 1
+
+    def begun(self, key: ShareKey) -> None:
+        """The administrator has had an answer."""
+        self.ledgers[key].altering -= 1
+
     def deletion_asked(self, group_id: str) -> None:
         """An administrator has states of a group deleted."""
         for key, ledger in self.ledgers.items():
@@ -162,10 +171,10 @@ class Checks:
 
     def look(self) -> None:
         """Check every share partition in every node's memory, and what share coordinators have stored."""
-        for key, start_offset in self._states.stored_since(self._state_logs()):
-            if key in self.ledgers:
-                self.ledgers[key].start_stored(start_offset)
-                self._stale.add(key)
+        for one in self._states.stored_since(self._state_logs()):
+            if one.key in self.ledgers:
+                self.ledgers[one.key].start_stored(one.start_offset, is_fresh=one.is_fresh)
+                self._stale.add(one.key)
         for key, ledger in self.ledgers.items():
             if ledger.is_gone:
                 continue

@@ -42,7 +42,8 @@ class Ledger:
     begins: the offset from which on its records are looked at; what lies below was never the group's. page: what its
     log has. counted: deliveries of each record in this incarnation of its share partition, counted here, on top of what
     was loaded. given: by record, the members that got it and the delivery that it was for each. forgotten: records that
-    were stored as done and are not any more, by a defect of 4.3.0: these alone are excused.
+    were stored as done and are not any more, by a defect of 4.3.0: these alone are excused. wanted: where
+    an administrator has wanted the group to begin.
     """
 
     key: ShareKey
@@ -53,7 +54,10 @@ class Ledger:
     counted: dict[int, int] = field(default_factory=dict)
     given: dict[int, set[tuple[str, int]]] = field(default_factory=dict)
     forgotten: set[int] = field(default_factory=set)
+    wanted: set[int] = field(default_factory=set)
     is_gone: bool = False
+    altering: int = 0
+    is_unread: bool = False
     is_deleting: bool = False
     was_deleted_late: bool = False
     stored_since: bool = False
@@ -63,6 +67,7 @@ class Ledger:
     def loaded(self, counts: Mapping[int, int], start_offset: int) -> None:
         """A share partition was loaded: this is what its records' deliveries are counted from."""
         self.counted = dict(counts)
+        self.is_unread = False
         if self.begins is None:
             self.begins = start_offset
 
@@ -104,14 +109,21 @@ class Ledger:
         """An administrator has the state deleted; that may be tried again after it was made anew."""
         self.is_deleting, self.stored_since = True, False
 
-    def start_stored(self, start_offset: int | None) -> None:
+    def start_stored(self, start_offset: int | None, *, is_fresh: bool) -> None:
         """A start offset was stored, or the state deleted; several times perhaps, between two looks."""
-        self.was_deleted_late = start_offset is None and self.is_deleting and self.stored_since
+        is_late = self.stored_since or self.altering > 0 or self.is_unread
+        self.was_deleted_late = start_offset is None and self.is_deleting and is_late
         self.stored_since = True
         if start_offset is None:
             self.stored, self.begins, self.last_start, self.went_back = None, None, -1, False
             self.told.clear()
             self.forgotten.clear()
+            return
+        if is_fresh and start_offset in self.wanted:
+            # Of a group that stays empty the epoch stays too, however often it is to begin elsewhere.
+            self._begin_anew(start_offset)
+            self.is_unread = True
+            self.stored, self.last_start, self.went_back = None, start_offset, False
             return
         self.went_back = self.went_back or start_offset < self.last_start
         self.last_start = start_offset
@@ -156,7 +168,7 @@ class Ledger:
         stuck_at: from where on nothing is delivered any more, by a defect of 4.3.0.
         """
         if self.was_deleted_late:
-            return  # Deleted by a deletion that was tried again, after it had been initialised anew.
+            return  # Its deletion was tried again after an initialisation, or met an alteration that was under way.
         page = self.page()
         first = page.start if self.begins is None else max(page.start, self.begins)
         for offset in range(first, page.end if stuck_at is None else min(page.end, stuck_at)):
