@@ -203,7 +203,7 @@ public class Converse {
   }
   JsonNode finish(JsonNode step, JsonNode raw, long took) {
     JsonNode j = raw.deepCopy();
-    step.path("keep").fields().forEachRemaining(e -> { JsonNode a = j.at(e.getKey()); String w = subst(e.getValue()).asText(); if (a.isArray()) for (var it = a.iterator(); it.hasNext(); ) if (!it.next().toString().contains(w)) it.remove(); });
+    step.path("keep").fields().forEachRemaining(e -> { String w = subst(e.getValue()).asText(); visit(j, e.getKey(), (par, k, a) -> { if (a.isArray()) for (var it = a.iterator(); it.hasNext(); ) if (!it.next().toString().contains(w)) it.remove(); }); });
     JsonNode n = normal("", j, null, step.path("ordered").asBoolean());
     for (JsonNode p : step.path("drop")) visit(n, p.asText(), (par, k, v) -> { if (par.isObject()) ((ObjectNode) par).remove(k); });
     for (JsonNode p : step.path("counts")) visit(n, p.asText(), (par, k, v) -> set(par, k, IntNode.valueOf(v.size())));
