@@ -41,11 +41,6 @@ def build_core(
     Raises: KafkaError for a topic that cannot be made, ConfigError for super users that are no principals, and for an
     edition that there is not.
     """
-    first_id = config.integer("node.id")
-    node_ids = range(first_id, first_id + node_count)
-    metadata = Metadata(node_ids, config, rng, is_cold=config.is_cold)
-    configs = Configs(config, elr=features.get("eligible.leader.replicas.version", 0) >= _FIRST_VERSION_WITH_ELR)
-    configs.follow(metadata)
     routes: Mapping[int, Route] = ROUTES
     rules = RELEASED
     if share_edition != RELEASED_EDITION:
@@ -54,6 +49,13 @@ def build_core(
 
         edition = edition_of(share_edition)
         routes, rules = edition.routes, edition.rules
+        config = config.with_defaults(edition.defaults)
+    first_id = config.integer("node.id")
+    node_ids = range(first_id, first_id + node_count)
+    metadata = Metadata(node_ids, config, rng, is_cold=config.is_cold)
+    has_elr = features.get("eligible.leader.replicas.version", 0) >= _FIRST_VERSION_WITH_ELR
+    configs = Configs(config, elr=has_elr, group_names=rules.group_configs)
+    configs.follow(metadata)
     nodes: dict[int, Node] = {}
     running: dict[int, Node] = {}
 

@@ -153,6 +153,13 @@ class BrokerConfig(Mapping[str, Value]):
                     own._values[key.name] = structs.replace(key, name=name).parse(text)
         return own
 
+    def with_defaults(self, defaults: Mapping[str, str]) -> BrokerConfig:
+        """The same with other defaults for what was not set."""
+        own = copy(self)
+        texts = {name: text for name, text in defaults.items() if name not in self.given}
+        own._values = self._values | {name: self.key(name).parse(text) for name, text in texts.items()}
+        return own
+
     @classmethod
     def from_properties(cls, text: str, settings: Iterable[str] = ()) -> BrokerConfig:
         """A server.properties file, then settings in the form KEY=VALUE, which win."""

@@ -96,7 +96,11 @@ def read(frame: bytes | memoryview, routes: Mapping[int, Route]) -> Incoming:
         decoded = decode_lenient(route.request, api_version, memoryview(frame)[body_at:])
     except WireError as damage:
         raise undispatchable(f"{route.name} version {api_version} does not decode: {damage}") from damage
-    asked, handled_version = route.arrived(decoded.message, api_version)
+    refusal: KafkaError | None = None
+    try:
+        asked, handled_version = route.arrived(decoded.message, api_version)
+    except KafkaError as error:  # An edition does not take it at all.
+        asked, handled_version, refusal = decoded.message, api_version, error
     return Incoming(
         route=route,
         api_version=api_version,
@@ -107,6 +111,7 @@ def read(frame: bytes | memoryview, routes: Mapping[int, Route]) -> Incoming:
         asked=asked,
         handled_version=handled_version,
         oddities=tuple(str(oddity) for oddity in decoded.oddities),
+        refusal=refusal,
     )
 
 

@@ -168,7 +168,8 @@ class Node:
             """Locks that end at one time are all released before any of them is written, as a write takes its time."""
             self._cluster.calls.later(1, lambda at_ms: self.persister.send(write, at_ms), now_ms=now_ms)
 
-        room = SharePartitions(wake=self._cluster.wake, send=send, history=self._cluster.kept.share_history)
+        cluster = self._cluster
+        room = SharePartitions(wake=cluster.wake, send=send, history=cluster.kept.share_history, rules=cluster.rules)
         self._watch(lambda change, topic: room.topic_changed(change, topic, node_id=self.node_id))
         return room
 

@@ -60,7 +60,12 @@ class ShareStateLog:
         self._snapshots_due_ms: int | None = None
         self._pruning_due_ms: int | None = None
         self.coordinator = ShareCoordinator(
-            cluster.metadata, cluster.config, is_mine=self._is_mine, shard_of=self._shard_of, record=self._record
+            cluster.metadata,
+            cluster.config,
+            is_mine=self._is_mine,
+            shard_of=self._shard_of,
+            record=self._record,
+            rules=cluster.rules,
         )
 
     # Leading and loading.

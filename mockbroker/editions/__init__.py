@@ -17,11 +17,12 @@ from mockbroker.state.share_rules import ShareRules
 
 
 class Edition(msgspec.Struct, frozen=True):
-    """One row of the table of editions."""
+    """One row of the table of editions. defaults: of the broker's configuration, where they are others."""
 
     name: str
     routes: Mapping[int, Route]
     rules: ShareRules
+    defaults: Mapping[str, str] = {}
 
 
 def edition_of(name: str) -> Edition:
@@ -32,7 +33,7 @@ def edition_of(name: str) -> Edition:
     from mockbroker.editions import drafts, early_access
 
     if name == early_access.EDITION:
-        return Edition(name, early_access.routes(), early_access.RULES)
+        return Edition(name, early_access.routes(), early_access.RULES, early_access.DEFAULTS)
     if name in drafts.RULES:
         return Edition(name, drafts.routes(name), drafts.RULES[name])
     raise ConfigError(f"share-edition: {name!r} is not one of {', '.join(MESSAGE_EDITIONS)}")

@@ -2,19 +2,63 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Mapping
 from typing import Any
 
+from kwire.error_codes import ErrorCode
 from kwire.registry import DEFAULT_EDITION
 from mockbroker.editions.dialect import Dialect
 from mockbroker.editions.recast import recast
 from mockbroker.handlers import ROUTES
+from mockbroker.kafka_error import KafkaError
 from mockbroker.routes import Route
 from mockbroker.state.share_rules import ShareRules
 
 EDITION = "4.0-early-access"
 
-RULES = ShareRules(joining_bumps=1)
+#: What a broker of 4.0.0 has where nothing is set.
+DEFAULTS = {"group.share.partition.max.record.locks": "200"}
+
+RULES = ShareRules(
+    group_configs=frozenset(
+        {
+            "consumer.heartbeat.interval.ms",
+            "consumer.session.timeout.ms",
+            "share.auto.offset.reset",
+            "share.heartbeat.interval.ms",
+            "share.record.lock.duration.ms",
+            "share.session.timeout.ms",
+        }
+    ),
+    joining_bumps=1,
+    state_first=False,
+    manages_state=False,
+    shares_out=False,
+    tells_on_subscribing=False,
+    rejoins_freely=False,
+    measures_member_ids=False,
+    breaks_on_unknown=True,
+    sessions_by_groups=True,
+    sessions_end_with_connections=False,
+    session_idle_ms=120_000,
+    partitions_have_limits=True,
+    turns_about=False,
+    always_one_batch=False,
+    sends_what_was_read=True,
+    offers_unwritten=True,
+    window_is_strict=False,
+    reads_holes=False,
+    archives_missing=False,
+    throttles=False,
+    joins_runs=False,
+    start_wakes=False,
+    release_passes_others=False,
+    tells_why=False,
+    counts_settled=False,
+    keeps_written_epochs=True,
+)
 
 #: The share APIs, and the released versions as which they are handled.
 _HANDLED_AS = {76: 1, 77: 1, 78: 1, 79: 1, 83: 0, 84: 0, 85: 0, 86: 0, 87: 0}
@@ -22,6 +66,7 @@ _HANDLED_AS = {76: 1, 77: 1, 78: 1, 79: 1, 83: 0, 84: 0, 85: 0, 86: 0, 87: 0}
 _LATER = frozenset({90, 91, 92})
 #: A fetch said nothing of records: all that its bytes held were acquired, in batches as they came.
 _NO_LIMIT = 0x7FFFFFFF
+_UUID_SIZE, _UUID_TEXT_MAX = 16, 24
 
 
 def routes() -> Mapping[int, Route]:
@@ -33,8 +78,32 @@ def _line(route: Route) -> Route:
     handled_as = _HANDLED_AS.get(route.api_key)
     if handled_as is None:
         return route
-    arrive = (lambda request: without_limits(request, EDITION)) if route.name == "ShareFetch" else None
+    arrive = {"ShareFetch": _fetch, "ShareAcknowledge": _acknowledge}.get(route.name)
     return Dialect(route, EDITION, {0: handled_as}, arrive=arrive)
+
+
+def _fetch(request: Any) -> Any:
+    _must_be_uuid(request.member_id)
+    return without_limits(request, EDITION)
+
+
+def _acknowledge(request: Any) -> Any:
+    _must_be_uuid(request.member_id)
+    return recast("ShareAcknowledgeRequest", EDITION, DEFAULT_EDITION)(request)
+
+
+def _must_be_uuid(member_id: str | None) -> None:
+    """4.0.0 makes a UUID of every member id in a share session, and breaks where it is none."""
+    try:
+        is_uuid = (
+            member_id is not None
+            and len(member_id) <= _UUID_TEXT_MAX
+            and len(base64.urlsafe_b64decode(member_id + "=" * (-len(member_id) % 4))) == _UUID_SIZE
+        )
+    except (binascii.Error, ValueError):
+        is_uuid = False
+    if not is_uuid:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def without_limits(request: Any, edition: str) -> Any:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["on_disconnect", "share_acknowledge", "share_fetch"]
 
 _MEMBER_ID_SIZE_MAX = 36
+#: A configuration that 4.3.0 does not have any more.
+_GROUPS_MAX, _GROUPS_MAX_DEFAULT = "group.share.max.groups", "10"
 #: KIP-1222 brought RENEW, and with it the rule that a renewing fetch fetches nothing.
 _RENEWAL_SINCE = 2
 #: How long an answer waits for writes before it looks again: longer than the persister retries.
@@ -47,15 +49,19 @@ def share_fetch(request: ShareFetchRequest, ctx: Context) -> Outcome:
     if renews and (request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     has_batches = any(partition.acknowledgement_batches for topic in request.topics for partition in topic.partitions)
-    session = None
+    session, rules = None, ctx.cluster.rules
+    if request.share_session_epoch == FINAL_EPOCH and rules.partitions_have_limits and _requested(request, ctx):
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
     if request.share_session_epoch == INITIAL_EPOCH:
         if has_batches:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         session = _open(request, group_id, member_id, ctx)
+        if session is None and rules.sessions_by_groups:
+            raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
         if session is None:
             return _refuse_late(ctx.now_ms + request.max_wait_ms, ctx)
     else:
-        session = ctx.node.share_sessions.step(group_id, member_id, request.share_session_epoch)
+        session = ctx.node.share_sessions.step(group_id, member_id, request.share_session_epoch, now_ms=ctx.now_ms)
     if request.share_session_epoch > INITIAL_EPOCH:
         session.update(_requested(request, ctx), _forgotten(request))
     batches = share_acknowledgements.listed(request.topics) if has_batches else {}
@@ -76,7 +82,7 @@ def share_acknowledge(request: ShareAcknowledgeRequest, ctx: Context) -> Outcome
     group_id, member_id = _identify(request.group_id, request.member_id, ctx)
     if request.share_session_epoch == INITIAL_EPOCH:
         raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
-    ctx.node.share_sessions.step(group_id, member_id, request.share_session_epoch)
+    ctx.node.share_sessions.step(group_id, member_id, request.share_session_epoch, now_ms=ctx.now_ms)
     work = share_acknowledgements.begin(
         ctx, group_id, member_id, share_acknowledgements.listed(request.topics), is_renewal=request.is_renew_ack
     )
@@ -103,14 +109,18 @@ def _identify(group_id: str | None, member_id: str | None, ctx: Context) -> tupl
 
 
 def _open(request: ShareFetchRequest, group_id: str, member_id: str, ctx: Context) -> ShareSession | None:
-    session_max = ctx.cluster.config["group.share.max.share.sessions"]
-    assert isinstance(session_max, int)
+    config, rules = ctx.cluster.config, ctx.cluster.rules
+    session_max = config.integer("group.share.max.share.sessions")
+    if rules.sessions_by_groups:
+        session_max = int(config.given.get(_GROUPS_MAX, _GROUPS_MAX_DEFAULT)) * config.integer("group.share.max.size")
     return ctx.node.share_sessions.open(
         group_id,
         member_id,
         _requested(request, ctx),
         connection_id=ctx.connection.id,
         session_max=session_max,
+        idle_ms=rules.session_idle_ms,
+        now_ms=ctx.now_ms,
     )
 
 
@@ -127,7 +137,11 @@ def _requested(request: ShareFetchRequest, ctx: Context) -> list[Requested]:
         known = ctx.cluster.metadata.topic_by_id(topic.topic_id)
         name = None if known is None else known.name
         for partition in topic.partitions:
-            result.append(Requested(PartitionKey(topic.topic_id, partition.partition_index), name))
+            key = PartitionKey(topic.topic_id, partition.partition_index)
+            result.append(Requested(key, name, partition.partition_max_bytes))
+    if ctx.cluster.rules.partitions_have_limits:
+        # What has no room is only acknowledged; of a partition that is listed twice the last word counts.
+        result = list({row.key: row for row in result if row.max_bytes > 0}.values())
     return result
 
 

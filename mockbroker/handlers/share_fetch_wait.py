@@ -69,10 +69,12 @@ class ShareFetchWait:
                 interested.append(key)
         if interested and request.share_acquire_mode not in list(AcquireMode):
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        if not interested or request.max_records == 0 or request.max_bytes == 0:
+        rules = ctx.cluster.rules
+        has_no_room = request.max_records == 0 or (request.max_bytes == 0 and not rules.partitions_have_limits)
+        if not interested or has_no_room:
             self._finish_with({})
             return
-        if len(interested) > 1 and request.share_session_epoch >= 1:
+        if len(interested) > 1 and request.share_session_epoch >= 1 and rules.turns_about:
             turn = request.share_session_epoch % len(interested)
             interested = interested[turn:] + interested[:turn]
         for key in interested:
@@ -141,11 +143,18 @@ class ShareFetchWait:
         """
         logs, isolation = ctx.node.logs, self.isolation
 
+        limits: dict[PartitionKey, int] = {}
+        if ctx.cluster.rules.partitions_have_limits:
+            limits = {key: self.session.partitions[key].max_bytes for key in offsets}
+
         def read(keys: list[PartitionKey]) -> dict[PartitionKey, Read]:
             if not keys:
                 return {}
-            shares = budgets(max_bytes, keys, ctx.rng, count=len(offsets))
-            return read_all(logs, {key: offsets[key] for key in keys}, shares, isolation, max_bytes=max_bytes)
+            shares = limits or budgets(max_bytes, keys, ctx.rng, count=len(offsets))
+            wanted = {key: offsets[key] for key in keys}
+            return read_all(
+                logs, wanted, shares, isolation, max_bytes=max_bytes, min_one=ctx.cluster.rules.always_one_batch
+            )
 
         if is_late and self.has_looked:
             return read(list(offsets))
@@ -154,7 +163,7 @@ class ShareFetchWait:
         for key, found in fresh.items():
             if found.error is None and found.log_start is None:
                 self.partitions[key].known_offset = found.offset
-        shares = budgets(max_bytes, list(offsets), ctx.rng)
+        shares = limits or budgets(max_bytes, list(offsets), ctx.rng)
         min_bytes = min(self.request.min_bytes, max_bytes)
         if not satisfies(logs, offsets, shares, isolation, min_bytes=min_bytes):
             return read(list(offsets)) if is_late else None
@@ -185,7 +194,9 @@ class ShareFetchWait:
                 )
                 room -= sum(run.last - run.first + 1 for run in acquired)
                 row.acquired_records = [AcquiredRecords(*run) for run in acquired]
-                if acquired:
+                if acquired and ctx.cluster.rules.sends_what_was_read:
+                    row.records = joined(read.batches, read.batches[0].base_offset, read.batches[-1].last_offset)
+                elif acquired:
                     row.records = joined(read.batches, acquired[0].first, acquired[-1].last)
             ctx.wake(
                 wake_key(self.acknowledgements.group_id, *key)
@@ -228,7 +239,8 @@ class ShareFetchWait:
                 _name_leader(ctx, key, row, endpoints)
         for key, result in self.acknowledgements.rows.items():
             row = rows.setdefault(key, PartitionData(key.partition_index))
-            row.acknowledge_error_code, row.acknowledge_error_message = result.code, result.message
+            row.acknowledge_error_code = result.code
+            row.acknowledge_error_message = result.message if ctx.cluster.rules.tells_why else None
         topics: dict[bytes, ShareFetchableTopicResponse] = {}
         for key, row in rows.items():
             topics.setdefault(key.topic_id, ShareFetchableTopicResponse(key.topic_id)).partitions.append(row)

@@ -53,10 +53,13 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, ctx: Context) -> 
     """
     must_have_share_groups(ctx)
     must(Operation.READ, ResourceType.GROUP, request.group_id, ctx)
-    _validate_member_id(request)
+    _validate_member_id(request, ctx)
     must_see(request.subscribed_topic_names, ctx)
     _validate(request)
     must_coordinate(request.group_id, ctx)
+    is_to_be_known = request.member_epoch > 0 and ctx.cluster.rules.breaks_on_unknown
+    if is_to_be_known and ctx.node.groups.find(request.group_id) is None:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     group = ctx.node.groups.share(request.group_id, create=request.member_epoch == 0)
     if request.member_epoch == _LEAVE_EPOCH:
         group.leave(request.member_id, now_ms=ctx.now_ms)
@@ -83,7 +86,9 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, ctx: Context) -> 
     )
 
 
-def _validate_member_id(request: ShareGroupHeartbeatRequest) -> None:
+def _validate_member_id(request: ShareGroupHeartbeatRequest, ctx: Context) -> None:
+    if not ctx.cluster.rules.measures_member_ids:
+        return
     if not request.member_id or len(request.member_id) > _MEMBER_ID_LENGTH_MAX:
         raise KafkaError(ErrorCode.INVALID_REQUEST)  # This path of Kafka's has no message.
 
@@ -149,6 +154,8 @@ def share_group_describe(request: ShareGroupDescribeRequest, ctx: Context) -> Ou
     Source: share-semantics 6.1; pinned by the conversation share-describe-rows.
     """
     must_have_share_groups(ctx)
+    if "" in request.group_ids and ctx.cluster.rules.breaks_on_unknown:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     rows = [_described(group_id, ctx) for group_id in sorted(request.group_ids, key=bool)]
     if request.include_authorized_operations:
         for row in rows:

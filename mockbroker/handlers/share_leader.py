@@ -136,7 +136,7 @@ def end_session(group_id: str, member_id: str, ctx: Context) -> None:
 
 def on_disconnect(node: Node, connection_id: int, ctx: Context) -> None:
     """A connection has ended, and with it the session that it made last (share-semantics 4.6)."""
-    made = node.share_sessions.disconnected(connection_id)
+    made = node.share_sessions.disconnected(connection_id) if ctx.cluster.rules.sessions_end_with_connections else None
     if made is None:
         return
     group_id, session = made

@@ -86,10 +86,11 @@ def read_all(
     isolation: Isolation,
     *,
     max_bytes: int,
+    min_one: bool = True,
 ) -> dict[PartitionKey, Read]:
-    """Read every partition within its share; the first one that has records gives a batch, however large it is."""
+    """Read every partition within its share; with `min_one` the first that has records gives a batch of any size."""
     reads: dict[PartitionKey, Read] = {}
-    min_one, left = True, max_bytes
+    left = max_bytes
     for key, offset in offsets.items():
         read = reads[key] = Read(offset)
         try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import msgspec
 
+from kwire.error_codes import ErrorCode
 from kwire.messages.delete_share_group_state import (
     DeleteShareGroupStateRequest,
     DeleteShareGroupStateResponse,
@@ -86,6 +87,7 @@ class _Topic(Protocol[P_co]):
 
 def initialize_share_group_state(request: InitializeShareGroupStateRequest, ctx: Context) -> Outcome:
     """Begin the state of share partitions anew."""
+    _must_manage(ctx)
     room = ctx.node.share_coordinator
 
     def one(key: ShareKey, asked: InitializePartition) -> Initialized:
@@ -97,6 +99,17 @@ def initialize_share_group_state(request: InitializeShareGroupStateRequest, ctx:
         _each(ctx, request.group_id, topics, one, Initialized) if request.group_id or not _is_broker(ctx) else _Rows()
     )
     return rows.answer(InitializeStateResult, InitializeShareGroupStateResponse, ctx)
+
+
+def refuse_initialize_share_group_state(
+    request: InitializeShareGroupStateRequest, error: KafkaError
+) -> InitializeShareGroupStateResponse:
+    """A row with the error for each partition that was asked about."""
+    return InitializeShareGroupStateResponse(
+        results=[
+            InitializeStateResult(topic.topic_id, _refused_all(topic, Initialized, error)) for topic in request.topics
+        ]
+    )
 
 
 def read_share_group_state(request: ReadShareGroupStateRequest, ctx: Context) -> Outcome:
@@ -137,6 +150,7 @@ def write_share_group_state(request: WriteShareGroupStateRequest, ctx: Context) 
 
 def delete_share_group_state(request: DeleteShareGroupStateRequest, ctx: Context) -> Outcome:
     """Forget share partitions."""
+    _must_manage(ctx)
     room = ctx.node.share_coordinator
 
     def one(key: ShareKey, asked: DeletePartition) -> Deleted:
@@ -147,8 +161,18 @@ def delete_share_group_state(request: DeleteShareGroupStateRequest, ctx: Context
     return rows.answer(DeleteStateResult, DeleteShareGroupStateResponse, ctx)
 
 
+def refuse_delete_share_group_state(
+    request: DeleteShareGroupStateRequest, error: KafkaError
+) -> DeleteShareGroupStateResponse:
+    """A row with the error for each partition that was asked about."""
+    return DeleteShareGroupStateResponse(
+        results=[DeleteStateResult(topic.topic_id, _refused_all(topic, Deleted, error)) for topic in request.topics]
+    )
+
+
 def read_share_group_state_summary(request: ReadShareGroupStateSummaryRequest, ctx: Context) -> Outcome:
     """Tell start offsets and delivery-complete counts; the request's leader epoch is not looked at."""
+    _must_manage(ctx, "states are not summed up in this edition")
     room = ctx.node.share_coordinator
 
     def one(key: ShareKey, asked: SummaryPartition) -> SummaryResult:
@@ -163,6 +187,28 @@ def read_share_group_state_summary(request: ReadShareGroupStateSummaryRequest, c
 
     rows = _each(ctx, request.group_id, request.topics, one, SummaryResult) if _has_rows(request, ctx) else _Rows()
     return rows.answer(ReadStateSummaryResult, ReadShareGroupStateSummaryResponse, ctx)
+
+
+def refuse_read_share_group_state_summary(
+    request: ReadShareGroupStateSummaryRequest, error: KafkaError
+) -> ReadShareGroupStateSummaryResponse:
+    """A row with the error for each partition that was asked about."""
+    return ReadShareGroupStateSummaryResponse(
+        results=[
+            ReadStateSummaryResult(topic.topic_id, _refused_all(topic, SummaryResult, error))
+            for topic in request.topics
+        ]
+    )
+
+
+def _must_manage(ctx: Context, message: str | None = None) -> None:
+    """Raises: UNSUPPORTED_VERSION in an edition whose coordinators only read and write."""
+    if not ctx.cluster.rules.manages_state:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, message)
+
+
+def _refused_all(topic: _Topic[_Partition], row: Callable[[int], R], error: KafkaError) -> list[R]:
+    return [_refused(row(asked.partition), error) for asked in topic.partitions]
 
 
 class _Request(Protocol):

@@ -96,7 +96,7 @@ class Acquisition:
     def _archive_missing(self, fetch_offset: int, base: int) -> None:
         """The log has nothing from the fetch offset to the first batch read: compaction took it (2.7)."""
         partition = self.partition
-        if not partition.window or fetch_offset >= base:
+        if not partition.window or fetch_offset >= base or not partition.rules.archives_missing:
             return
         floor = partition.window.floor(fetch_offset)
         low = floor.first if floor is not None and floor.last >= fetch_offset else fetch_offset
@@ -116,7 +116,9 @@ class Acquisition:
                 expected = batch.last + 1
                 if self.room <= 0:
                     break
-            throttled = throttle.needs_throttling(batch, first, self.last, partition.delivery_limit)
+            throttled = partition.rules.throttles and throttle.needs_throttling(
+                batch, first, self.last, partition.delivery_limit
+            )
             if throttled and self.count:
                 return self._stop()
             fits = self.mode is AcquireMode.BATCH_OPTIMIZED or len(batch) <= self.room
@@ -145,21 +147,22 @@ class Acquisition:
 
     def _take_some(self, batch: InFlightBatch, first: int) -> int:
         """Acquire what is free of a split batch, within what was read (share-semantics 1.5, subset routine)."""
-        limit = self.partition.delivery_limit
+        limit, rules = self.partition.delivery_limit, self.partition.rules
         room, cap, taken = self.room, None, 0
         runs: list[Acquired] = []
         for offset, entry in batch.within(first, self.last):
             if not entry.is_free:
                 continue
-            is_last_attempt = throttle.is_last_attempt(entry.delivery_count, limit)
+            is_last_attempt = rules.throttles and throttle.is_last_attempt(entry.delivery_count, limit)
             if is_last_attempt and taken:
                 break
-            if cap is None and entry.delivery_count >= throttle.threshold(limit):
+            if cap is None and rules.throttles and entry.delivery_count >= throttle.threshold(limit):
                 cap = throttle.record_cap(len(batch), entry.delivery_count, limit)
             lock = self.partition.start_lock(offset, offset, now_ms=self.now_ms)
             in_flight.acquire(entry, self.member_id, lock)
             taken += 1
-            if runs and runs[-1].last + 1 == offset and runs[-1].delivery_count == entry.delivery_count:
+            goes_on = runs and runs[-1].last + 1 == offset and runs[-1].delivery_count == entry.delivery_count
+            if goes_on and rules.joins_runs:
                 runs[-1] = runs[-1]._replace(last=offset)
             else:
                 runs.append(Acquired(offset, offset, entry.delivery_count))
@@ -258,7 +261,9 @@ def acquire(
     last = spans[-1].last_offset
     if last < partition.start_offset:
         return []
-    limit = min(max_records, partition.in_flight_limit - partition.in_flight_count)
+    limit = max_records
+    if partition.rules.window_is_strict:
+        limit = min(max_records, partition.in_flight_limit - partition.in_flight_count)
     if limit <= 0 and fetch_offset <= partition.end_offset:
         # No room for new records, but some of those in flight may have come back (share-semantics 2.6).
         limit = min(max_records, partition.end_offset - fetch_offset + 1)

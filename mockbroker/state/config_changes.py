@@ -170,6 +170,9 @@ def check_topic(name: str, given: Mapping[str, str]) -> None:
 def _check_group(configs: Configs, resource: Resource, given: Mapping[str, str]) -> None:
     if not resource.name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    for name in given:
+        if configs.group_names is not None and name not in configs.group_names:
+            raise ConfigError(f"{name} is no configuration of a group")
     typed = _typed(Scope.GROUP, given)
     values: dict[str, Value] = {
         name: typed.get(name, configs.inherited(key)) for name, key in keys(Scope.GROUP).items()

@@ -78,11 +78,12 @@ def _entries(configs: Configs, resource: Resource) -> Iterator[ConfigEntry]:
 
 def _of_scope(configs: Configs, resource: Resource, scope: Scope, own: Source) -> Iterator[ConfigEntry]:
     given = configs.given(resource)
+    names = configs.group_names if scope is Scope.GROUP else None
     for name, key in keys(scope).items():
-        if key.internal and name not in given:
+        if (key.internal and name not in given) or (names is not None and name not in names):
             continue
         value = configs.value(resource, key)
-        behind = _behind(configs, key)
+        behind = _behind(configs, key) if names is None else (Synonym(name, to_text(key.default), Source.DEFAULT),)
         if name in given:
             behind = (Synonym(name, to_text(value), own), *behind)
         yield _entry(key, value, behind[0].source if behind else Source.DEFAULT, behind=behind)

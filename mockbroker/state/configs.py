@@ -114,11 +114,13 @@ class Configs:
     """All dynamic configuration of the cluster, as texts, by resource.
 
     elr: whether the feature eligible.leader.replicas.version is on. It makes the controller set min.insync.replicas
-    for the whole cluster at the start (KIP-966), which DescribeConfigs shows as a dynamic default.
+    for the whole cluster at the start (KIP-966), which DescribeConfigs shows as a dynamic default. group_names: what
+    groups can be configured by, None for everything.
     """
 
-    def __init__(self, config: BrokerConfig, *, elr: bool = True) -> None:
+    def __init__(self, config: BrokerConfig, *, elr: bool = True, group_names: frozenset[str] | None = None) -> None:
         self.static = config
+        self.group_names = group_names
         self.elr = elr
         self.generation = 0
         self.changes: Counter[ResourceKind] = Counter()

@@ -15,6 +15,7 @@ from kwire import uuids
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata import Change, Topic
+from mockbroker.state.share_rules import RELEASED, ShareRules
 from mockbroker.state.state_batches import StateBatch, combine
 
 UNINITIALIZED_START = -1
@@ -68,6 +69,9 @@ class Update:
 
 Fact = Snapshot | Update
 
+#: What a share partition begins with that nobody has initialised, where nobody has to.
+_UNDECIDED = Stored(0, 0, 0, UNINITIALIZED_START, -1, (), 0, 0)
+
 
 class Written(NamedTuple):
     """What a leader wants stored. A state or leader epoch of -1 is not compared."""
@@ -112,7 +116,9 @@ class ShareCoordinator:
         is_mine: Callable[[ShareKey], bool] = lambda key: True,
         shard_of: Callable[[ShareKey], int] = lambda key: 0,
         record: Callable[[Fact, int], None] = lambda fact, now_ms: None,
+        rules: ShareRules = RELEASED,
     ) -> None:
+        self._rules = rules
         self._topics = topics
         self._config = config
         self._is_mine = is_mine
@@ -143,7 +149,7 @@ class ShareCoordinator:
     def read(self, key: ShareKey, *, leader_epoch: int, now_ms: int) -> Stored:
         """The state for a leader that takes over; a new leader epoch is stored with it."""
         self._check_place(key)
-        stored = self._existing(key)
+        stored = self._existing(key) if self._rules.state_first else self._stored.get(key, _UNDECIDED)
         if self._leader_epochs.get(key, NO_EPOCH) > leader_epoch:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {leader_epoch} of {key} is old")
         self._check_topic(key)
@@ -155,12 +161,13 @@ class ShareCoordinator:
     def write(self, key: ShareKey, written: Written, *, now_ms: int) -> None:
         """Merge what a leader has settled. Higher epochs are accepted, and not stored."""
         self._check_place(key)
-        stored = self._existing(key)
+        stored = self._existing(key) if self._rules.state_first else self._stored.get(key, _UNDECIDED)
         if written.leader_epoch != NO_EPOCH and self._leader_epochs.get(key, NO_EPOCH) > written.leader_epoch:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {written.leader_epoch} of {key} is old")
         self._check_state_epoch(key, written.state_epoch)
         self._check_topic(key)
-        self._do(self._fact(key, written, stored.leader_epoch, now_ms), now_ms)
+        leader_epoch = written.leader_epoch if self._rules.keeps_written_epochs else stored.leader_epoch
+        self._do(self._fact(key, written, leader_epoch, now_ms), now_ms)
 
     def delete(self, key: ShareKey, *, now_ms: int) -> None:
         """Forget a share partition; one that is not known is a success."""
@@ -229,6 +236,8 @@ class ShareCoordinator:
 
     def _fact(self, key: ShareKey, written: Written, leader_epoch: int, now_ms: int) -> Fact:
         """An update, or after enough of them a snapshot with everything merged (7.2)."""
+        if key not in self._stored:
+            return self._first(key, written, now_ms)
         stored = self._stored[key]
         if self._updates.get(key, 0) < self._updates_per_snapshot:
             batches = combine((), written.batches, written.start_offset)
@@ -241,9 +250,13 @@ class ShareCoordinator:
                 tuple(batches),
             )
         start = stored.start_offset if written.start_offset == -1 else written.start_offset
+        state_epoch = stored.state_epoch
+        if self._rules.keeps_written_epochs:
+            state_epoch = max(state_epoch, written.state_epoch)
+            leader_epoch = stored.leader_epoch if leader_epoch == NO_EPOCH else leader_epoch
         value = Stored(
             stored.snapshot_epoch + 1,
-            stored.state_epoch,
+            state_epoch,
             leader_epoch,
             start,
             written.delivery_complete_count,
@@ -252,6 +265,14 @@ class ShareCoordinator:
             now_ms,
         )
         return Snapshot(key, value)
+
+    @staticmethod
+    def _first(key: ShareKey, written: Written, now_ms: int) -> Fact:
+        """The snapshot with which a state begins that nobody has initialised."""
+        batches = tuple(combine((), written.batches, written.start_offset))
+        complete = written.delivery_complete_count
+        epochs = (0, written.state_epoch, written.leader_epoch)
+        return Snapshot(key, Stored(*epochs, written.start_offset, complete, batches, now_ms, now_ms))
 
     @staticmethod
     def _merged(stored: Stored | None, update: Update) -> Stored:

@@ -37,6 +37,7 @@ from mockbroker.state.group_kinds import (
 )
 from mockbroker.state.group_timers import Timers
 from mockbroker.state.share_group_init import Initialise, ShareGroupStates
+from mockbroker.state.share_rules import RELEASED, ShareRules
 
 #: The only share assignor of Kafka 4.3.
 ASSIGNOR_NAME = "simple"
@@ -83,25 +84,32 @@ class ShareHeartbeat:
 class ShareGroup:
     """One share group on its coordinator.
 
-    A new group has the epochs 1 and 1, and the first join makes them 2.
+    A new group of 4.3.0 has the epochs 1 and 1, and the first join makes them 2.
     """
 
     kind: ClassVar[GroupType] = GroupType.SHARE
     protocol_type = "share"
 
-    def __init__(self, group_id: str, topics: Topics, timers: Timers, record: Record = keep_no_record) -> None:
+    def __init__(
+        self,
+        group_id: str,
+        topics: Topics,
+        timers: Timers,
+        record: Record = keep_no_record,
+        rules: ShareRules = RELEASED,
+    ) -> None:
         self.group_id = group_id
         self.ledger = Ledger(group_id, record)
         self.topics = topics
         self.members: dict[str, ShareMember] = {}
-        self.group_epoch = 1
-        self.assignment_epoch = 1
+        self.group_epoch = self.assignment_epoch = rules.joining_bumps - 1
         self.assigned_at_ms: int | None = None
         self.target: dict[str, Assignment] = {}
         self.states = ShareGroupStates()
         self._digest = 0
         self.ledger.presume(FactKind.SHARE_EPOCH, EpochFact(self.group_epoch, self._digest))
         self._timers = timers
+        self._rules = rules
 
     @property
     def state_name(self) -> str:
@@ -128,13 +136,15 @@ class ShareGroup:
         member = self._find_or_make(join)
         assigned_before = member.assigned
         bumped = self._bump(subscription_changed=self._update(member, join))
-        assigned = self._assign(interval_ms=number(settings, "share.assignment.interval.ms"), now_ms=now_ms)
+        interval_ms = number(settings, "share.assignment.interval.ms") if self._rules.shares_out else 0
+        assigned = self._assign(interval_ms=interval_ms, now_ms=now_ms)
         if bumped or member.member_epoch != self.assignment_epoch:
             self._reconcile(member)
         self._restart_session(member.member_id, now_ms + number(settings, "share.session.timeout.ms"))
-        full = join.member_epoch == 0 or join.subscribed_topic_names is not None
+        names_topics = self._rules.tells_on_subscribing and join.subscribed_topic_names is not None
+        full = join.member_epoch == 0 or names_topics
         tell = full or member.assigned != assigned_before
-        initialise = self._initialise(broker=broker, now_ms=now_ms)
+        initialise = self._initialise(broker=broker, now_ms=now_ms) if self._rules.state_first else None
         self._note(member, assigned=assigned)
         self.write(now_ms)
         return ShareHeartbeat(member, member.assigned if tell else None, initialise)
@@ -158,7 +168,9 @@ class ShareGroup:
     def _find_or_make(self, join: ShareJoin) -> ShareMember:
         """Find the member, and make it for epoch 0; an existing member may come with epoch 0 again at any time."""
         if join.member_epoch == 0:
-            return self.members.setdefault(join.member_id, ShareMember(join.member_id))
+            member = self.members.setdefault(join.member_id, ShareMember(join.member_id))
+            if self._rules.rejoins_freely:
+                return member
         member = self._member(join.member_id)
         check_member_epoch(
             member_epoch=join.member_epoch, current=member.member_epoch, previous=member.previous_member_epoch
@@ -212,10 +224,22 @@ class ShareGroup:
         subscriptions = {
             member.member_id: self._topic_ids(member.subscribed_topic_names) for member in self.members.values()
         }
-        self.target = assign_simple(subscriptions, self.states.initialized, self.target)
+        if self._rules.shares_out:
+            self.target = assign_simple(subscriptions, self._assignable(), self.target)
+        else:
+            self.target = {
+                member_id: {topic_id: self._assignable()[topic_id] for topic_id in topic_ids}
+                for member_id, topic_ids in subscriptions.items()
+            }
         self.assignment_epoch = self.group_epoch
         self.assigned_at_ms = now_ms
         return True
+
+    def _assignable(self) -> Assignment:
+        if self._rules.state_first:
+            return self.states.initialized
+        topics = [topic for topic in map(self.topics.topic, self.subscribed_topic_names()) if topic is not None]
+        return {topic.topic_id: frozenset(range(len(topic.partitions))) for topic in topics}
 
     def _reconcile(self, member: ShareMember) -> None:
         """Move a member to its target, less the topics that it does not want."""

@@ -14,6 +14,7 @@ from mockbroker.state.in_flight import NOBODY, InFlight, InFlightBatch, State
 from mockbroker.state.lock_timers import Lock, LockTimers
 from mockbroker.state.share_history import NO_END, Happening, ShareHistory
 from mockbroker.state.share_notes import Notes
+from mockbroker.state.share_rules import RELEASED, ShareRules
 from mockbroker.state.state_batches import StateBatch
 from mockbroker.state.window import Window
 
@@ -84,7 +85,9 @@ class SharePartition:
         send: Callable[[PendingWrite, int], None] = _nowhere,
         wake: Callable[[], None] = lambda: None,
         history: ShareHistory | None = None,
+        rules: ShareRules = RELEASED,
     ) -> None:
+        self.rules = rules
         self.group_id = group_id
         self.topic_id = topic_id
         self.partition_index = partition_index
@@ -144,7 +147,7 @@ class SharePartition:
         for batch in batches:
             if batch.first < start or not 0 <= batch.last - batch.first < _STORED_BATCH_MAX:
                 return self.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
-            if gap_start is None and batch.first > expected:
+            if gap_start is None and batch.first > expected and self.rules.reads_holes:
                 gap_start = expected
             expected = batch.last + 1
             state = State(batch.state)
@@ -201,7 +204,7 @@ class SharePartition:
             self._free.clear()
             self._noted.clear()
             return self.end_offset
-        lowest = self._lowest_free()
+        lowest = self._lowest_available() if self.rules.offers_unwritten else self._lowest_free()
         if self.gap is not None and self.gap_is_open:
             hole = self._lowest_hole(self.gap.start)
             if hole is not None and (lowest is None or hole < lowest):
@@ -215,6 +218,18 @@ class SharePartition:
             if offset is not None:
                 return offset
             self._noted.discard(heapq.heappop(self._free))
+        return None
+
+    def _lowest_available(self) -> int | None:
+        """As the lowest free offset, but what is in transition to be released counts as well."""
+        for batch in self.window:
+            if batch.whole is not None:
+                if batch.whole.state is State.AVAILABLE:
+                    return batch.first
+                continue
+            for offset, entry in batch.within(batch.first, batch.last):
+                if entry.state is State.AVAILABLE:
+                    return offset
         return None
 
     def _lowest_hole(self, start: int) -> int | None:
@@ -314,6 +329,8 @@ class SharePartition:
             if is_held and self._start_is_inside(batch):
                 self.split(batch)
             for first, last, entry in self._entries(batch, batch.first, batch.last):
+                if entry.member_id not in (member_id, NOBODY) and not self.rules.release_passes_others:
+                    break
                 if entry.state is State.ACQUIRED and entry.member_id == member_id:
                     event = in_flight.release_event(
                         entry, delivery_limit=self.delivery_limit, is_below_start=last < self.start_offset
@@ -339,8 +356,9 @@ class SharePartition:
 
     def prepare(self, batches: list[StateBatch], changes: list[Change]) -> PendingWrite:
         """A write of these batches with the start and the count as they are now (share-semantics 2.12)."""
+        complete_count = self.delivery_complete_count if self.rules.counts_settled else -1
         return PendingWrite(
-            self, self.state_epoch, self.leader_epoch, self.start_offset, self.delivery_complete_count, batches, changes
+            self, self.state_epoch, self.leader_epoch, self.start_offset, complete_count, batches, changes
         )
 
     def complete(self, write: PendingWrite, error: ErrorCode | None, *, now_ms: int) -> None:
@@ -354,7 +372,7 @@ class SharePartition:
             in_flight.commit(change.entry)
             if change.entry.state is State.AVAILABLE:
                 self.note_free(change.home)
-        if start_offset.advance(self) and write.changes:
+        if start_offset.advance(self) and write.changes and self.rules.start_wakes:
             self.wake()  # Only a start that moved wakes a parked fetch; a mere release does not (correction 1).
 
     def undo(self, changes: list[Change]) -> None:

@@ -8,6 +8,7 @@ from mockbroker.state.lock_timers import LockTimers
 from mockbroker.state.metadata import Change, Topic
 from mockbroker.state.share_history import ShareHistory
 from mockbroker.state.share_partition import PendingWrite, SharePartition
+from mockbroker.state.share_rules import RELEASED, ShareRules
 
 Key = tuple[Hashable, ...]
 
@@ -26,12 +27,14 @@ class SharePartitions:
         wake: Callable[[Key], None],
         send: Callable[[PendingWrite, int], None],
         history: ShareHistory | None = None,
+        rules: ShareRules = RELEASED,
     ) -> None:
         """Args: wake: tells waiting requests of a key. send: takes the writes of expired locks to the coordinator.
 
         history: where is noted what happens to records.
         """
         self._history = history
+        self._rules = rules
         self._wake = wake
         self._send = send
         self._timers = LockTimers()
@@ -61,6 +64,7 @@ class SharePartitions:
                 send=self._send,
                 wake=lambda: self._wake(wake_key(*key)),
                 history=self._history,
+                rules=self._rules,
             )
         return partition
 

@@ -35,13 +35,15 @@ class SessionPartition:
     key: PartitionKey
     topic_name: str | None
     must_send: bool
+    max_bytes: int = 0
 
 
 class Requested(NamedTuple):
-    """A partition that a request lists, with its topic's name as far as it is known."""
+    """A partition that a request lists, with its topic's name as far as it is known; its own limit, if it has one."""
 
     key: PartitionKey
     topic_name: str | None
+    max_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -51,14 +53,15 @@ class ShareSession:
     group_id: str
     member_id: str
     connection_id: int
+    used_ms: int = 0
     epoch: int = INITIAL_EPOCH + 1
     partitions: dict[PartitionKey, SessionPartition] = field(default_factory=dict)
 
     def update(self, requested: Iterable[Requested], forgotten: Iterable[PartitionKey]) -> None:
         """Add what is new, also what only carries acknowledgements, then forget (share-semantics 4.4)."""
-        for key, topic_name in requested:
-            if key not in self.partitions:
-                self.partitions[key] = SessionPartition(key, topic_name, must_send=True)
+        for key, topic_name, max_bytes in requested:
+            known = self.partitions.setdefault(key, SessionPartition(key, topic_name, must_send=True))
+            known.max_bytes = max_bytes
         for key in forgotten:
             self.partitions.pop(key, None)
 
@@ -107,25 +110,36 @@ class ShareSessions:
         *,
         connection_id: int,
         session_max: int,
+        idle_ms: int = 0,
+        now_ms: int = 0,
     ) -> ShareSession | None:
         """Make a session; an old one of the member goes without releasing anything (share-semantics 4.3).
 
+        Args: idle_ms: a session that nobody has used for longer than that makes room; 0 where none does.
         Returns: None when there are `session_max` sessions already.
         Raises: UNKNOWN_SERVER_ERROR for a partition listed twice.
         """
         self.remove(group_id, member_id)
-        session = ShareSession(group_id, member_id, connection_id)
-        for key, topic_name in partitions:
+        session = ShareSession(group_id, member_id, connection_id, now_ms)
+        for key, topic_name, max_bytes in partitions:
             if key in session.partitions:
                 raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-            session.partitions[key] = SessionPartition(key, topic_name, must_send=False)
-        if len(self._sessions) >= session_max:
+            session.partitions[key] = SessionPartition(key, topic_name, must_send=False, max_bytes=max_bytes)
+        if len(self._sessions) >= session_max and not (idle_ms and self._evict(now_ms - idle_ms)):
             return None
         self._sessions[group_id, member_id] = session
         self._made_by[connection_id] = _Made(group_id, member_id)  # Only the last one made is remembered (4.6).
         return session
 
-    def step(self, group_id: str, member_id: str, epoch: int) -> ShareSession:
+    def _evict(self, before_ms: int) -> bool:
+        """Forget the session that has not been used for longest, if that was before; it releases nothing."""
+        oldest = min(self._sessions.values(), key=lambda session: session.used_ms)
+        if oldest.used_ms >= before_ms:
+            return False
+        self.remove(oldest.group_id, oldest.member_id)
+        return True
+
+    def step(self, group_id: str, member_id: str, epoch: int, *, now_ms: int = 0) -> ShareSession:
         """Accept a request of an open session, and expect the next epoch. A closing one is accepted in any epoch.
 
         Raises: SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH. Source: share-semantics 4.1 and 4.3.
@@ -138,6 +152,7 @@ class ShareSessions:
         if epoch != session.epoch:
             raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         session.epoch = next_epoch(session.epoch)
+        session.used_ms = now_ms
         return session
 
     def remove(self, group_id: str, member_id: str) -> ShareSession | None:

@@ -46,6 +46,7 @@ class Result(NamedTuple):
 
 
 _FIRST_SEED = 1000
+_ATTEMPTS = 3
 
 
 class Question(NamedTuple):
@@ -93,9 +94,15 @@ def _sit(
             yield result
             if result.differs:
                 crowded.append(result.name)
-    # Who comes first within a broker, and what is in time, is as it was recorded only where the broker has the time:
-    # what differs is asked again, alone, and that counts.
-    for name in [*crowded, *sitting.last]:
+    # Who comes first within a broker, and what is in time, is as it was recorded only where the broker has the time, and
+    # Kafka gives what is left of a budget to anybody: what differs is asked again, alone, and that counts.
+    for name in crowded:
+        for _ in range(_ATTEMPTS):
+            result = compare(questions[name], addresses)
+            yield result
+            if not result.differs:
+                break
+    for name in sitting.last:
         yield compare(questions[name], addresses)
 
 

@@ -18,6 +18,7 @@ from kwire.messages.metadata import MetadataRequest
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.records import ControlType, Record, write_batch, write_marker
+from kwire.registry import DEFAULT_EDITION
 from tests.conversations.normal import Json, Normaliser, spell_records, text_of
 from tests.conversations.state_topic import state_records
 from tests.conversations.venues import Line, Venue
@@ -36,6 +37,7 @@ class Player:
     def __init__(self, venue: Venue, script: Mapping[str, Json]) -> None:
         self.venue = venue
         self.script = script
+        self._edition: str = script.get("edition", DEFAULT_EDITION)
         # A seed per script keeps the names of one run apart from those of any other at the same broker.
         self._chance = random.Random(f"{script['name']} {venue.now_ms()}")
         self.variables: dict[str, Json] = {"run": "".join(self._chance.choices("abcdefghijklmnopqrstuvwxyz", k=8))}
@@ -114,7 +116,7 @@ class Player:
             body = self._resolve(step.get("body", {}))
             if "token" in step:
                 body["authBytes"] = base64.b64encode(self._resolve(step["token"]).encode()).decode()
-            message: msgspec.Struct = from_json(f"{api}Request", version, body)
+            message: msgspec.Struct = from_json(f"{api}Request", version, body, edition=self._edition)
             return message
 
         self._exchange(step, api, version, build, frozenset(step.get("transient", _TRANSIENT)))

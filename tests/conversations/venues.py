@@ -10,12 +10,14 @@ import msgspec
 
 from kwire import headers
 from kwire.codec import decode, encode
+from kwire.codec_table import Codec
 from kwire.messages.header import RequestHeader
-from kwire.registry import header_versions
+from kwire.registry import codec_of_class, header_versions
 from mockbroker.build import build_core
 from mockbroker.config import BrokerConfig
 from mockbroker.core import Close, Send
 from mockbroker.features import finalize
+from mockbroker.state.share_rules import RELEASED_EDITION
 
 #: How long an answer may take by the venue's own time.
 ANSWER_MS = 40_000
@@ -50,7 +52,9 @@ class Venue(Protocol):
 class VirtualVenue:
     """A cluster of one node whose clock moves only when somebody waits."""
 
-    def __init__(self, properties: Mapping[str, str], features: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, properties: Mapping[str, str], features: tuple[str, ...] = (), *, share_edition: str = RELEASED_EDITION
+    ) -> None:
         self._now_ms = 1_700_000_000_000
         self.core = build_core(
             config=BrokerConfig(properties),
@@ -59,6 +63,7 @@ class VirtualVenue:
             topics={},
             rng=random.Random(7),
             now_ms=self._now_ms,
+            share_edition=share_edition,
         )
         for node in self.core.state.nodes.values():
             node.listen("PLAINTEXT", "127.0.0.1", 9092)
@@ -102,21 +107,21 @@ class VirtualLine:
         self.client_id = client_id
         self.is_closed = False
         self.bodies: list[bytes] = []
-        self._expected: list[tuple[int, tuple[str, int], int]] = []
+        self._expected: list[tuple[Codec, tuple[str, int], int]] = []
         self._correlation_id = 0
 
     def submit(self, request: msgspec.Struct, version: int, wire_version: int, answer: tuple[str, int] | None) -> None:
         self._correlation_id += 1
-        api_key: int = request.API_KEY  # type: ignore[attr-defined]  # Every generated request has one.
-        header = RequestHeader(api_key, wire_version, self._correlation_id, self.client_id)
-        frame = encode(header, header_versions(api_key, version)[0]) + encode(request, version)
+        asked = codec_of_class(type(request))
+        header = RequestHeader(asked.api_key, wire_version, self._correlation_id, self.client_id)
+        frame = encode(header, header_versions(asked.api_key, version)[0]) + encode(request, version)
         if answer is not None:
-            self._expected.append((api_key, answer, self.venue.now_ms()))
+            self._expected.append((asked, answer, self.venue.now_ms()))
         self.venue.core.submit(self.number, frame, self.venue.now_ms())
         self.venue.sleep(0)
 
     def receive(self) -> tuple[msgspec.Struct | None, int]:
-        api_key, (name, version), sent_ms = self._expected.pop(0)
+        asked, (name, version), sent_ms = self._expected.pop(0)
         while not self.bodies and not self.is_closed:
             assert self.venue.now_ms() < sent_ms + ANSWER_MS, f"no {name} within {ANSWER_MS} ms"
             self.venue.step(sent_ms + ANSWER_MS)
@@ -124,8 +129,8 @@ class VirtualLine:
         if not self.bodies:
             return None, took_ms
         body = self.bodies.pop(0)
-        _, body_at = headers.decode_response_header(body, api_key, version)
-        message: Any = decode(name, version, memoryview(body)[body_at:])
+        _, body_at = headers.decode_response_header(body, asked.api_key, version, edition=asked.edition)
+        message: Any = decode(name, version, memoryview(body)[body_at:], edition=asked.edition)
         return message, took_ms
 
     def close(self) -> None:
