@@ -94,7 +94,7 @@ def _sit(
             yield result
             if result.differs:
                 crowded.append(result.name)
-    # Who comes first within a broker, and what is in time, is as it was recorded only where the broker has the time, and
+    # Who comes first within a broker, and what is in time, is as it was recorded only where the broker has time, and
     # Kafka gives what is left of a budget to anybody: what differs is asked again, alone, and that counts.
     for name in crowded:
         for _ in range(_ATTEMPTS):
