@@ -213,6 +213,13 @@ class InFlightBatch:
                 return self.first + index
         return None
 
+    def first_available(self) -> int | None:
+        """The lowest offset that is available, be its release written yet or not."""
+        if self.whole is not None:
+            return self.first if self.whole.state is State.AVAILABLE else None
+        available = (offset for offset, entry in self.within(self.first, self.last) if entry.state is State.AVAILABLE)
+        return next(available, None)
+
     def settled_end(self) -> int:
         """The offset after the leading run of settled records. What is settled stays so, and is not walked again."""
         if self.whole is not None:

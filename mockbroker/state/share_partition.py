@@ -222,15 +222,8 @@ class SharePartition:
 
     def _lowest_available(self) -> int | None:
         """As the lowest free offset, but what is in transition to be released counts as well."""
-        for batch in self.window:
-            if batch.whole is not None:
-                if batch.whole.state is State.AVAILABLE:
-                    return batch.first
-                continue
-            for offset, entry in batch.within(batch.first, batch.last):
-                if entry.state is State.AVAILABLE:
-                    return offset
-        return None
+        offsets = (batch.first_available() for batch in self.window)
+        return next((offset for offset in offsets if offset is not None), None)
 
     def _lowest_hole(self, start: int) -> int | None:
         for batch in self.window:
