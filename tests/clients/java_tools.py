@@ -59,12 +59,12 @@ def shell() -> Iterator[Shell]:
         alarm.cancel()
 
 
-def run(tool: str, *arguments: str, given: str = "", beside: Sequence[Path] = ()) -> str:
+def run(tool: str, *arguments: str, given: str = "", beside: Sequence[Path] = (), instead: Sequence[Path] = ()) -> str:
     """Run the class of a tool, and return what it wrote to stdout; it fails the test when the tool fails.
 
-    beside: jars that the release's tools do without.
+    beside: jars that the release's tools do without. instead: jars in place of the release's own.
     """
-    classes = ":".join(map(str, (jars(maven=needs.tool("mvn")) / "*", *beside)))
+    classes = ":".join(map(str, instead or (jars(maven=needs.tool("mvn")) / "*", *beside)))
     command = [needs.tool("java"), "-XX:TieredStopAtLevel=1", "-cp", classes]
     done = subprocess.run(
         [*command, tool, *arguments], input=given, capture_output=True, text=True, timeout=_PATIENCE_S, check=False

@@ -8,6 +8,7 @@ from pathlib import Path
 VERSION = "4.3.0"
 _POM = Path(__file__).with_name("pom.xml")
 _STREAMS_POM = Path(__file__).with_name("streams-pom.xml")
+_CLIENTS_POM = Path(__file__).with_name("clients-pom.xml")
 _PATIENCE_S = 600
 
 
@@ -32,6 +33,17 @@ def streams_jar(version: str = VERSION, *, maven: str = "mvn") -> Path:
     jar = _home(version) / "streams" / f"kafka-streams-{version}.jar"
     if not jar.exists():
         _fetch(_STREAMS_POM, jar.parent, version, maven)
+    return jar
+
+
+def clients_jar(version: str, *, maven: str = "mvn") -> Path:
+    """The jar of Kafka's own clients alone, of a release whose broker is not wanted.
+
+    Raises: RuntimeError with Maven's words when it fails.
+    """
+    jar = _home(version) / "clients" / f"kafka-clients-{version}.jar"
+    if not jar.exists():
+        _fetch(_CLIENTS_POM, jar.parent, version, maven)
     return jar
 
 
