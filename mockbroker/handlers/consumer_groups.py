@@ -19,11 +19,12 @@ from kwire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from mockbroker.authorize import Operation, ResourceType, may, must, operations_on
+from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.handlers.committed import answer_when_committed
 from mockbroker.handlers.coordinators import must_coordinate
-from mockbroker.handlers.group_access import HIDES_TOPICS, hides_topics, must_see
+from mockbroker.handlers.group_access import must_see
+from mockbroker.handlers.group_describe import described_rows, refused_rows
 from mockbroker.handlers.member_ids import random_kafka_uuid
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
@@ -178,12 +179,14 @@ def _assignment(partitions: Set[TopicPartition] | None) -> Assignment | None:
 def consumer_group_describe(request: ConsumerGroupDescribeRequest, ctx: Context) -> Outcome:
     """Tell members, epochs and assignments of consumer groups, one row for each."""
     _must_have_consumer_groups(ctx)
-    rows = [_described(group_id, ctx) for group_id in request.group_ids]
-    if request.include_authorized_operations:
-        for row in rows:
-            if row.error_code == ErrorCode.NONE:
-                row.authorized_operations = operations_on(ResourceType.GROUP, row.group_id, ctx)
-    rows = [_hidden(row) if hides_topics(_topics_of(row), ctx) else row for row in rows]
+    rows = described_rows(
+        DescribedGroup,
+        request.group_ids,
+        _described,
+        _topics_of,
+        ctx,
+        tells_operations=request.include_authorized_operations,
+    )
     return Reply(ConsumerGroupDescribeResponse(groups=rows))
 
 
@@ -200,12 +203,7 @@ def refuse_consumer_group_describe(
     request: ConsumerGroupDescribeRequest, error: KafkaError
 ) -> ConsumerGroupDescribeResponse:
     """One row with the error for each group that was asked for."""
-    return ConsumerGroupDescribeResponse(
-        groups=[
-            DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
-            for group_id in request.group_ids
-        ]
-    )
+    return ConsumerGroupDescribeResponse(groups=refused_rows(DescribedGroup, request.group_ids, error))
 
 
 def _topics_of(row: DescribedGroup) -> Iterable[str]:
@@ -214,19 +212,8 @@ def _topics_of(row: DescribedGroup) -> Iterable[str]:
             yield from (partitions.topic_name for partitions in assignment.topic_partitions)
 
 
-def _hidden(row: DescribedGroup) -> DescribedGroup:
-    return DescribedGroup(ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDES_TOPICS, row.group_id)
-
-
 def _described(group_id: str, ctx: Context) -> DescribedGroup:
-    try:
-        must(Operation.DESCRIBE, ResourceType.GROUP, group_id, ctx)
-        if not group_id:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-        must_coordinate(group_id, ctx)
-        group = ctx.node.groups.consumer(group_id)
-    except KafkaError as error:
-        return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
+    group = ctx.node.groups.consumer(group_id)
     return DescribedGroup(
         group_id=group_id,
         group_state=group.state_name,

@@ -19,11 +19,12 @@ from kwire.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
     TopicPartitions,
 )
-from mockbroker.authorize import Operation, ResourceType, must, operations_on
+from mockbroker.authorize import Operation, ResourceType, must
 from mockbroker.context import Context
 from mockbroker.handlers.committed import answer_when_committed
 from mockbroker.handlers.coordinators import must_coordinate
-from mockbroker.handlers.group_access import HIDES_TOPICS, hides_topics, must_see
+from mockbroker.handlers.group_access import must_see
+from mockbroker.handlers.group_describe import described_rows, refused_rows
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
 from mockbroker.persister import Outcomes
@@ -156,23 +157,20 @@ def share_group_describe(request: ShareGroupDescribeRequest, ctx: Context) -> Ou
     must_have_share_groups(ctx)
     if "" in request.group_ids and ctx.cluster.rules.breaks_on_unknown:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    rows = [_described(group_id, ctx) for group_id in sorted(request.group_ids, key=bool)]
-    if request.include_authorized_operations:
-        for row in rows:
-            if row.error_code == ErrorCode.NONE:
-                row.authorized_operations = operations_on(ResourceType.GROUP, row.group_id, ctx)
-    rows = [_hidden(row) if hides_topics(_topics_of(row), ctx) else row for row in rows]
+    rows = described_rows(
+        DescribedGroup,
+        sorted(request.group_ids, key=bool),
+        _described,
+        _topics_of,
+        ctx,
+        tells_operations=request.include_authorized_operations,
+    )
     return Reply(ShareGroupDescribeResponse(groups=rows))
 
 
 def refuse_share_group_describe(request: ShareGroupDescribeRequest, error: KafkaError) -> ShareGroupDescribeResponse:
     """One row with the error for each group that was asked for."""
-    return ShareGroupDescribeResponse(
-        groups=[
-            DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
-            for group_id in request.group_ids
-        ]
-    )
+    return ShareGroupDescribeResponse(groups=refused_rows(DescribedGroup, request.group_ids, error))
 
 
 def _topics_of(row: DescribedGroup) -> Iterable[str]:
@@ -180,19 +178,8 @@ def _topics_of(row: DescribedGroup) -> Iterable[str]:
         yield from (partitions.topic_name for partitions in member.assignment.topic_partitions)
 
 
-def _hidden(row: DescribedGroup) -> DescribedGroup:
-    return DescribedGroup(ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDES_TOPICS, row.group_id)
-
-
 def _described(group_id: str, ctx: Context) -> DescribedGroup:
-    try:
-        must(Operation.DESCRIBE, ResourceType.GROUP, group_id, ctx)
-        if not group_id:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-        must_coordinate(group_id, ctx)
-        group = ctx.node.groups.share(group_id)
-    except KafkaError as error:
-        return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
+    group = ctx.node.groups.share(group_id)
     return DescribedGroup(
         group_id=group_id,
         group_state=group.state_name,

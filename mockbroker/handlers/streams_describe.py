@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kwire.error_codes import ErrorCode
 from kwire.messages.streams_group_describe import (
     Assignment,
     DescribedGroup,
@@ -18,10 +17,8 @@ from kwire.messages.streams_group_describe import (
     TopicInfo,
     Topology,
 )
-from mockbroker.authorize import Operation, ResourceType, must, operations_on
 from mockbroker.context import Context
-from mockbroker.handlers.coordinators import must_coordinate
-from mockbroker.handlers.group_access import HIDES_TOPICS, hides_topics
+from mockbroker.handlers.group_describe import described_rows, refused_rows
 from mockbroker.handlers.streams_requests import must_have_streams_groups
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
@@ -33,12 +30,14 @@ from mockbroker.state.streams_topology import InternalTopic
 def streams_group_describe(request: StreamsGroupDescribeRequest, ctx: Context) -> Outcome:
     """Tell what there is of each group, one row for each. Pinned by the conversations other-streams-*."""
     must_have_streams_groups(ctx)
-    rows = [_described(group_id, ctx) for group_id in request.group_ids]
-    if request.include_authorized_operations:
-        for row in rows:
-            if row.error_code == ErrorCode.NONE:
-                row.authorized_operations = operations_on(ResourceType.GROUP, row.group_id, ctx)
-    rows = [_hidden(row) if hides_topics(_topics_of(row), ctx) else row for row in rows]
+    rows = described_rows(
+        DescribedGroup,
+        request.group_ids,
+        _described,
+        _topics_of,
+        ctx,
+        tells_operations=request.include_authorized_operations,
+    )
     return Reply(StreamsGroupDescribeResponse(groups=rows))
 
 
@@ -46,12 +45,7 @@ def refuse_streams_group_describe(
     request: StreamsGroupDescribeRequest, error: KafkaError
 ) -> StreamsGroupDescribeResponse:
     """One row with the error for each group that was asked for."""
-    return StreamsGroupDescribeResponse(
-        groups=[
-            DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
-            for group_id in request.group_ids
-        ]
-    )
+    return StreamsGroupDescribeResponse(groups=refused_rows(DescribedGroup, request.group_ids, error))
 
 
 def _topics_of(row: DescribedGroup) -> Iterator[str]:
@@ -60,19 +54,8 @@ def _topics_of(row: DescribedGroup) -> Iterator[str]:
         yield from (topic.name for topic in (*each.repartition_source_topics, *each.state_changelog_topics))
 
 
-def _hidden(row: DescribedGroup) -> DescribedGroup:
-    return DescribedGroup(ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDES_TOPICS, row.group_id)
-
-
 def _described(group_id: str, ctx: Context) -> DescribedGroup:
-    try:
-        must(Operation.DESCRIBE, ResourceType.GROUP, group_id, ctx)
-        if not group_id:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-        must_coordinate(group_id, ctx)
-        group = ctx.node.groups.streams(group_id)
-    except KafkaError as error:
-        return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
+    group = ctx.node.groups.streams(group_id)
     return DescribedGroup(
         group_id=group_id,
         group_state=group.state_name,
