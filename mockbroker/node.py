@@ -150,7 +150,8 @@ class Node:
             from mockbroker.no_op_persister import NoOpPersister
 
             kind = NoOpPersister
-        return kind(self._cluster.calls, self._cluster.metadata, self._cluster.rng)
+        cluster = self._cluster
+        return kind(cluster.calls, cluster.metadata, cluster.rng, cluster.rules)
 
     @cached_property
     def share_sessions(self) -> ShareSessions:

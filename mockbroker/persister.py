@@ -19,6 +19,7 @@ from kwire.error_codes import ErrorCode
 from mockbroker.first_use import NOBODY, find
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.share_coordinator import ShareCoordinator, ShareKey, Stored, Summary, Written
+from mockbroker.state.share_rules import RELEASED, ShareRules
 from mockbroker.state.topics import CoordinatorKind
 
 if TYPE_CHECKING:
@@ -122,8 +123,9 @@ def leader_error(error: KafkaError) -> ErrorCode:
 class Persister:
     """One node's client of the share coordinators. Every `done(outcome, now_ms)` is called once, by a later message."""
 
-    def __init__(self, calls: Calls, metadata: Metadata, rng: Random) -> None:
+    def __init__(self, calls: Calls, metadata: Metadata, rng: Random, rules: ShareRules = RELEASED) -> None:
         self._calls = calls
+        self._retried = _RETRIED - {rules.unknown_state}  # That there is no state is an answer.
         self._metadata = metadata
         self._rng = rng
         self._is_closed = False
@@ -305,7 +307,7 @@ class Persister:
             task.done(answer, now_ms)
 
     def _again_or_done(self, task: _Task, error: KafkaError, failures: int, now_ms: int) -> None:
-        if error.code not in _RETRIED or failures >= TRIES_MAX:
+        if error.code not in self._retried or failures >= TRIES_MAX:
             task.done(error, now_ms)
             return
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from kwire.error_codes import ErrorCode
 from mockbroker.editions import draft_offsets, draft_state
 from mockbroker.editions.acknowledge_types import with_early_types
@@ -19,12 +21,37 @@ from mockbroker.state.share_rules import ShareRules
 
 R1, R2, R3, R4, R5 = "kip932-r1", "kip932-r2", "kip932-r3", "kip932-r4", "kip932-r5"
 
+#: What no revision knew: epochs of leaders, counts of what is done, groups that begin with a bump of their own.
+_EARLY = ShareRules(
+    joining_bumps=1,
+    counts_settled=False,
+    knows_leader_epochs=False,
+    unknown_state=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    sums_up_unknown=False,
+)
+#: What the third brought: states of groups, the share coordinator, its records, and deletion in two stages.
+_COORDINATED = replace(
+    _EARLY,
+    state_names=("EMPTY", "STABLE", "DEAD"),
+    empty_groups_die=True,
+    keeps_assignments=False,
+    fills_prefixes=True,
+    offsets_need_group=True,
+    completes_deletions=True,
+    writes_what_moves=True,
+    start_follows=True,
+    prefers_snapshots=True,
+)
+#: The index of a delta takes one byte of its key, so that the next checkpoint is due before it comes round.
+_DELTA_INDEXES = 256
+_WITH_DELTAS = replace(_COORDINATED, writes_each_epoch=False, updates_max=_DELTA_INDEXES, compacts_states=True)
+
 RULES: Mapping[str, ShareRules] = {
-    R1: ShareRules(),
-    R2: ShareRules(),
-    R3: ShareRules(),
-    R4: ShareRules(),
-    R5: ShareRules(),
+    R1: _EARLY,
+    R2: _EARLY,
+    R3: _WITH_DELTAS,
+    R4: _WITH_DELTAS,
+    R5: replace(_COORDINATED, notes_initialising=False, altering_bumps=True),
 }
 
 #: Revisions in which accept, release and reject were 0, 1 and 2, and gaps had no number.

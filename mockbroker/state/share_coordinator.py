@@ -20,6 +20,8 @@ from mockbroker.state.state_batches import StateBatch, combine
 
 UNINITIALIZED_START = -1
 NO_EPOCH = -1
+#: The delivery state of records that are not done.
+_AVAILABLE = 0
 
 
 class ShareKey(NamedTuple):
@@ -150,6 +152,9 @@ class ShareCoordinator:
         """The state for a leader that takes over; a new leader epoch is stored with it."""
         self._check_place(key)
         stored = self._existing(key) if self._rules.state_first else self._stored.get(key, _UNDECIDED)
+        if not self._rules.knows_leader_epochs:
+            self._check_topic(key)
+            return stored
         if self._leader_epochs.get(key, NO_EPOCH) > leader_epoch:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {leader_epoch} of {key} is old")
         self._check_topic(key)
@@ -162,6 +167,8 @@ class ShareCoordinator:
         """Merge what a leader has settled. Higher epochs are accepted, and not stored."""
         self._check_place(key)
         stored = self._existing(key) if self._rules.state_first else self._stored.get(key, _UNDECIDED)
+        if not self._rules.knows_leader_epochs:
+            written = written._replace(leader_epoch=NO_EPOCH)
         if written.leader_epoch != NO_EPOCH and self._leader_epochs.get(key, NO_EPOCH) > written.leader_epoch:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {written.leader_epoch} of {key} is old")
         self._check_state_epoch(key, written.state_epoch)
@@ -182,6 +189,8 @@ class ShareCoordinator:
         self._check_topic(key)
         stored = self._stored.get(key)
         if stored is None:
+            if not self._rules.sums_up_unknown:
+                raise self._unknown(key)
             return Summary(UNINITIALIZED_START, -1, 0, 0)
         return Summary(stored.start_offset, stored.delivery_complete_count, stored.leader_epoch, stored.state_epoch)
 
@@ -239,7 +248,8 @@ class ShareCoordinator:
         if key not in self._stored:
             return self._first(key, written, now_ms)
         stored = self._stored[key]
-        if self._updates.get(key, 0) < self._updates_per_snapshot:
+        is_due = self._updates.get(key, 0) >= self._updates_per_snapshot
+        if not is_due and not (self._rules.prefers_snapshots and not self._accumulated(stored, written)[1]):
             batches = combine((), written.batches, written.start_offset)
             return Update(
                 key,
@@ -249,7 +259,7 @@ class ShareCoordinator:
                 written.delivery_complete_count,
                 tuple(batches),
             )
-        start = stored.start_offset if written.start_offset == -1 else written.start_offset
+        start, merged = self._accumulated(stored, written)
         state_epoch = stored.state_epoch
         if self._rules.keeps_written_epochs:
             state_epoch = max(state_epoch, written.state_epoch)
@@ -260,11 +270,24 @@ class ShareCoordinator:
             leader_epoch,
             start,
             written.delivery_complete_count,
-            tuple(combine(stored.batches, written.batches, start)),
+            merged,
             now_ms,
             now_ms,
         )
         return Snapshot(key, value)
+
+    def _accumulated(self, stored: Stored, change: Written | Update) -> tuple[int, tuple[StateBatch, ...]]:
+        """The start and the states that are stored, once a change is as well."""
+        start = stored.start_offset if change.start_offset == -1 else change.start_offset
+        merged = combine(stored.batches, change.batches, start)
+        if self._rules.start_follows:
+            done = 0
+            for batch in merged:
+                if batch.first > start or batch.state == _AVAILABLE:
+                    break
+                start, done = batch.last + 1, done + 1
+            del merged[:done]
+        return start, tuple(merged)
 
     @staticmethod
     def _first(key: ShareKey, written: Written, now_ms: int) -> Fact:
@@ -274,17 +297,16 @@ class ShareCoordinator:
         epochs = (0, written.state_epoch, written.leader_epoch)
         return Snapshot(key, Stored(*epochs, written.start_offset, complete, batches, now_ms, now_ms))
 
-    @staticmethod
-    def _merged(stored: Stored | None, update: Update) -> Stored:
+    def _merged(self, stored: Stored | None, update: Update) -> Stored:
         if stored is None:  # Only a log whose snapshot is missing begins with an update.
             stored = Stored(update.snapshot_epoch, 0, update.leader_epoch, update.start_offset, -1, (), 0, 0)
-        start = stored.start_offset if update.start_offset == -1 else update.start_offset
+        start, merged = self._accumulated(stored, update)
         return replace(
             stored,
             leader_epoch=stored.leader_epoch if update.leader_epoch == NO_EPOCH else update.leader_epoch,
             start_offset=start,
             delivery_complete_count=update.delivery_complete_count,
-            batches=tuple(combine(stored.batches, update.batches, start)),
+            batches=merged,
         )
 
     @staticmethod
@@ -295,7 +317,8 @@ class ShareCoordinator:
 
     @property
     def _updates_per_snapshot(self) -> int:
-        return self._number("share.coordinator.snapshot.update.records.per.snapshot")
+        configured = self._number("share.coordinator.snapshot.update.records.per.snapshot")
+        return min(configured, self._rules.updates_max) if self._rules.updates_max else configured
 
     def _number(self, name: str) -> int:
         value = self._config[name]
@@ -315,8 +338,11 @@ class ShareCoordinator:
     def _existing(self, key: ShareKey) -> Stored:
         stored = self._stored.get(key)
         if stored is None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key} has not been initialized")
+            raise self._unknown(key)
         return stored
+
+    def _unknown(self, key: ShareKey) -> KafkaError:
+        return KafkaError(self._rules.unknown_state, f"{key} has not been initialized")
 
     def _check_topic(self, key: ShareKey) -> None:
         topic = self._topics.topic_by_id(key.topic_id)

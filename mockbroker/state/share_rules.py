@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from kwire.error_codes import ErrorCode
+
 #: The edition that everything means unless told otherwise.
 RELEASED_EDITION = "4.3"
 
@@ -28,6 +30,18 @@ class ShareRules(msgspec.Struct, frozen=True):
     measures_member_ids: a heartbeat's member id that is empty or too long is refused before all else.
     breaks_on_unknown: a heartbeat to a group that there is not, and a description of the group without a name, end in
     an unknown server error.
+    state_names: of a group that is empty, stable, and no more.
+    empty_groups_die: a group that has been empty for as long as offsets are kept, and has no state anywhere, is gone.
+    writes_each_epoch: the group's record is written whenever its epoch rises; else once, to reserve the name, and the
+    lists of share-partitions tell the epoch.
+    keeps_assignments: what members have survives their coordinator; else it is made anew, and who comes back as a
+    member says itself at which epoch it is.
+    notes_initialising: share-partitions are listed before their state is initialised as well as afterwards.
+    fills_prefixes: the lists can only tell how many partitions of a topic there are, so that what lies below an
+    altered one is initialised with it.
+    offsets_need_group: offsets can be described and altered of groups that there are; else altering makes one.
+    altering_bumps: an alteration of offsets raises the group epoch first.
+    completes_deletions: who takes a coordinator's place goes on with the deletions of state that it had begun.
 
     Sessions:
     sessions_by_groups: a node has room for the sessions of `group.share.max.groups` groups of the greatest size, and
@@ -56,6 +70,18 @@ class ShareRules(msgspec.Struct, frozen=True):
     tells_why: a row of a ShareFetch has the message of a refused acknowledgement.
     counts_settled: leaders have it stored how many records at the start and behind it are done.
     keeps_written_epochs: a write stores the leader epoch and the state epoch that it came with.
+    writes_what_moves: a write names the start only where it moves past all that is stored, be it to where the reset
+    strategy lets it begin; states are written in runs, as far as the start does not pass them, and with those of the
+    records before them that nothing was stored of yet. Else it names the start, and all that changes.
+
+    Storing:
+    knows_leader_epochs: share coordinators tell leaders by their epochs, and refuse old ones.
+    unknown_state: the error where there is no state of a share partition.
+    sums_up_unknown: such a one has a summary nevertheless.
+    start_follows: the stored start passes the records at it that are done.
+    prefers_snapshots: a change that leaves no records' states is stored as a snapshot.
+    updates_max: after so many updates there is a snapshot in any case; 0 leaves it to the configuration.
+    compacts_states: the state topic is compacted; else what is redundant is deleted from its beginning.
     """
 
     group_configs: frozenset[str] | None = None
@@ -68,6 +94,15 @@ class ShareRules(msgspec.Struct, frozen=True):
     rejoins_freely: bool = True
     measures_member_ids: bool = True
     breaks_on_unknown: bool = False
+    state_names: tuple[str, str, str] = ("Empty", "Stable", "")
+    empty_groups_die: bool = False
+    writes_each_epoch: bool = True
+    keeps_assignments: bool = True
+    notes_initialising: bool = True
+    fills_prefixes: bool = False
+    offsets_need_group: bool = False
+    altering_bumps: bool = False
+    completes_deletions: bool = False
 
     sessions_by_groups: bool = False
     sessions_end_with_connections: bool = True
@@ -89,6 +124,15 @@ class ShareRules(msgspec.Struct, frozen=True):
     tells_why: bool = True
     counts_settled: bool = True
     keeps_written_epochs: bool = False
+    writes_what_moves: bool = False
+
+    knows_leader_epochs: bool = True
+    unknown_state: ErrorCode = ErrorCode.INVALID_REQUEST
+    sums_up_unknown: bool = True
+    start_follows: bool = False
+    prefers_snapshots: bool = False
+    updates_max: int = 0
+    compacts_states: bool = False
 
 
 #: As Apache Kafka 4.3.0 does it.
