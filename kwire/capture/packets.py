@@ -11,20 +11,22 @@ from kwire.capture.values import CaptureError, Packet, Trouble
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kwire.capture.keylog import KeyLog
     from kwire.capture.source import Source
 
 
-def packets(source: Source) -> Iterator[Packet | Trouble]:
-    """The packets of a pcap or pcapng file, gzipped or not, read as a stream.
+def packets(source: Source, keys: KeyLog | None = None) -> Iterator[Packet | Trouble]:
+    """The packets of a pcap or pcapng file, packed or not, read as a stream.
 
+    Args: keys: takes the TLS secrets that a pcapng file holds.
     Raises: CaptureError when it is neither; damage after the first bytes is a Trouble instead.
     """
     with opened(source) as reader:
-        magic = reader.read(4)
+        magic = reader.magic
         if magic in pcap.MAGICS:
             yield from pcap.packets(reader, magic)
         elif magic == pcapng.MAGIC:
-            yield from pcapng.packets(reader)
+            yield from pcapng.packets(reader, keys)
         elif reader.trouble:
             raise CaptureError(reader.trouble)
         else:

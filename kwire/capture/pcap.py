@@ -34,7 +34,9 @@ def packets(reader: Reader, magic: bytes) -> Iterator[Packet | Trouble]:
         yield Trouble("file_truncated", reader.trouble or "the file ends inside its header", 0, 0)
         return
     # The upper half of the field tells about frame check sequences, the lower one is the link type.
-    link = struct.unpack(order + "I", head[16:])[0] & 0xFFFF
+    link = struct.unpack_from(order + "I", head, 16)[0] & 0xFFFF
+    # Before version 2.3 the two lengths stood the other way round.
+    is_swapped = struct.unpack_from(order + "HH", head) in {(2, 0), (2, 1), (2, 2)}
     unpack = struct.Struct(order + "IIII").unpack_from
     number = ts = 0
     while head := reader.read(header_size):
@@ -44,6 +46,8 @@ def packets(reader: Reader, magic: bytes) -> Iterator[Packet | Trouble]:
             yield Trouble("file_truncated", detail, number, ts)
             return
         seconds, fraction, kept, size = unpack(head)
+        if is_swapped:
+            kept, size = size, kept
         ts = seconds * 1_000_000_000 + fraction * unit
         if kept > PACKET_SIZE_MAX:
             yield Trouble("file_corrupt", f"packet {number} claims {kept} bytes; the rest is not read", number, ts)

@@ -11,15 +11,21 @@ from kwire.capture.values import Packet, Trouble
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kwire.capture.keylog import KeyLog
     from kwire.capture.source import Reader
 
 MAGIC = b"\x0a\x0d\x0d\x0a"
 
-_SECTION, _INTERFACE, _PACKET_OLD, _PACKET_SIMPLE, _PACKET = 0x0A0D0D0A, 1, 2, 3, 6
-_READ = frozenset({_INTERFACE, _PACKET_OLD, _PACKET_SIMPLE, _PACKET})
+# Names, statistics, journals, custom blocks and all that are unknown are passed over: no row is made of them.
+_INTERFACE, _PACKET_OLD, _PACKET_SIMPLE, _PACKET, _SECRETS = 1, 2, 3, 6, 10
+_READ = frozenset({_INTERFACE, _PACKET_OLD, _PACKET_SIMPLE, _PACKET, _SECRETS})
+# The kind of secrets that is a TLS key log: "TLSK".
+_TLS_KEY_LOG = 0x544C534B
 _OPT_END, _OPT_TSRESOL, _OPT_TSOFFSET = 0, 9, 14
 # A block is its packet, options, and room for comments; anything longer is not believed.
 _BLOCK_SIZE_MAX = PACKET_SIZE_MAX + (1 << 20)
+# A file of nothing but interfaces must not fill the memory.
+_INTERFACES_MAX = 1 << 16
 # A clock may be set to any time; beyond 64 bits (the year 2262) no reader of rows could follow.
 _TS_MAX = 2**63 - 1
 
@@ -46,9 +52,12 @@ class _CorruptError(Exception):
         self.kind = kind
 
 
-def packets(reader: Reader) -> Iterator[Packet | Trouble]:
-    """The packets of all sections, after the first block type, which the caller has read and found to be `MAGIC`."""
-    sections = _Sections(reader)
+def packets(reader: Reader, keys: KeyLog | None = None) -> Iterator[Packet | Trouble]:
+    """The packets of all sections, after the first block type, which the caller has read and found to be `MAGIC`.
+
+    Args: keys: takes the TLS secrets of the file, as they come.
+    """
+    sections = _Sections(reader, keys)
     head = MAGIC
     while head:
         try:
@@ -66,8 +75,9 @@ def packets(reader: Reader) -> Iterator[Packet | Trouble]:
 class _Sections:
     """What must be known to read the next block: the section's byte order and interfaces."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, keys: KeyLog | None) -> None:
         self.reader = reader
+        self.keys = keys
         self.order = "<"
         self.interfaces: list[_Interface] = []
         self.number = 0
@@ -107,7 +117,10 @@ class _Sections:
     def _read(self, kind: int, body: bytes) -> Packet | Trouble | None:
         try:
             if kind == _INTERFACE:
-                self.interfaces.append(_interface(body, self.order))
+                self._add(_interface(body, self.order))
+                return None
+            if kind == _SECRETS:
+                self._learn(body)
                 return None
             self.number += 1
             if kind == _PACKET_SIMPLE:
@@ -118,6 +131,16 @@ class _Sections:
             return Trouble("file_corrupt", f"a block after packet {self.number} is too short", self.number, self.ts)
         high, low, kept, size = fields[-4:]
         return self._packet(fields[0], body[20 : 20 + kept], kept, size, (high, low))
+
+    def _add(self, interface: _Interface) -> None:
+        if len(self.interfaces) >= _INTERFACES_MAX:
+            raise _CorruptError("file_corrupt", f"a section has more than {_INTERFACES_MAX} interfaces")
+        self.interfaces.append(interface)
+
+    def _learn(self, body: bytes) -> None:
+        kind, size = struct.unpack_from(self.order + "II", body)
+        if kind == _TLS_KEY_LOG and self.keys is not None:
+            self.keys.add(body[8 : 8 + size].decode("latin-1"))
 
     def _simple(self, body: bytes) -> Packet | Trouble:
         (size,) = struct.unpack_from(self.order + "I", body)

@@ -27,7 +27,7 @@ GOOD, FOUND_WRONG = 0, 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``kwire decode``."""
-    parser.add_argument("captures", nargs="+", metavar="CAPTURE", help="pcap or pcapng, gzipped or not; - is stdin")
+    parser.add_argument("captures", nargs="+", metavar="CAPTURE", help="pcap or pcapng, plain or packed; - is stdin")
     parser.add_argument("--format", choices=("table", "jsonl", "tree"), default="table", help="default: table")
     parser.add_argument("--level", choices=tuple(LEVELS), default="messages", help="what a row is (default: messages)")
     parser.add_argument(

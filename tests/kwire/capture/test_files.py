@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import struct
 import subprocess
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import zstandard
 
+from kwire.capture import source
 from kwire.capture.packets import packets
 from kwire.capture.pcapng_write import PcapngWriter
 from kwire.capture.pipeline import rows
@@ -129,11 +134,125 @@ def test_path_text_bytes_file_object_and_gzip_all_work(tmp_path: Path) -> None:
 
     data = SHARE.read_bytes()
     in_memory = (data, bytearray(data), memoryview(data), io.BytesIO(data), OnlyRead(data))
-    for source in (SHARE, str(SHARE), packed, *in_memory):
-        assert matched(list(rows(source))) == ORIGINAL
+    for each in (SHARE, str(SHARE), packed, *in_memory):
+        assert matched(list(rows(each))) == ORIGINAL
     with SHARE.open("rb") as file:
         assert matched(list(rows(file))) == ORIGINAL
         assert not file.closed
+
+
+def zstd(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor().compress(data)
+
+
+DATA = SHARE.read_bytes()
+PACKED = {
+    "gzip": gzip.compress(DATA),
+    "gzip of two members": gzip.compress(DATA[:9999]) + gzip.compress(DATA[9999:]),
+    "zstd": zstd(DATA),
+    "zstd of two frames": zstd(DATA[:9999]) + zstd(DATA[9999:]),
+    "zstd after a skippable frame": b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc" + zstd(DATA),
+}
+
+
+class Drop:
+    """A file object that gives one byte at a time, as a slow pipe may."""
+
+    def __init__(self, data: bytes) -> None:
+        self._file = io.BytesIO(data)
+
+    def read(self, size: int, /) -> bytes:
+        return self._file.read(min(size, 1))
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_a_packed_capture_is_unpacked_on_the_fly_whatever_it_is_called(name: str) -> None:
+    assert matched(read(PACKED[name])) == ORIGINAL
+    assert matched(list(rows(Drop(PACKED[name])))) == ORIGINAL
+
+
+def test_a_named_pipe_is_read_as_it_comes(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def write() -> None:
+        with pipe.open("wb", buffering=0) as file:
+            for at in range(0, len(DATA), 4099):
+                file.write(DATA[at : at + 4099])
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    found = list(rows(pipe))
+    writer.join()
+
+    assert matched(found) == ORIGINAL
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+def test_what_unpacks_to_too_much_is_read_so_far_and_says_so(
+    pack: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "UNPACKED_SIZE_FREE", len(DATA) + 1_000_000)
+    comment = block(0x0BAD, bytes(16_000_000))
+    blocks = [enhanced(each.ts // 1000, each.packet) for each in WIRES]
+    found = read(pack(b"".join([section(), interface(), *blocks, comment])))
+
+    assert matched(found) == ORIGINAL
+    assert "unpacks to more than" in str(found[-1]["issues"])
+
+
+def test_what_shrinks_as_captures_do_may_be_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "UNPACKED_SIZE_FREE", 1000)
+
+    assert matched(read(PACKED["gzip"])) == matched(read(PACKED["zstd"])) == ORIGINAL
+
+
+def test_a_zstd_frame_that_asks_for_much_memory_is_refused() -> None:
+    huge = zstandard.ZstdCompressionParameters(window_log=28, compression_level=1)
+    packed = zstandard.ZstdCompressor(compression_params=huge).compressobj().compress(bytes(300_000_000))
+
+    with pytest.raises(CaptureError, match="zstd stream is damaged"):
+        read(packed)
+
+
+def test_packet_lengths_of_old_pcap_files_stand_the_other_way_round() -> None:
+    def old(data: bytes) -> bytes:
+        out = [data[:6] + b"\x02\x00" + data[8:24]]
+        at = 24
+        while at < len(data):
+            kept, size = struct.unpack_from("<II", data, at + 8)
+            out.append(data[at : at + 8] + struct.pack("<II", size, kept) + data[at + 16 : at + 16 + kept])
+            at += 16 + kept
+        return b"".join(out)
+
+    cut = [each._replace(kept=128) for each in WIRES]
+    assert old(pcap(cut)) != pcap(cut)
+    assert read(old(pcap(cut))) == read(pcap(cut))
+
+
+def test_packet_headers_of_the_modified_format_are_longer() -> None:
+    out = [struct.pack("<IHHiIII", 0xA1B2CD34, 2, 4, 0, 0, 65_535, 101)]
+    for each in WIRES:
+        seconds, fraction = divmod(each.ts, 1_000_000_000)
+        size = len(each.packet)
+        out.append(struct.pack("<IIIIIHBB", seconds, fraction // 1000, size, size, 1, 0x0800, 0, 0) + each.packet)
+
+    assert matched(read(b"".join(out))) == ORIGINAL
+
+
+def test_names_statistics_journals_secrets_and_custom_blocks_are_no_obstacle() -> None:
+    out = [section(), interface()]
+    for number, each in enumerate(WIRES):
+        kind = (4, 5, 9, 10, 0x0BAD, 0x40000BAD, 0x80000001)[number % 7]
+        out += [block(kind, struct.pack("<II", 0x57474B4C, 4) + b"some"), enhanced(each.ts // 1000, each.packet)]
+
+    assert matched(read(b"".join(out))) == ORIGINAL
+
+
+def test_a_file_of_interfaces_does_not_fill_the_memory() -> None:
+    found = read(section() + interface() * 70_000)
+
+    assert issue_kinds(found) == {"file_corrupt"}
 
 
 def test_what_is_no_capture_is_refused_by_name() -> None:
