@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kwire import uuids
 from mockbroker.authorize import authorizer_of
@@ -20,6 +21,9 @@ from mockbroker.state.configs import Configs
 from mockbroker.state.logs import LogStore
 from mockbroker.state.metadata import Metadata
 from mockbroker.state.share_rules import RELEASED, RELEASED_EDITION
+
+if TYPE_CHECKING:
+    from mockbroker.edition_records import EditionRecords
 
 _FIRST_VERSION_WITH_ELR = 1
 
@@ -43,18 +47,19 @@ def build_core(
     """
     routes: Mapping[int, Route] = ROUTES
     rules = RELEASED
+    records: EditionRecords | None = None
     if share_edition != RELEASED_EDITION:
         # Whoever does not ask for another edition does not wait for it either.
         from mockbroker.editions import edition_of
 
         edition = edition_of(share_edition)
-        routes, rules = edition.routes, edition.rules
+        routes, rules, records = edition.routes, edition.rules, edition.records
         config = config.with_defaults(edition.defaults)
     first_id = config.integer("node.id")
     node_ids = range(first_id, first_id + node_count)
     metadata = Metadata(node_ids, config, rng, is_cold=config.is_cold)
     has_elr = features.get("eligible.leader.replicas.version", 0) >= _FIRST_VERSION_WITH_ELR
-    configs = Configs(config, elr=has_elr, group_names=rules.group_configs)
+    configs = Configs(config, elr=has_elr, group_names=rules.group_configs, compacts_states=rules.compacts_states)
     configs.follow(metadata)
     nodes: dict[int, Node] = {}
     running: dict[int, Node] = {}
@@ -74,6 +79,7 @@ def build_core(
         wake=wake,
         routes=routes,
         rules=rules,
+        records=records,
         security=Security(config, rng),
         authorizer=authorizer_of(config),
     )

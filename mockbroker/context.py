@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mockbroker.calls import Calls
     from mockbroker.config import BrokerConfig
     from mockbroker.controller import Controller
+    from mockbroker.edition_records import EditionRecords
     from mockbroker.node import Node
     from mockbroker.outcome import Key
     from mockbroker.routes import Route
@@ -56,7 +57,8 @@ class ClusterState(msgspec.Struct):
     nodes: the brokers that clients are told of, in order of their ids; those that run are `calls.nodes`.
     store: all logs, which have a timer of their own; a node reaches those that it leads by its `logs`.
     routes: the APIs that are served, by key. security: users, and what listeners demand of
-    them. rules: what the edition of KIP-932 decides about share groups.
+    them. rules: what the edition of KIP-932 decides about share groups. records: in which it keeps them, None for the
+    released ones.
     """
 
     cluster_id: str
@@ -71,6 +73,7 @@ class ClusterState(msgspec.Struct):
     routes: Mapping[int, Route]
     security: Security
     rules: ShareRules = RELEASED
+    records: EditionRecords | None = None
     authorizer: Authorizer | None = None
     store: LogStore | None = None
     controller: Controller | None = None

@@ -15,7 +15,7 @@ from kwire.records import ControlType, Record, read_control, write_batch
 from mockbroker.group_records import KeyAndValue, OffsetRecord, fact_of, offset_of, offset_record, record_of
 from mockbroker.kafka_error import KafkaError
 from mockbroker.loading import Loading
-from mockbroker.state.group_facts import Fact
+from mockbroker.state.group_facts import SHARE_KINDS, Fact
 from mockbroker.state.groups import Groups
 from mockbroker.state.log import Origin, StoredBatch
 from mockbroker.state.metadata import Change
@@ -145,12 +145,17 @@ class GroupLog:
             key, value = record.key, record.value
             if key is None:
                 continue
+            own = self._cluster.records and self._cluster.records.group_facts(key, value)
+            if own:
+                for fact in own:
+                    self.groups.replay(fact, now_ms=now_ms)
+                continue
             offset = offset_of(key, value)
-            fact = fact_of(key, value) if offset is None else None
+            known = fact_of(key, value) if offset is None else None
             if offset is not None:
                 self._replay_offset(shard, offset, producer_id)
-            elif fact is not None:
-                self.groups.replay(fact, now_ms=now_ms)
+            elif known is not None:
+                self.groups.replay(known, now_ms=now_ms)
 
     def _replay_offset(self, shard: int, row: OffsetRecord, producer_id: int | None) -> None:
         """Keep or delete an offset; where there is no group, an offset makes one, as one can commit without joining."""
@@ -239,7 +244,15 @@ class GroupLog:
         return None if topic is None else topic.name
 
     def _record(self, group_id: str, facts: Sequence[Fact], now_ms: int) -> None:
-        self._append(group_id, [record_of(fact, self._name_of) for fact in facts], now_ms)
+        rows, own = [], self._cluster.records
+        if own is not None:
+            rows = own.of_group(facts, self._count_of)
+            facts = [fact for fact in facts if fact.kind not in SHARE_KINDS]
+        self._append(group_id, rows + [record_of(fact, self._name_of) for fact in facts], now_ms)
+
+    def _count_of(self, topic_id: bytes) -> int:
+        topic = self._cluster.metadata.topic_by_id(topic_id)
+        return 0 if topic is None else len(topic.partitions)
 
     def _record_offsets(self, group_id: str, facts: Sequence[OffsetFact], now_ms: int) -> None:
         """Write offsets. Those of a topic that is no more stay in the log, where nobody finds them."""

@@ -30,7 +30,9 @@ def expired(
     """The offsets of a group whose time is over, and whether nothing is left then."""
     held = offsets.held(group.group_id)
     base = _base(group)
-    if isinstance(group, ShareGroup) or (held and base is None):
+    if isinstance(group, ShareGroup):
+        return [], group.has_died(retention_ms=retention_ms, now_ms=now_ms)
+    if held and base is None:
         return [], False
     wants = _subscription(group)
     gone = [

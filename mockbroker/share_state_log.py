@@ -1,7 +1,6 @@
-"""The share coordinator's topic, `__share_group_state`: facts as records, loading them back, and its housekeeping.
+"""The share coordinator's topic, `__share_group_state`: writing facts, loading them back, and its housekeeping.
 
-Source: share-semantics 7.2 and 7.5. Keys and values are those of Kafka's schemas behind two bytes: the type of the
-record before the key, the version before the value.
+Source: share-semantics 7.2 and 7.5; the records are in `share_state_records`.
 """
 
 from __future__ import annotations
@@ -10,19 +9,14 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kwire.codec import decode, encode
 from kwire.error_codes import ErrorCode
 from kwire.records import Record, write_batch
-from kwire.records.coordinator.share_snapshot import ShareSnapshotKey, ShareSnapshotValue
-from kwire.records.coordinator.share_snapshot import StateBatch as SnapshotBatch
-from kwire.records.coordinator.share_update import ShareUpdateKey, ShareUpdateValue
-from kwire.records.coordinator.share_update import StateBatch as UpdateBatch
 from mockbroker.calls import Unsettled
 from mockbroker.kafka_error import KafkaError
 from mockbroker.loading import Loading
+from mockbroker.share_state_records import ReleasedRecords, StateRecords
 from mockbroker.state.log import Origin, PartitionLog
-from mockbroker.state.share_coordinator import Fact, ShareCoordinator, ShareKey, Snapshot, Stored, Update
-from mockbroker.state.state_batches import StateBatch
+from mockbroker.state.share_coordinator import Fact, ShareCoordinator, ShareKey, Snapshot
 from mockbroker.state.topics import INTERNAL_TOPICS, CoordinatorKind, Topic
 
 if TYPE_CHECKING:
@@ -31,9 +25,6 @@ if TYPE_CHECKING:
     from mockbroker.state.metadata import Change
 
 _TOPIC_NAME = INTERNAL_TOPICS[CoordinatorKind.SHARE].name
-_TYPE_SIZE = 2
-_SNAPSHOT, _UPDATE = ShareSnapshotKey.API_KEY, ShareUpdateKey.API_KEY
-
 
 T = TypeVar("T")
 
@@ -52,6 +43,7 @@ class ShareStateLog:
     def __init__(self, cluster: ClusterState, logs: Logs) -> None:
         self._cluster = cluster
         self._logs = logs
+        self._records: StateRecords = ReleasedRecords() if cluster.records is None else cluster.records.of_states()
         self.loading = Loading(cluster.calls, logs.node_id)
         self._snapshots: dict[int, dict[ShareKey, int]] = {}
         self._pruned: dict[int, int] = {}
@@ -121,7 +113,7 @@ class ShareStateLog:
 
     def _load(self, topic: Topic, shard: int, _now_ms: int) -> None:
         self._snapshots[shard] = {}
-        for offset, fact in _facts(self._logs.get(topic.topic_id, shard)):
+        for offset, fact in _facts(self._logs.get(topic.topic_id, shard), self._records):
             self._note(shard, offset, fact)
             self.coordinator.replay(fact)
 
@@ -131,8 +123,8 @@ class ShareStateLog:
         """Append a fact as a batch of its own; `settled` says when enough replicas have it."""
         topic = self._cluster.metadata.internal_topic(CoordinatorKind.SHARE)
         shard = self._shard_of(fact.key)
-        key, value = _record_of(fact)
-        batch = write_batch([Record(offset=0, timestamp=now_ms, key=key, value=value)])
+        rows = enumerate(self._records.write(fact))
+        batch = write_batch([Record(offset=at, timestamp=now_ms, key=key, value=value) for at, (key, value) in rows])
         log = self._logs.get(topic.topic_id, shard)
         appended = log.append(batch, now_ms=now_ms, origin=Origin.COORDINATOR)
         self._note(shard, appended.last_offset, fact)
@@ -197,7 +189,7 @@ class ShareStateLog:
                 self.coordinator.snapshot_cold(now_ms=now_ms)
         if self._pruning_due_ms is not None and now_ms >= self._pruning_due_ms:
             self._pruning_due_ms = now_ms + self._interval_ms("state.topic.prune")
-            if is_on:
+            if is_on and not self._cluster.rules.compacts_states:
                 self._prune()
 
     def _prune(self) -> None:
@@ -213,81 +205,9 @@ class ShareStateLog:
         return self._cluster.config.integer(f"share.coordinator.{what}.interval.ms")
 
 
-def _facts(log: PartitionLog) -> Iterator[tuple[int, Fact]]:
+def _facts(log: PartitionLog, records: StateRecords) -> Iterator[tuple[int, Fact]]:
     for batch in log.below(log.end_offset):
         for record in batch.records():
-            fact = _fact_of(record.key, record.value)
+            fact = None if record.key is None else records.read(record.key, record.value, record.timestamp)
             if fact is not None and record.offset >= log.start_offset:
                 yield record.offset, fact
-
-
-def _record_of(fact: Fact) -> tuple[bytes, bytes | None]:
-    """Key and value of the record that keeps a fact; no value: the share partition is deleted."""
-    if isinstance(fact, Update):
-        value = ShareUpdateValue(
-            fact.snapshot_epoch,
-            fact.leader_epoch,
-            fact.start_offset,
-            fact.delivery_complete_count,
-            [UpdateBatch(*batch) for batch in fact.batches],
-        )
-        return _typed(_UPDATE, encode(ShareUpdateKey(*fact.key), 0)), _typed(0, encode(value, 0))
-    key = _typed(_SNAPSHOT, encode(ShareSnapshotKey(*fact.key), 0))
-    stored = fact.value
-    if stored is None:
-        return key, None
-    snapshot = ShareSnapshotValue(
-        stored.snapshot_epoch,
-        stored.state_epoch,
-        stored.leader_epoch,
-        stored.start_offset,
-        stored.delivery_complete_count,
-        stored.created_ms,
-        stored.written_ms,
-        [SnapshotBatch(*batch) for batch in stored.batches],
-    )
-    return key, _typed(0, encode(snapshot, 0))
-
-
-def _typed(number: int, body: bytes) -> bytes:
-    return number.to_bytes(_TYPE_SIZE, "big") + body
-
-
-def _fact_of(key: bytes | memoryview | None, value: bytes | memoryview | None) -> Fact | None:
-    """The fact that a record keeps; None for a type that this version does not know, which Kafka skips as well."""
-    if key is None:
-        return None
-    kind = int.from_bytes(key[:_TYPE_SIZE], "big")
-    if kind == _UPDATE and value is not None:
-        name = decode(ShareUpdateKey, 0, key[_TYPE_SIZE:])
-        update = decode(ShareUpdateValue, 0, value[_TYPE_SIZE:])
-        return Update(
-            ShareKey(name.group_id, name.topic_id, name.partition),
-            update.snapshot_epoch,
-            update.leader_epoch,
-            update.start_offset,
-            update.delivery_complete_count,
-            _batches(update.state_batches),
-        )
-    if kind != _SNAPSHOT:
-        return None
-    place = decode(ShareSnapshotKey, 0, key[_TYPE_SIZE:])
-    share_key = ShareKey(place.group_id, place.topic_id, place.partition)
-    if value is None:
-        return Snapshot(share_key, None)
-    snapshot = decode(ShareSnapshotValue, 0, value[_TYPE_SIZE:])
-    stored = Stored(
-        snapshot.snapshot_epoch,
-        snapshot.state_epoch,
-        snapshot.leader_epoch,
-        snapshot.start_offset,
-        snapshot.delivery_complete_count,
-        _batches(snapshot.state_batches),
-        snapshot.create_timestamp,
-        snapshot.write_timestamp,
-    )
-    return Snapshot(share_key, stored)
-
-
-def _batches(rows: list[SnapshotBatch] | list[UpdateBatch]) -> tuple[StateBatch, ...]:
-    return tuple(StateBatch(row.first_offset, row.last_offset, row.delivery_state, row.delivery_count) for row in rows)

@@ -12,17 +12,23 @@ import msgspec
 
 from kwire.registry import EDITIONS as MESSAGE_EDITIONS
 from mockbroker.config_keys import ConfigError
+from mockbroker.edition_records import EditionRecords
 from mockbroker.routes import Route
 from mockbroker.state.share_rules import ShareRules
 
 
 class Edition(msgspec.Struct, frozen=True):
-    """One row of the table of editions. defaults: of the broker's configuration, where they are others."""
+    """One row of the table of editions.
+
+    defaults: of the broker's configuration, where they are others. records: in which share groups and their state are
+    kept, None for the released ones.
+    """
 
     name: str
     routes: Mapping[int, Route]
     rules: ShareRules
     defaults: Mapping[str, str] = {}
+    records: EditionRecords | None = None
 
 
 def edition_of(name: str) -> Edition:
@@ -35,5 +41,5 @@ def edition_of(name: str) -> Edition:
     if name == early_access.EDITION:
         return Edition(name, early_access.routes(), early_access.RULES, early_access.DEFAULTS)
     if name in drafts.RULES:
-        return Edition(name, drafts.routes(name), drafts.RULES[name])
+        return Edition(name, drafts.routes(name), drafts.RULES[name], records=drafts.RECORDS.get(name))
     raise ConfigError(f"share-edition: {name!r} is not one of {', '.join(MESSAGE_EDITIONS)}")

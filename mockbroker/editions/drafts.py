@@ -10,13 +10,17 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from kwire.error_codes import ErrorCode
+from mockbroker.edition_records import EditionRecords
 from mockbroker.editions import draft_offsets, draft_state
 from mockbroker.editions.acknowledge_types import with_early_types
+from mockbroker.editions.checkpoints import DELTA_INDEXES, Checkpoints
 from mockbroker.editions.dialect import Arrive, Dialect
 from mockbroker.editions.early_access import without_limits
+from mockbroker.editions.group_records import MEMBER, NAMED, NUMBERED, TAGGED, UNTAGGED, WORDED, DraftRecords
 from mockbroker.editions.recast import recast
 from mockbroker.handlers import ROUTES
 from mockbroker.routes import Route
+from mockbroker.state.group_facts import FactKind
 from mockbroker.state.share_rules import ShareRules
 
 R1, R2, R3, R4, R5 = "kip932-r1", "kip932-r2", "kip932-r3", "kip932-r4", "kip932-r5"
@@ -41,10 +45,9 @@ _COORDINATED = replace(
     writes_what_moves=True,
     start_follows=True,
     prefers_snapshots=True,
+    follows_markers=True,
 )
-#: The index of a delta takes one byte of its key, so that the next checkpoint is due before it comes round.
-_DELTA_INDEXES = 256
-_WITH_DELTAS = replace(_COORDINATED, writes_each_epoch=False, updates_max=_DELTA_INDEXES, compacts_states=True)
+_WITH_DELTAS = replace(_COORDINATED, writes_each_epoch=False, updates_max=DELTA_INDEXES, compacts_states=True)
 
 RULES: Mapping[str, ShareRules] = {
     R1: _EARLY,
@@ -52,6 +55,15 @@ RULES: Mapping[str, ShareRules] = {
     R3: _WITH_DELTAS,
     R4: _WITH_DELTAS,
     R5: replace(_COORDINATED, notes_initialising=False, altering_bumps=True),
+}
+
+#: Where share groups and their state had records of their own.
+RECORDS: Mapping[str, EditionRecords] = {
+    R3: DraftRecords({FactKind.SHARE_EPOCH: WORDED, FactKind.SHARE_STATES: UNTAGGED}, Checkpoints),
+    R4: DraftRecords(
+        {FactKind.SHARE_EPOCH: NUMBERED, FactKind.SHARE_MEMBER: MEMBER, FactKind.SHARE_STATES: TAGGED}, Checkpoints
+    ),
+    R5: DraftRecords({FactKind.SHARE_EPOCH: NAMED, FactKind.SHARE_MEMBER: MEMBER, FactKind.SHARE_STATES: TAGGED}),
 }
 
 #: Revisions in which accept, release and reject were 0, 1 and 2, and gaps had no number.

@@ -11,6 +11,7 @@ import msgspec
 from mockbroker.config import BrokerConfig
 from mockbroker.config_keys import ConfigKey, Scope, Value, keys
 from mockbroker.state.metadata import Change, Metadata, Topic
+from mockbroker.state.topics import INTERNAL_TOPICS, CoordinatorKind
 
 #: The broker's names for a topic's configuration, the first that is set wins. The number is what one unit of it is
 #: in the topic's unit (hours in milliseconds). Source: Kafka's ServerTopicConfigSynonyms.
@@ -115,12 +116,21 @@ class Configs:
 
     elr: whether the feature eligible.leader.replicas.version is on. It makes the controller set min.insync.replicas
     for the whole cluster at the start (KIP-966), which DescribeConfigs shows as a dynamic default. group_names: what
-    groups can be configured by, None for everything.
+    groups can be configured by, None for everything. compacts_states: whether the share coordinator's topic is
+    compacted.
     """
 
-    def __init__(self, config: BrokerConfig, *, elr: bool = True, group_names: frozenset[str] | None = None) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        elr: bool = True,
+        group_names: frozenset[str] | None = None,
+        compacts_states: bool = False,
+    ) -> None:
         self.static = config
         self.group_names = group_names
+        self._compacts_states = compacts_states
         self.elr = elr
         self.generation = 0
         self.changes: Counter[ResourceKind] = Counter()
@@ -201,7 +211,14 @@ class Configs:
         if change is Change.DELETED:
             self.forget(resource)
         elif change is Change.CREATED and topic.internal:
-            self.put(resource, internal_settings(topic.name, self.static))
+            self.put(resource, self._internal_settings(topic.name))
+
+    def _internal_settings(self, name: str) -> dict[str, str]:
+        settings = internal_settings(name, self.static)
+        if name == INTERNAL_TOPICS[CoordinatorKind.SHARE].name and self._compacts_states:
+            settings["cleanup.policy"] = "compact"
+            del settings["retention.ms"]
+        return settings
 
     def forget(self, resource: Resource) -> None:
         """Drop the configuration of a topic or group that is deleted."""

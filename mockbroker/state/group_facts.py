@@ -49,6 +49,10 @@ class FactKind(IntEnum):
     STREAMS_TOPOLOGY = 23
 
 
+#: What facts of share groups are about.
+SHARE_KINDS = frozenset(kind for kind in FactKind if kind.name.startswith("SHARE"))
+
+
 class ClassicMemberFact(NamedTuple):
     """A member of a complete generation; subscription and assignment are the members' own business."""
 
@@ -133,11 +137,12 @@ class ShareCurrentFact(NamedTuple):
 
 
 class StatesFact(NamedTuple):
-    """Which share-partitions have their state at the share coordinator."""
+    """Which share-partitions have their state at the share coordinator. epoch: the group's, where that is told."""
 
     initializing: Partitions
     initialized: Partitions
     deleting: frozenset[bytes]
+    epoch: int = 0
 
 
 class RegexFact(NamedTuple):

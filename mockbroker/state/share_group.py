@@ -105,7 +105,10 @@ class ShareGroup:
         self.group_epoch = self.assignment_epoch = rules.joining_bumps - 1
         self.assigned_at_ms: int | None = None
         self.target: dict[str, Assignment] = {}
-        self.states = ShareGroupStates()
+        self.empty_since_ms: int | None = None
+        self.states = ShareGroupStates(notes_starts=rules.notes_initialising)
+        self._is_reserved = False
+        self._returning: set[str] = set()  # Members of a load, at an epoch that only they know.
         self._digest = 0
         self.ledger.presume(FactKind.SHARE_EPOCH, EpochFact(self.group_epoch, self._digest))
         self._timers = timers
@@ -114,11 +117,20 @@ class ShareGroup:
     @property
     def state_name(self) -> str:
         """The state as the wire says it."""
-        return "Stable" if self.members else "Empty"
+        empty, stable, _ = self._rules.state_names
+        return stable if self.members else empty
 
     def is_deletable(self) -> bool:
         """Say whether nobody is in it."""
         return not self.members
+
+    def has_died(self, *, retention_ms: int, now_ms: int) -> bool:
+        """Say whether it has been empty for so long, and has no state anywhere, so that nothing is lost with it."""
+        if self.members or self.states.topic_ids() or not self._rules.empty_groups_die:
+            return False
+        if self.empty_since_ms is None:
+            self.empty_since_ms = now_ms
+        return now_ms - self.empty_since_ms >= retention_ms
 
     def subscribed_topic_names(self) -> tuple[str, ...]:
         """The topics that any member wants, sorted."""
@@ -134,6 +146,7 @@ class ShareGroup:
         if len(self.members) >= size_max and join.member_id not in self.members:
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"The share group has {size_max} members, and is full.")
         member = self._find_or_make(join)
+        self.empty_since_ms = None
         assigned_before = member.assigned
         bumped = self._bump(subscription_changed=self._update(member, join))
         interval_ms = number(settings, "share.assignment.interval.ms") if self._rules.shares_out else 0
@@ -172,6 +185,10 @@ class ShareGroup:
             if self._rules.rejoins_freely:
                 return member
         member = self._member(join.member_id)
+        if join.member_id in self._returning:
+            self._returning.discard(join.member_id)
+            member.member_epoch = join.member_epoch
+            self.group_epoch = max(self.group_epoch, join.member_epoch)
         check_member_epoch(
             member_epoch=join.member_epoch, current=member.member_epoch, previous=member.previous_member_epoch
         )
@@ -261,8 +278,15 @@ class ShareGroup:
         self.states.start(missing, now_ms=now_ms)
         return Initialise(self.group_id, self.group_epoch, missing)
 
+    def bump(self, *, now_ms: int) -> None:
+        """Raise the group epoch, so that what is initialised from now on belongs to another one."""
+        self.group_epoch += 1
+        self._note_epoch()
+        self.write(now_ms)
+
     def resume(self, *, settings: Settings, now_ms: int) -> None:
         """Go on after a load: every member's session begins anew."""
+        self.empty_since_ms = None if self.members else now_ms
         for member_id in self.members:
             self._restart_session(member_id, now_ms + number(settings, "share.session.timeout.ms"))
 
@@ -274,21 +298,28 @@ class ShareGroup:
     def _remove(self, member_id: str, now_ms: int) -> None:
         """Forget a member that left or fell silent; the others get its partitions at a later heartbeat."""
         del self.members[member_id]
+        self._returning.discard(member_id)
+        self.empty_since_ms = None if self.members else now_ms
         self.target.pop(member_id, None)
         self._timers.cancel(("session", self.group_id, member_id))
         self.group_epoch += 1
         self._digest = metadata_digest(self.subscribed_topic_names(), self.topics)
         for kind in (FactKind.SHARE_CURRENT, FactKind.SHARE_TARGET, FactKind.SHARE_MEMBER):
             self.ledger.strike(kind, member_id)
-        self.ledger.note(FactKind.SHARE_EPOCH, EpochFact(self.group_epoch, self._digest))
+        self._note_epoch()
         self.write(now_ms)
+
+    def _note_epoch(self) -> None:
+        if self._rules.writes_each_epoch or not self._is_reserved:
+            self._is_reserved = True
+            self.ledger.note(FactKind.SHARE_EPOCH, EpochFact(self.group_epoch, self._digest))
 
     def _note(self, member: ShareMember, *, assigned: bool) -> None:
         """Note what a heartbeat may have changed, in Kafka's order."""
         note = self.ledger.note
         says = MemberFact(member.rack_id, member.client_id, member.client_host, member.subscribed_topic_names)
         note(FactKind.SHARE_MEMBER, says, member.member_id)
-        note(FactKind.SHARE_EPOCH, EpochFact(self.group_epoch, self._digest))
+        self._note_epoch()
         if assigned:
             for member_id, target in self.target.items():
                 note(FactKind.SHARE_TARGET, TargetFact(target), member_id)
@@ -299,7 +330,7 @@ class ShareGroup:
     def write(self, now_ms: int) -> None:
         """Have everything written that has changed, the lists of share-partitions included."""
         if self.states.is_changed:
-            self.ledger.put(FactKind.SHARE_STATES, self.states.written(now_ms))
+            self.ledger.put(FactKind.SHARE_STATES, self.states.written(now_ms, self.group_epoch))
         self.ledger.write(now_ms)
 
     def replay(self, fact: Fact, *, now_ms: int) -> None:
@@ -307,7 +338,8 @@ class ShareGroup:
         self.ledger.replay(fact)
         value, member_id = fact.value, fact.name
         if isinstance(value, EpochFact):
-            self.group_epoch, self._digest = value
+            self.group_epoch, self._digest = max(self.group_epoch, value.epoch), value.digest
+            self._is_reserved = True
         elif isinstance(value, TargetEpochFact):
             self.assignment_epoch, self.assigned_at_ms = value
         elif isinstance(value, TargetFact):
@@ -315,13 +347,18 @@ class ShareGroup:
         elif isinstance(value, MemberFact):
             member = self.members.setdefault(member_id, ShareMember(member_id))
             member.rack_id, member.client_id, member.client_host, member.subscribed_topic_names = value[:4]
+            if not self._rules.keeps_assignments:
+                self._returning.add(member_id)
         elif isinstance(value, ShareCurrentFact):
             member = self.members.setdefault(member_id, ShareMember(member_id))
             member.member_epoch, member.previous_member_epoch = value[:2]
             member.assigned = dict(value.assigned)
         elif isinstance(value, StatesFact) or fact.kind is FactKind.SHARE_STATES:
-            self.states.replay(value if isinstance(value, StatesFact) else None, now_ms=now_ms)
+            states = value if isinstance(value, StatesFact) else None
+            self.group_epoch = max(self.group_epoch, states.epoch if states is not None else 0)
+            self.states.replay(states, now_ms=now_ms)
         elif fact.kind is FactKind.SHARE_MEMBER:
             self.members.pop(member_id, None)
+            self._returning.discard(member_id)
         elif fact.kind is FactKind.SHARE_TARGET:
             self.target.pop(member_id, None)

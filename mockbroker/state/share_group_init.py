@@ -33,6 +33,7 @@ class ShareGroupStates:
     A deleted topic leaves all three the next time somebody looks, as its id never comes back.
     is_recorded: there was something to note once, so that Kafka has a record of the lists, be they empty now.
     is_changed: somebody touched the lists since they were written, even if they are the same again.
+    notes_starts: what is being initialised is written down as well.
     """
 
     initializing: dict[bytes, _Started] = field(default_factory=dict)
@@ -40,17 +41,19 @@ class ShareGroupStates:
     deleting: set[bytes] = field(default_factory=set)
     is_recorded: bool = False
     is_changed: bool = False
+    notes_starts: bool = True
 
-    def written(self, now_ms: int) -> StatesFact:
-        """The lists as they are written now. All initialisations that are on their way count from this moment.
+    def written(self, now_ms: int, epoch: int = 0) -> StatesFact:
+        """The lists as they are written now, at this group epoch; what is on its way counts from this moment.
 
         Source: Kafka's GroupMetadataManager.replay, which stamps the whole record.
         """
         self.is_changed = False
         for started in self.initializing.values():
             started.since_ms = now_ms
-        initializing = {topic_id: started.partitions for topic_id, started in self.initializing.items()}
-        return StatesFact(initializing, dict(self.initialized), frozenset(self.deleting))
+        noted = self.initializing if self.notes_starts else {}
+        initializing = {topic_id: started.partitions for topic_id, started in noted.items()}
+        return StatesFact(initializing, dict(self.initialized), frozenset(self.deleting), epoch)
 
     def replay(self, fact: StatesFact | None, *, now_ms: int) -> None:
         """Take the lists over from the log."""
@@ -79,7 +82,8 @@ class ShareGroupStates:
 
     def start(self, partitions: Assignment, *, now_ms: int) -> None:
         """Note that an initialisation is on its way; a topic being deleted is wanted again."""
-        self.is_recorded = self.is_changed = True
+        if self.notes_starts:
+            self.is_recorded = self.is_changed = True
         for topic_id, indexes in partitions.items():
             before = self.initializing.get(topic_id)
             self.initializing[topic_id] = _Started(indexes | (before.partitions if before else frozenset()), now_ms)
@@ -87,14 +91,16 @@ class ShareGroupStates:
 
     def succeed(self, partitions: Assignment) -> None:
         """Move partitions to the initialised ones: the persister has stored all of them."""
+        before = dict(self.initialized)
         for topic_id, indexes in partitions.items():
             self.initialized[topic_id] = self.initialized.get(topic_id, frozenset()) | indexes
         self.is_recorded = True
+        self.is_changed |= self.initialized != before
         self.fail(partitions)
 
     def fail(self, partitions: Assignment) -> None:
         """Take partitions out of the initialising ones: a later heartbeat asks for them again."""
-        self.is_changed = True
+        self.is_changed |= self.notes_starts
         for topic_id, indexes in partitions.items():
             started = self.initializing.get(topic_id)
             if started is None:
@@ -102,6 +108,14 @@ class ShareGroupStates:
             started.partitions -= indexes
             if not started.partitions:
                 del self.initializing[topic_id]
+
+    def below(self, partitions: Assignment) -> Assignment:
+        """The partitions that lie below these in their topics, and are not initialised."""
+        lower = {
+            topic_id: frozenset(range(max(indexes, default=0))) - indexes - self.initialized.get(topic_id, frozenset())
+            for topic_id, indexes in partitions.items()
+        }
+        return {topic_id: indexes for topic_id, indexes in lower.items() if indexes}
 
     def topic_ids(self) -> set[bytes]:
         """All topics that there may be state of."""
