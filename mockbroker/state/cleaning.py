@@ -120,6 +120,7 @@ def compact(log: PartitionLog, found: Dirt, rules: CleaningRules, *, now_ms: int
     cleaner = _Cleaner(
         newest,
         aborted,
+        log=log,
         last_of_each=log.producers.last_of_each(),
         end=found.end,
         tombstones_ms=rules.tombstones_ms,
@@ -136,7 +137,10 @@ def compact(log: PartitionLog, found: Dirt, rules: CleaningRules, *, now_ms: int
 
 
 def _may_go(log: PartitionLog, at: int) -> bool:
-    """Whether all replicas have the segment, and whether it is more than an empty one at the end."""
+    """Whether all replicas have the segment, whether it is more than an empty one at the end, and nothing is kept."""
+    end = log.segments[at + 1].base_offset if at + 1 < len(log.segments) else log.end_offset
+    if log.hidden is not None and log.hidden.keeps(log.segments[at].base_offset, end, log.high_watermark):
+        return False
     if at + 1 < len(log.segments):
         return log.high_watermark >= log.segments[at + 1].base_offset
     return log.segments[at].size > 0 and log.high_watermark >= log.end_offset
@@ -271,12 +275,14 @@ class _Cleaner:
         newest: Mapping[bytes, int],
         aborted: Sequence[Aborted],
         *,
+        log: PartitionLog,
         last_of_each: Mapping[int, tuple[int | None, int]],
         end: int,
         tombstones_ms: int,
         now_ms: int,
     ) -> None:
         self.transactions = _Transactions(aborted)
+        self._log = log
         self._newest = newest
         self._last_of_each = last_of_each
         self._end = end
@@ -285,6 +291,10 @@ class _Cleaner:
 
     def clean(self, stored: StoredBatch) -> StoredBatch | None:
         """The batch as it is, written anew, with its header alone, or None."""
+        if stored.hidden:
+            hidden, first = self._log.hidden, stored.base_offset
+            is_kept = hidden is None or hidden.keeps(first, first + 1, self._log.high_watermark)
+            return stored if is_kept else None
         batch = stored.header()
         is_unneeded = self.transactions.marker(batch) if batch.is_control else self.transactions.data(batch)
         horizon_ms = batch.delete_horizon_ms

@@ -6,13 +6,10 @@ from bisect import bisect_left
 from collections.abc import Callable
 from enum import Enum
 
-import msgspec
-
 from kwire.error_codes import ErrorCode
 from kwire.records import (
     Batch,
     ControlType,
-    Record,
     parse_header,
     place,
     with_append_time,
@@ -20,7 +17,6 @@ from kwire.records import (
 )
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.batch_rules import (
-    DECOMPRESSED_MAX,
     TopicRules,
     check_batch,
     check_size,
@@ -28,9 +24,13 @@ from mockbroker.state.batch_rules import (
     read_one_batch,
 )
 from mockbroker.state.epochs import Epochs
+from mockbroker.state.hidden import Hidden, first_seen, seen
 from mockbroker.state.producers import Aborted, Producers
 from mockbroker.state.segments import Segments
+from mockbroker.state.stored import Appended, LogSlice, OffsetAtTime, StoredBatch
 from mockbroker.state.verification import NO_GUARD, Guard, Verifications
+
+__all__ = ["Appended", "LogSlice", "OffsetAtTime", "Origin", "PartitionLog", "StoredBatch"]
 
 
 class Origin(Enum):
@@ -40,64 +40,21 @@ class Origin(Enum):
     COORDINATOR = "coordinator"
 
 
-class StoredBatch(msgspec.Struct, frozen=True, gc=False):
-    """A batch in the log. `raw` is the whole batch as a Fetch answers it; times in milliseconds."""
-
-    base_offset: int
-    last_offset: int
-    size: int
-    raw: memoryview
-    max_timestamp: int
-    leader_epoch: int
-
-    def header(self) -> Batch:
-        """The batch with its header's fields, ready to decode its records."""
-        return parse_header(self.raw)
-
-    def records(self) -> list[Record]:
-        """Its records, decoded."""
-        return self.header().records(DECOMPRESSED_MAX, strict=False)
-
-
-class LogSlice(msgspec.Struct, frozen=True):
-    """Whole batches in a row; the first one holds the offset that was asked for, and may begin below it."""
-
-    batches: list[StoredBatch]
-    size: int
-
-    def join(self) -> bytes | memoryview:
-        """The bytes of all batches; of one batch they are not copied."""
-        if len(self.batches) == 1:
-            return self.batches[0].raw
-        return b"".join([batch.raw for batch in self.batches])
-
-
-class Appended(msgspec.Struct, frozen=True):
-    """Where a batch lies now. append_time_ms is -1 unless the broker sets the timestamps."""
-
-    first_offset: int
-    last_offset: int
-    append_time_ms: int
-    duplicate: bool = False
-
-
-class OffsetAtTime(msgspec.Struct, frozen=True):
-    """A record found by its timestamp."""
-
-    offset: int
-    timestamp: int
-    leader_epoch: int
-
-
 class PartitionLog:
     """Appends, reads and forgets batches.
 
     rules: the topic's configuration, asked for at each append. moved: called after each append, and after each move of
     the start or of the high watermark. A replica that follows has a record as soon as its leader has, so the high
-    watermark is the end of the log unless it is held (`mockbroker.state.replicas`).
+    watermark is the end of the log unless it is held (`mockbroker.state.replicas`). grown: called instead of `moved`
+    where nobody who waits for records is concerned. hidden: the offsets that no reader is given; None without any.
     """
 
-    def __init__(self, rules: Callable[[], TopicRules], moved: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        rules: Callable[[], TopicRules],
+        moved: Callable[[], None] = lambda: None,
+        grown: Callable[[], None] = lambda: None,
+    ) -> None:
         self.start_offset = 0
         self.end_offset = 0
         self.producers = Producers()
@@ -105,6 +62,8 @@ class PartitionLog:
         self._verifications = Verifications()
         self._rules = rules
         self._moved = moved
+        self._grown = grown
+        self.hidden: Hidden | None = None
         self._batches: list[StoredBatch] = []
         self._last_offsets: list[int] = []
         self._newest: list[int] = []
@@ -225,6 +184,26 @@ class PartitionLog:
         self._moved()
         return offset
 
+    def append_hidden(self, data: bytes, *, now_ms: int) -> int:
+        """Append a batch of one record that no reader is given, and wake nobody; returns its offset."""
+        offset = self._store(bytearray(data), parse_header(data), now_ms, now_ms, hidden=True)
+        self._grown()
+        return offset
+
+    def readable_end(self, end: int) -> int:
+        """Where the log ends for readers: hidden batches right before its end do not count."""
+        return end if self.hidden is None else self.hidden.end_before(end)
+
+    def has_between(self, first: int, end: int) -> bool:
+        """Whether there is a batch for readers with an offset from `first` up to, not including, `end`."""
+        at = bisect_left(self._last_offsets, first)
+        at = first_seen(self._batches, at, len(self._batches))
+        return at < len(self._batches) and self._batches[at].base_offset < end
+
+    def from_offset(self, offset: int) -> list[StoredBatch]:
+        """All batches that end at an offset or behind it, the hidden ones too."""
+        return self._batches[bisect_left(self._last_offsets, offset) :]
+
     def read(self, offset: int, max_bytes: int, *, min_one: bool = True, up_to: int | None = None) -> LogSlice:
         """Whole batches from the one that holds `offset` on, as many as fit into `max_bytes`, out of one segment.
 
@@ -240,10 +219,14 @@ class PartitionLog:
         end = self.high_watermark if up_to is None else min(up_to, self.high_watermark)
         first = bisect_left(self._last_offsets, offset)
         last = bisect_left(self._last_offsets, end)
+        if self.hidden is not None:
+            first = first_seen(self._batches, first, last)
         if first < last:
             segment_end = self.segments.end_of(self._batches[first].base_offset)
             if segment_end is not None and segment_end < end:
                 last = bisect_left(self._last_offsets, segment_end)
+        if self.hidden is not None:
+            return LogSlice(*seen(self._batches[first:last], max_bytes, min_one=min_one))
         total, taken = 0, first
         while taken < last:
             size = self._batches[taken].size
@@ -257,7 +240,7 @@ class PartitionLog:
         """The first record from the log's start on whose timestamp is this or later, or None."""
         # The largest timestamps so far never fall, so the first batch that reaches the time is found by bisection.
         for batch in self._batches[bisect_left(self._newest, timestamp) :]:
-            if batch.max_timestamp < timestamp:
+            if batch.max_timestamp < timestamp or batch.hidden:
                 continue
             for record in batch.records():
                 if record.timestamp >= timestamp and record.offset >= self.start_offset:
@@ -291,6 +274,8 @@ class PartitionLog:
             self.start_offset = target
             gone = bisect_left(self._last_offsets, target)
             self._put(gone, [])
+            if self.hidden is not None:
+                self.hidden.replace_below(target, ())
             self.producers.drop_below(target)
             self._moved()
         return self.start_offset
@@ -302,6 +287,8 @@ class PartitionLog:
     def replace_below(self, offset: int, batches: list[StoredBatch], aborted: list[Aborted]) -> None:
         """Put what the cleaner has left in the place of all batches and aborted transactions below an offset."""
         self._put(bisect_left(self._last_offsets, offset), batches)
+        if self.hidden is not None:
+            self.hidden.replace_below(offset, (batch.base_offset for batch in batches if batch.hidden))
         self.producers.replace_aborted_below(offset, aborted)
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int] | None:
@@ -326,6 +313,8 @@ class PartitionLog:
         if self._held is not None:
             self._held = min(self._held, offset)
         self._epochs.truncate(offset)
+        if self.hidden is not None:
+            self.hidden.truncate(offset)
         self.segments.truncate(offset)
         self.producers = self.producers.truncated(offset, self._batches)
         self._verifications = Verifications()
@@ -338,10 +327,12 @@ class PartitionLog:
             self._epochs.begin(batch.leader_epoch, batch.base_offset)
             self._batches.append(batch)
             self._last_offsets.append(batch.last_offset)
-            self._remember_time(batch.max_timestamp)
+            self._remember(batch)
             timestamp = batch.max_timestamp
             self.segments.appended(batch.base_offset, batch.size, timestamp, self._rules().roll, now_ms=timestamp)
             self.end_offset = batch.last_offset + 1
+            if batch.hidden:
+                self._hide(batch.base_offset)
         self.producers.replay(batches)
 
     def _check_guard(self, batch: Batch, guard: Guard | None, origin: Origin) -> None:
@@ -352,17 +343,19 @@ class PartitionLog:
             is_first = not self.producers.has_written(batch.producer_id)
             self._verifications.check_sequence(batch, is_first=is_first)
 
-    def _store(self, raw: bytearray, batch: Batch, max_timestamp: int, now_ms: int) -> int:
+    def _store(self, raw: bytearray, batch: Batch, max_timestamp: int, now_ms: int, *, hidden: bool = False) -> int:
         first_offset = self.end_offset
         last_offset = first_offset + batch.last_offset - batch.base_offset
         epoch = self.leader_epoch
         place(raw, first_offset, epoch)
-        stored = StoredBatch(first_offset, last_offset, len(raw), memoryview(raw), max_timestamp, epoch)
+        stored = StoredBatch(first_offset, last_offset, len(raw), memoryview(raw), max_timestamp, epoch, hidden)
         self._batches.append(stored)
         self._last_offsets.append(last_offset)
-        self._remember_time(max_timestamp)
+        self._remember(stored)
         self.segments.appended(first_offset, len(raw), max_timestamp, self._rules().roll, now_ms=now_ms)
         self.end_offset = last_offset + 1
+        if hidden:
+            self._hide(first_offset)
         return first_offset
 
     def _put(self, count: int, batches: list[StoredBatch]) -> None:
@@ -371,7 +364,13 @@ class PartitionLog:
         self._last_offsets[:count] = [batch.last_offset for batch in batches]
         self._newest = []
         for batch in self._batches:
-            self._remember_time(batch.max_timestamp)
+            self._remember(batch)
 
-    def _remember_time(self, timestamp: int) -> None:
+    def _hide(self, offset: int) -> None:
+        if self.hidden is None:
+            self.hidden = Hidden()
+        self.hidden.add(offset)
+
+    def _remember(self, batch: StoredBatch) -> None:
+        timestamp = -1 if batch.hidden else batch.max_timestamp
         self._newest.append(max(timestamp, self._newest[-1]) if self._newest else timestamp)

@@ -55,7 +55,7 @@ class LogStore:
         log = self._logs.get(place)
         if log is None:
             rules = _Rules(self._configs, topic.name, lambda: self._settle(place))
-            log = PartitionLog(rules.now, lambda: self._moved(place))
+            log = PartitionLog(rules.now, lambda: self._moved(place), lambda: self._touched(place))
             log.begin_epoch(topic.partitions[partition_index].leader_epoch)
             self._logs[place] = log
             self._settle(place)
@@ -117,6 +117,9 @@ class LogStore:
 
     def _moved(self, place: tuple[bytes, int]) -> None:
         self._wake(("log", *place))
+        self._touched(place)
+
+    def _touched(self, place: tuple[bytes, int]) -> None:
         if self._upkeep is None:
             from mockbroker.state.upkeep import Upkeep
 

@@ -147,7 +147,7 @@ class SharePartition:
         for batch in batches:
             if batch.first < start or not 0 <= batch.last - batch.first < _STORED_BATCH_MAX:
                 return self.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
-            if gap_start is None and batch.first > expected and self.rules.reads_holes:
+            if gap_start is None and self.window.span(expected, batch.first - 1) > 0 and self.rules.reads_holes:
                 gap_start = expected
             expected = batch.last + 1
             state = State(batch.state)
@@ -235,7 +235,7 @@ class SharePartition:
     @property
     def in_flight_count(self) -> int:
         """The span from start to end, gaps and settled records included (share-semantics 2.6)."""
-        return self.end_offset - self.start_offset + 1 if self.window else 0
+        return self.window.span(self.start_offset, self.end_offset) if self.window else 0
 
     def can_acquire(self) -> bool:
         """Whether a fetch may find something: a record to deliver again, or room for new ones."""

@@ -5,15 +5,20 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
+from mockbroker.state.hidden import Hidden
 from mockbroker.state.in_flight import InFlightBatch
 
 
 class Window:
-    """A sorted map from first offset to batch. Every look-up is a bisection, whatever the window's size."""
+    """A sorted map from first offset to batch. Every look-up is a bisection, whatever the window's size.
 
-    __slots__ = ("_batches", "_firsts")
+    hidden: the offsets of the log that are never in flight, if there are such.
+    """
+
+    __slots__ = ("_batches", "_firsts", "hidden")
 
     def __init__(self) -> None:
+        self.hidden: Hidden | None = None
         self._firsts: list[int] = []
         self._batches: list[InFlightBatch] = []
 
@@ -32,6 +37,11 @@ class Window:
     def last(self) -> InFlightBatch:
         """The batch with the highest offsets; the window must not be empty."""
         return self._batches[-1]
+
+    def span(self, first: int, last: int) -> int:
+        """How many offsets there are from one to another, both inclusive."""
+        count = last - first + 1
+        return count if self.hidden is None else count - self.hidden.between(first, last + 1)
 
     def get(self, first: int) -> InFlightBatch | None:
         """The batch that starts at exactly this offset."""
