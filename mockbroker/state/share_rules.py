@@ -26,6 +26,7 @@ class ShareRules(msgspec.Struct, frozen=True):
     manages_state: share coordinators initialise and delete states, and sum them up.
     shares_out: partitions are shared out among the members, at most once in an interval; else each has them all.
     tells_on_subscribing: whoever names its topics is told its assignment, changed or not.
+    finds_share_coordinators: FindCoordinator finds the coordinator of a share-partition.
     rejoins_freely: whoever comes with epoch 0 joins anew; else its member epoch is checked as any other.
     measures_member_ids: a heartbeat's member id that is empty or too long is refused before all else.
     breaks_on_unknown: a heartbeat to a group that there is not, and a description of the group without a name, end in
@@ -58,6 +59,8 @@ class ShareRules(msgspec.Struct, frozen=True):
     offers_unwritten: a release that is still being written lets fetches look for its records, which get none.
     window_is_strict: no more is acquired than the limit of records in flight leaves room for; else it only decides
     whether anything is.
+    follows_markers: leaders of read-committed groups find the markers of transactions in the log, and keep records
+    uncommitted in the window until then; else they ask the log's index of aborted transactions.
     reads_holes: what the stored state leaves out is fetched; else it is passed over.
     archives_missing: what compaction has taken is archived.
     throttles: records that have failed often are delivered in small numbers.
@@ -91,6 +94,7 @@ class ShareRules(msgspec.Struct, frozen=True):
     manages_state: bool = True
     shares_out: bool = True
     tells_on_subscribing: bool = True
+    finds_share_coordinators: bool = True
     rejoins_freely: bool = True
     measures_member_ids: bool = True
     breaks_on_unknown: bool = False
@@ -114,6 +118,7 @@ class ShareRules(msgspec.Struct, frozen=True):
     sends_what_was_read: bool = False
     offers_unwritten: bool = False
     window_is_strict: bool = True
+    follows_markers: bool = False
     reads_holes: bool = True
     archives_missing: bool = True
     throttles: bool = True
