@@ -32,7 +32,11 @@ NOTES: tuple[tuple[str, str, str], ...] = (
         "a controller of its own, its log, other voters",
         "one voter beside the first node, whose offsets count changes; kraft.version 1 is accepted, and nobody can join",
     ),
-    ("Broker loggers", "their effect on the log", "levels are kept and described; the log has `--log-level`"),
+    (
+        "Broker loggers",
+        "their effect on the log",
+        "levels are kept and described; the log of the command has a level of its own",
+    ),
     (
         "Replication",
         "followers that fetch, and that are slow: `replica.lag.time.max.ms`",
