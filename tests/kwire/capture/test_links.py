@@ -6,8 +6,12 @@ import struct
 
 import pytest
 
+from kwire.capture.pcapng_write import TcpConversation
 from kwire.capture.pipeline import rows
-from tests.kwire.capture.wire import SHARE, Wire, ip_packets, issue_kinds, matched, pcap, read
+from kwire.headers import encode_request
+from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.kwire.capture.wire import SHARE, Talk, Wire, as_ipv6, ip_packets, issue_kinds, matched, pcap, read
 
 ORIGINAL = matched(list(rows(SHARE)))
 WIRES = ip_packets()
@@ -46,14 +50,6 @@ def test_the_link_is_named(link: int, name: str) -> None:
     assert {row["link"] for row in read(pcap(WIRES, link=link, before=before))} == {name}
 
 
-def as_ipv6(packet: bytes, extensions: bytes = b"", first: int = 6) -> bytes:
-    size = (packet[0] & 15) * 4
-    total = struct.unpack_from(">H", packet, 2)[0]
-    tcp = packet[size:total]
-    addresses = (bytes(12) + packet[12:16]) + (bytes(12) + packet[16:20])
-    return struct.pack(">IHBB", 6 << 28, len(extensions) + len(tcp), first, 64) + addresses + extensions + tcp
-
-
 EXTENSIONS = {
     "none": (6, b""),
     "hop-by-hop": (0, b"\x06\x00" + bytes(6)),
@@ -88,18 +84,34 @@ def test_a_total_length_of_zero_means_the_whole_packet() -> None:
     assert matched(read(pcap(wires))) == ORIGINAL
 
 
+@pytest.mark.parametrize("ipv6", [False, True])
+def test_offloaded_packets_are_longer_than_any_field_tells(ipv6: bool) -> None:
+    talk = Talk().open().asks(encode_request(ApiVersionsRequest("me", "1"), 3, 1, "me" * 500 + "x"))
+    *opening, _ = talk.wires
+    body = encode_request(MetadataRequest(topics=[MetadataRequestTopic(name="x" * 20_000)] * 10), 1, 2, "me")
+    frame = struct.pack(">i", len(body)) + body
+    (template,) = TcpConversation(("127.0.0.1", 40_000), ("127.0.0.1", 9092), isn=(1001, 5001)).from_client(b"x")
+    head, tcp = template[:2] + b"\0\0" + template[4:20], template[20:40]
+    if ipv6:
+        opening = [Wire(each.ts, as_ipv6(each.packet)) for each in opening]
+        head = struct.pack(">IHBB", 6 << 28, 0, 6, 64) + 2 * (bytes(12) + b"\x7f\0\0\1")
+
+    (row,) = read(pcap([*opening, Wire(talk.wires[-1].ts, head + tcp + frame)]))
+    assert len(frame) > 200_000
+    assert (row["api_name"], row["status"], row["req_bytes"]) == ("Metadata", "no_response", len(frame))
+
+
+def test_a_length_that_no_offload_makes_is_not_believed() -> None:
+    packet = WIRES[3].packet[:2] + b"\0\0" + WIRES[3].packet[4:]
+    data = pcap([])[:24] + struct.pack("<IIII", 1, 1, len(packet), 0x7FFFFFFF) + packet
+
+    assert issue_kinds(read(data)) == {"ip_header"}
+
+
 def test_padding_behind_a_short_packet_is_no_data() -> None:
     wires = [Wire(each.ts, each.packet + b"\xee" * 20) for each in WIRES]
 
     assert matched(read(pcap(wires, link=1, before=ETHERNET + V4))) == ORIGINAL
-
-
-def test_fragments_are_named_and_counted() -> None:
-    cut = [Wire(each.ts, each.packet[:6] + b"\x20\x00" + each.packet[8:]) for each in WIRES[-3:]]
-
-    found = read(pcap([*WIRES[:-3], *cut]))
-    assert "ip_fragment" in issue_kinds(found)
-    assert "3 times" in str(found[-1]["issues"])
 
 
 def test_other_protocols_say_nothing() -> None:

@@ -31,6 +31,15 @@ def ip_packets(path: Path = SHARE) -> list[Wire]:
     return [Wire(each.ts, each.data[14:]) for each in packets(path) if isinstance(each, Packet)]
 
 
+def as_ipv6(packet: bytes, extensions: bytes = b"", first: int = 6) -> bytes:
+    """The same TCP segment in IPv6, its addresses mapped; `first` is the number of the first extension header."""
+    size = (packet[0] & 15) * 4
+    total = struct.unpack_from(">H", packet, 2)[0]
+    tcp = packet[size:total]
+    addresses = (bytes(12) + packet[12:16]) + (bytes(12) + packet[16:20])
+    return struct.pack(">IHBB", 6 << 28, len(extensions) + len(tcp), first, 64) + addresses + extensions + tcp
+
+
 def pcap(
     wires: Iterable[Wire], *, link: int = 101, order: str = "<", nanoseconds: bool = False, before: bytes = b""
 ) -> bytes:
