@@ -17,8 +17,8 @@ test: $(STAMP)  ## All tests.
 	@$(BIN)/python -m pytest
 
 oracle: $(STAMP)  ## Ask a real Apache Kafka 4.3.0, live, what the tests have it say. Needs Java and Maven.
-	$(BIN)/python -m tests.conversations.live
-	$(BIN)/python -m tests.conversations.live --generated 10
+	$(BIN)/python -m tests.conversations.live $(CONVERSATIONS)
+	$(BIN)/python -m tests.conversations.live --generated $(or $(HISTORIES),10)
 	$(BIN)/python -m tests.nodes.live $(STORIES)
 
 check: $(STAMP)  ## Lint, types, import contracts, and that generated files are current.
