@@ -18,10 +18,10 @@ from kwire.messages.share_fetch import (
 from mockbroker.authorize import Operation, ResourceType, may
 from mockbroker.handlers.share_acknowledgements import Acknowledgements
 from mockbroker.handlers.share_leader import drop_if_fenced, end_session, find_partition
-from mockbroker.handlers.share_reads import Isolation, Read, budgets, joined, read_all, satisfies
+from mockbroker.handlers.share_reads import Isolation, Read, budgets, joined, read_all, reading_on, satisfies
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Key, Outcome, Park, Reply
-from mockbroker.state.acquisition import AcquireMode, acquire
+from mockbroker.state.acquisition import Acquired, AcquireMode, acquire, acquire_committed
 from mockbroker.state.share_partition import SharePartition, Status
 from mockbroker.state.share_partitions import wake_key
 from mockbroker.state.share_session import FINAL_EPOCH, INITIAL_EPOCH, PartitionKey, ShareSession, next_epoch
@@ -43,6 +43,7 @@ class ShareFetchWait:
     deadline_ms: int
     partitions: dict[PartitionKey, SharePartition] = field(default_factory=dict)
     errors: dict[PartitionKey, ErrorCode] = field(default_factory=dict)
+    limits: dict[PartitionKey, int] = field(default_factory=dict)
     rows: dict[PartitionKey, PartitionData] | None = None
     has_looked: bool = False
     isolation: Isolation = Isolation.READ_UNCOMMITTED
@@ -70,6 +71,8 @@ class ShareFetchWait:
         if interested and request.share_acquire_mode not in list(AcquireMode):
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         rules = ctx.cluster.rules
+        if rules.partitions_have_limits:
+            self.limits = {key: self.session.partitions[key].max_bytes for key in interested}
         has_no_room = request.max_records == 0 or (request.max_bytes == 0 and not rules.partitions_have_limits)
         if not interested or has_no_room:
             self._finish_with({})
@@ -143,9 +146,7 @@ class ShareFetchWait:
         """
         logs, isolation = ctx.node.logs, self.isolation
 
-        limits: dict[PartitionKey, int] = {}
-        if ctx.cluster.rules.partitions_have_limits:
-            limits = {key: self.session.partitions[key].max_bytes for key in offsets}
+        limits = self.limits
 
         def read(keys: list[PartitionKey]) -> dict[PartitionKey, Read]:
             if not keys:
@@ -153,7 +154,13 @@ class ShareFetchWait:
             shares = limits or budgets(max_bytes, keys, ctx.rng, count=len(offsets))
             wanted = {key: offsets[key] for key in keys}
             return read_all(
-                logs, wanted, shares, isolation, max_bytes=max_bytes, min_one=ctx.cluster.rules.always_one_batch
+                logs,
+                wanted,
+                shares,
+                isolation,
+                max_bytes=max_bytes,
+                min_one=ctx.cluster.rules.always_one_batch,
+                finds_aborted=not ctx.cluster.rules.follows_markers,
             )
 
         if is_late and self.has_looked:
@@ -181,17 +188,7 @@ class ShareFetchWait:
                 row.error_code = read.error
                 drop_if_fenced(ctx.node, partition, read.error)
             else:
-                acquired = acquire(
-                    partition,
-                    self.acknowledgements.member_id,
-                    read.batches,
-                    now_ms=ctx.now_ms,
-                    fetch_offset=read.offset,
-                    mode=AcquireMode(self.request.share_acquire_mode),
-                    batch_size=self.request.batch_size,
-                    max_records=room,
-                    aborted=read.aborted,
-                )
+                acquired = self._acquire_one(ctx, partition, read, room)
                 room -= sum(run.last - run.first + 1 for run in acquired)
                 row.acquired_records = [AcquiredRecords(*run) for run in acquired]
                 if acquired and ctx.cluster.rules.sends_what_was_read:
@@ -202,6 +199,32 @@ class ShareFetchWait:
                 wake_key(self.acknowledgements.group_id, *key)
             )  # The turn of the next fetch of this share partition.
         return rows
+
+    def _acquire_one(self, ctx: Context, partition: SharePartition, read: Read, room: int) -> list[Acquired]:
+        member_id, mode = self.acknowledgements.member_id, AcquireMode(self.request.share_acquire_mode)
+        if self.isolation is Isolation.READ_COMMITTED and ctx.cluster.rules.follows_markers:
+            return acquire_committed(
+                partition,
+                member_id,
+                read.batches,
+                reading_on(ctx.node.logs.get(partition.topic_id, partition.partition_index)),
+                now_ms=ctx.now_ms,
+                fetch_offset=read.offset,
+                mode=mode,
+                batch_size=self.request.batch_size,
+                max_records=room,
+            )
+        return acquire(
+            partition,
+            member_id,
+            read.batches,
+            now_ms=ctx.now_ms,
+            fetch_offset=read.offset,
+            mode=mode,
+            batch_size=self.request.batch_size,
+            max_records=room,
+            aborted=read.aborted,
+        )
 
     def _finish_with(self, rows: dict[PartitionKey, PartitionData]) -> None:
         """The fetch is over: to what was read come the partitions that could not be."""

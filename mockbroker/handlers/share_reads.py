@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -12,11 +12,15 @@ from mockbroker.kafka_error import KafkaError
 from mockbroker.state.log import PartitionLog, StoredBatch
 from mockbroker.state.producers import Aborted
 from mockbroker.state.share_session import PartitionKey
+from mockbroker.state.uncommitted import ReadOn
 
 if TYPE_CHECKING:
     from random import Random
 
     from mockbroker.state.logs import Logs
+
+#: How much of the log is read in one go in search of markers.
+_LOOK_AHEAD_BYTES = 65_536
 
 
 class Isolation(Enum):
@@ -87,8 +91,12 @@ def read_all(
     *,
     max_bytes: int,
     min_one: bool = True,
+    finds_aborted: bool = True,
 ) -> dict[PartitionKey, Read]:
-    """Read every partition within its share; with `min_one` the first that has records gives a batch of any size."""
+    """Read every partition within its share; with `min_one` the first that has records gives a batch of any size.
+
+    Args: finds_aborted: ask the index of aborted transactions, for a read-committed group.
+    """
     reads: dict[PartitionKey, Read] = {}
     left = max_bytes
     for key, offset in offsets.items():
@@ -109,10 +117,29 @@ def read_all(
         min_one = min_one and not found.batches
         left = max(0, left - found.size)
         read.batches = found.batches
-        if isolation is Isolation.READ_COMMITTED and found.batches:
+        if isolation is Isolation.READ_COMMITTED and found.batches and finds_aborted:
             aborted = log.aborted_transactions(offset, found.batches[-1].last_offset + 1)
             read.aborted = _aborted(found.batches, aborted)
     return reads
+
+
+def reading_on(log: PartitionLog) -> ReadOn:
+    """How a leader that follows markers looks beyond what it has in flight.
+
+    It looks to the high watermark: a transaction that began below the last stable offset has ended, but its marker may
+    lie behind the first record of another one that is open.
+    """
+
+    def read_on(offset: int) -> Iterator[StoredBatch]:
+        end = log.high_watermark
+        while offset < end:
+            batches = log.read(offset, _LOOK_AHEAD_BYTES, up_to=end).batches
+            if not batches:
+                return
+            yield from batches
+            offset = batches[-1].last_offset + 1
+
+    return read_on
 
 
 def _end(log: PartitionLog, isolation: Isolation) -> int:

@@ -76,12 +76,15 @@ FAULTS = (
     "node started",
 )
 
+#: The moves that 4.3.0 knows.
+_RELEASED = {state: row for state, row in TRANSITIONS.items() if state is not State.UNCOMMITTED}
+
 
 class Coverage:
     """Counts by name. Every name is known from the start, so that what was never met shows as zero."""
 
     def __init__(self) -> None:
-        moves = [f"{state.name}-{event.name}" for state, row in TRANSITIONS.items() for event in row]
+        moves = [f"{state.name}-{event.name}" for state, row in _RELEASED.items() for event in row]
         self.counts: Counter[str] = Counter(dict.fromkeys((*moves, *SITUATIONS, *ACTS, *FAULTS, *DEFECTS), 0))
 
     def count(self, name: str, times: int = 1) -> None:
@@ -105,7 +108,7 @@ class Coverage:
     @contextmanager
     def of_transitions(self) -> Iterator[None]:
         """Count the moves of the state table while this lasts."""
-        plain = dict(TRANSITIONS)
+        plain = dict(_RELEASED)
         for state, row in plain.items():
             TRANSITIONS[state] = _Counted(row, state, self)
         try:

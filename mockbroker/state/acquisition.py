@@ -15,6 +15,7 @@ from mockbroker.state.in_flight import NOBODY, InFlight, InFlightBatch, State
 from mockbroker.state.share_history import Happening
 from mockbroker.state.share_partition import SharePartition, Status
 from mockbroker.state.start_offset import archive
+from mockbroker.state.uncommitted import LogBatch, ReadOn, let_go, take_in
 
 
 class AcquireMode(IntEnum):
@@ -93,6 +94,14 @@ class Acquisition:
         if self.result:
             partition.move_gap(self.result[-1].last + 1)
 
+    def run_in_flight(self, fetch_offset: int) -> None:
+        """Acquire out of what is in flight alone: what was read is so already, and what is not has no room."""
+        first = self.spans[0].base_offset
+        self._archive_missing(fetch_offset, first)
+        floor = self.partition.window.floor(first)
+        base = floor.first if floor is not None and floor.last >= first else first
+        self._take_cached(self.partition.window.starting(base, self.last), base, first, fills_holes=False)
+
     def _archive_missing(self, fetch_offset: int, base: int) -> None:
         """The log has nothing from the fetch offset to the first batch read: compaction took it (2.7)."""
         partition = self.partition
@@ -104,13 +113,15 @@ class Acquisition:
         why = (Happening.COMPACTED, self.now_ms)
         partition.delivery_complete_count += archive(partition, range(fetch_offset, base), stale, State.AVAILABLE, why)
 
-    def _take_cached(self, batches: Sequence[InFlightBatch], base: int, first: int) -> bool:
+    def _take_cached(
+        self, batches: Sequence[InFlightBatch], base: int, first: int, *, fills_holes: bool = True
+    ) -> bool:
         """Deliver again what is free; whether new records may follow."""
         partition, expected = self.partition, base
         for batch in batches:
             if self.room <= 0:
                 break
-            if partition.gap_is_open:
+            if fills_holes and partition.gap_is_open:
                 if expected < batch.first:
                     self._take_new(expected, batch.first - 1, self.room)
                 expected = batch.last + 1
@@ -254,6 +265,8 @@ def acquire(
     they are acquired, archived and left out of the answer, and count against the limit here (correction 2).
     Raises: UNKNOWN_SERVER_ERROR where 4.3.0 does not find an aborted batch; what was acquired stays so.
     """
+    if partition.uncommitted is not None:
+        let_go(partition)
     if fetch_offset is None:
         fetch_offset = partition.next_fetch_offset()
     if partition.status is not Status.ACTIVE or max_records <= 0 or not spans:
@@ -272,10 +285,43 @@ def acquire(
         return []
     acquisition = Acquisition(partition, member_id, now_ms, mode, batch_size, limit, spans, last)
     acquisition.run(fetch_offset)
+    _note(acquisition)
+    return _without(acquisition.result, _archive_aborted(partition, aborted, now_ms))
+
+
+def acquire_committed(
+    partition: SharePartition,
+    member_id: str,
+    batches: Sequence[LogBatch],
+    read_on: ReadOn,
+    *,
+    now_ms: int,
+    fetch_offset: int,
+    mode: AcquireMode = AcquireMode.BATCH_OPTIMIZED,
+    batch_size: int = 500,
+    max_records: int = 500,
+) -> list[Acquired]:
+    """As `acquire`, for a read-committed group whose leader follows markers (`ShareRules.follows_markers`).
+
+    Args: read_on: reads the log on to the high watermark, where a full window waits for markers.
+    """
+    is_stale = not batches or batches[-1].last_offset < partition.start_offset
+    if partition.status is not Status.ACTIVE or max_records <= 0 or is_stale:
+        return []
+    take_in(partition, batches, read_on, now_ms=now_ms)
+    last = batches[-1].last_offset
+    acquisition = Acquisition(partition, member_id, now_ms, mode, batch_size, max_records, batches, last)
+    acquisition.run_in_flight(fetch_offset)
+    _note(acquisition)
+    return acquisition.result
+
+
+def _note(acquisition: Acquisition) -> None:
     for first, end, delivery_count in acquisition.result:
         if first <= end:
-            partition.notes.acquired(first, end, member_id, delivery_count, now_ms=now_ms)
-    return _without(acquisition.result, _archive_aborted(partition, aborted, now_ms))
+            acquisition.partition.notes.acquired(
+                first, end, acquisition.member_id, delivery_count, now_ms=acquisition.now_ms
+            )
 
 
 def _archive_aborted(partition: SharePartition, aborted: Iterable[RecordSpan], now_ms: int) -> list[RecordSpan]:

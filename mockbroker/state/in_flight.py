@@ -14,8 +14,12 @@ NOBODY = ""
 
 
 class State(IntEnum):
-    """Delivery state of a record, with the ids that the share coordinator stores; 3 is reserved by KIP-1191."""
+    """Delivery state of a record, with the ids that the share coordinator stores; 3 is reserved by KIP-1191.
 
+    UNCOMMITTED is never stored, and is there only where read-committed groups follow markers.
+    """
+
+    UNCOMMITTED = -1
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
@@ -37,11 +41,13 @@ class Event(Enum):
     GAP = auto()
     GIVE_UP = auto()
     DROP = auto()
+    COMMIT = auto()
 
 
 #: GAP: the client found no record at the offset. GIVE_UP: a release past the delivery limit, or below the start offset.
-#: DROP: the log start moved, compaction took the record, or its transaction was aborted.
+#: DROP: the log start moved, compaction took the record, or its transaction was aborted. COMMIT: the record's transaction.
 TRANSITIONS: dict[State, dict[Event, State]] = {
+    State.UNCOMMITTED: {Event.COMMIT: State.AVAILABLE, Event.DROP: State.ARCHIVED},
     State.AVAILABLE: {Event.ACQUIRE: State.ACQUIRED, Event.DROP: State.ARCHIVED},
     State.ACQUIRED: {
         Event.ACCEPT: State.ACKNOWLEDGED,

@@ -9,13 +9,14 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from kwire.error_codes import ErrorCode
-from mockbroker.state import in_flight, start_offset
+from mockbroker.state import in_flight, moved_writes, start_offset
 from mockbroker.state.in_flight import NOBODY, InFlight, InFlightBatch, State
 from mockbroker.state.lock_timers import Lock, LockTimers
 from mockbroker.state.share_history import NO_END, Happening, ShareHistory
 from mockbroker.state.share_notes import Notes
 from mockbroker.state.share_rules import RELEASED, ShareRules
 from mockbroker.state.state_batches import StateBatch
+from mockbroker.state.uncommitted import Uncommitted
 from mockbroker.state.window import Window
 
 #: A larger stored batch is not ours: anybody may write state, and splitting a batch takes memory for each offset.
@@ -101,9 +102,12 @@ class SharePartition:
         self.window = Window()
         self.gap: GapWindow | None = None
         self.known_offset: int | None = None  # Whose place in the log the last fetch has looked up.
+        self.uncommitted = Uncommitted() if rules.follows_markers else None
         self.timers = LockTimers() if timers is None else timers
         self.send = send
         self.wake = wake
+        self.stored = moved_writes.StoredSpan(0, 0) if rules.writes_what_moves else None
+        self._expired: tuple[int, PendingWrite] | None = None  # When locks have ended, and what is written of that.
         self.key = (group_id, topic_id, partition_index)
         self.notes = Notes(ShareHistory() if history is None else history, self.key)
         self._settings = settings
@@ -145,7 +149,7 @@ class SharePartition:
         self.notes.take(now_ms, Happening.LOADED, start, NO_END, InFlight(State.AVAILABLE, 0, NOBODY))
         gap_start, expected = None, start
         for batch in batches:
-            if batch.first < start or not 0 <= batch.last - batch.first < _STORED_BATCH_MAX:
+            if batch.first < start or not 0 <= batch.last - batch.first < _STORED_BATCH_MAX or batch.state < 0:
                 return self.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
             if gap_start is None and self.window.span(expected, batch.first - 1) > 0 and self.rules.reads_holes:
                 gap_start = expected
@@ -161,6 +165,8 @@ class SharePartition:
                 self.note_free(home)
         self.status = Status.ACTIVE
         self.end_offset = start
+        if self.stored is not None:
+            self.stored = moved_writes.StoredSpan(start, expected)
         if self.window:
             self.end_offset = self.window.last.last
             if gap_start is not None:
@@ -285,9 +291,20 @@ class SharePartition:
                     if entry.state is State.ACQUIRED:
                         batches.append(self._expire_entry(batch, first, last, entry, now_ms=now_ms))
         if batches:
-            self.send(self.prepare(batches, []), now_ms)
+            self._send_expired(self.prepare(batches, []), now_ms)
             self.wake()
         return sum(batch.last - batch.first + 1 for batch in batches)
+
+    def _send_expired(self, write: PendingWrite, now_ms: int) -> None:
+        """Have the end of locks written; what ends at one time is one write where writes are in runs."""
+        if self.stored is not None:
+            if self._expired is not None and self._expired[0] == now_ms:
+                gathered = self._expired[1]
+                gathered.start_offset = max(gathered.start_offset, write.start_offset)
+                gathered.batches[:] = moved_writes.runs([*gathered.batches, *write.batches])
+                return
+            self._expired = (now_ms, write)
+        self.send(write, now_ms)
 
     def _expire_entry(self, home: InFlightBatch, first: int, last: int, entry: InFlight, *, now_ms: int) -> StateBatch:
         entry.cancel_lock()
@@ -350,12 +367,19 @@ class SharePartition:
     def prepare(self, batches: list[StateBatch], changes: list[Change]) -> PendingWrite:
         """A write of these batches with the start and the count as they are now (share-semantics 2.12)."""
         complete_count = self.delivery_complete_count if self.rules.counts_settled else -1
-        return PendingWrite(
-            self, self.state_epoch, self.leader_epoch, self.start_offset, complete_count, batches, changes
-        )
+        start = self.start_offset
+        if self.stored is not None:
+            start, batches = moved_writes.content(self, self.stored, batches, changes)
+        return PendingWrite(self, self.state_epoch, self.leader_epoch, start, complete_count, batches, changes)
+
+    def prepare_start(self) -> PendingWrite:
+        """A write of nothing but the start, where the reset strategy has chosen it."""
+        return PendingWrite(self, self.state_epoch, self.leader_epoch, self.start_offset, -1, [])
 
     def complete(self, write: PendingWrite, error: ErrorCode | None, *, now_ms: int) -> None:
         """The write arrived, or failed. A release after expiry holds in both cases (share-semantics 1.3, 3.3)."""
+        if error is not None and self.stored is not None:
+            self.stored.start = moved_writes.UNMOVED  # Whatever is stored now: the next start is named again.
         if error is not None and write.changes:
             self.undo(write.changes)
             for entry, batch, _, _ in write.changes:
