@@ -6,8 +6,9 @@
 
 NAME may hold *. What differs beside others is asked again alone. Within a time the broker of most scripts comes first,
 then another one each day, and the end says how many scripts were not played. --record plays scripts twice and writes
-down what was answered alike. --generated plays COUNT new histories of each kind (`histories.py`) here, on virtual time, and at a real
-broker, and compares those. Needs Java and Maven; one broker runs at a time. Exit code 1 when an answer differs.
+down what was answered alike. --generated plays COUNT new histories of each kind (`histories.py`) here, on virtual time,
+and at a real broker, and compares those. Needs Java and Maven; one broker runs at a time. Exit code 1 when an answer
+differs.
 """
 
 from __future__ import annotations
