@@ -41,5 +41,5 @@ def edition_of(name: str) -> Edition:
     if name == early_access.EDITION:
         return Edition(name, early_access.routes(), early_access.RULES, early_access.DEFAULTS)
     if name in drafts.RULES:
-        return Edition(name, drafts.routes(name), drafts.RULES[name], records=drafts.RECORDS.get(name))
+        return Edition(name, drafts.routes(name), drafts.RULES[name], drafts.DEFAULTS, drafts.RECORDS.get(name))
     raise ConfigError(f"share-edition: {name!r} is not one of {', '.join(MESSAGE_EDITIONS)}")

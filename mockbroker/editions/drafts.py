@@ -51,11 +51,14 @@ _WITH_DELTAS = replace(_COORDINATED, writes_each_epoch=False, updates_max=DELTA_
 
 RULES: Mapping[str, ShareRules] = {
     R1: _EARLY,
-    R2: _EARLY,
+    R2: replace(_EARLY, state_in_log=True),
     R3: _WITH_DELTAS,
     R4: _WITH_DELTAS,
     R5: replace(_COORDINATED, notes_initialising=False, altering_bumps=True),
 }
+
+#: What a broker has where nothing is set: an assignment is made whenever the group's epoch rises.
+DEFAULTS = {"group.share.assignment.interval.ms": "0"}
 
 #: Where share groups and their state had records of their own.
 RECORDS: Mapping[str, EditionRecords] = {

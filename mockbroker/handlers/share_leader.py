@@ -66,7 +66,12 @@ def _load(partition: SharePartition, ctx: Context) -> None:
                 error = partition.fail(leader_error(answer))
             else:
                 start = _start_offset(answer, node, key, settings, now_ms)
+                partition.window.hidden = node.persister.hidden(key, node)
+                if answer.start_offset == UNINITIALIZED_START:
+                    node.persister.decided(key, start, now_ms=now_ms)
                 error = partition.load(start, answer.state_epoch, answer.batches, now_ms=now_ms)
+                if error is None and answer.start_offset == UNINITIALIZED_START and cluster.rules.writes_what_moves:
+                    send_write(node, partition.prepare_start(), now_ms)
         except KafkaError as refusal:
             error = partition.fail(refusal.code)
         if error is not None:
