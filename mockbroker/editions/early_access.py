@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from kwire import uuids
 from kwire.error_codes import ErrorCode
 from kwire.registry import DEFAULT_EDITION
 from mockbroker.editions.dialect import Dialect
+from mockbroker.editions.early_records import EarlyRecords
 from mockbroker.editions.recast import recast
 from mockbroker.handlers import ROUTES
 from mockbroker.kafka_error import KafkaError
@@ -20,6 +21,8 @@ EDITION = "4.0-early-access"
 
 #: What a broker of 4.0.0 has where nothing is set.
 DEFAULTS = {"group.share.partition.max.record.locks": "200"}
+
+RECORDS = EarlyRecords()
 
 RULES = ShareRules(
     group_configs=frozenset(
@@ -37,6 +40,7 @@ RULES = ShareRules(
     manages_state=False,
     shares_out=False,
     tells_on_subscribing=False,
+    finds_share_coordinators=False,
     rejoins_freely=False,
     measures_member_ids=False,
     breaks_on_unknown=True,
@@ -57,6 +61,7 @@ RULES = ShareRules(
     release_passes_others=False,
     tells_why=False,
     counts_settled=False,
+    counts_first_update=False,
     keeps_written_epochs=True,
 )
 
@@ -66,7 +71,7 @@ _HANDLED_AS = {76: 1, 77: 1, 78: 1, 79: 1, 83: 0, 84: 0, 85: 0, 86: 0, 87: 0}
 _LATER = frozenset({90, 91, 92})
 #: A fetch said nothing of records: all that its bytes held were acquired, in batches as they came.
 _NO_LIMIT = 0x7FFFFFFF
-_UUID_SIZE, _UUID_TEXT_MAX = 16, 24
+_UUID, _UUID_LENGTH = re.compile(r"[A-Za-z0-9_-]{22}(==)?"), 22
 
 
 def routes() -> Mapping[int, Route]:
@@ -83,27 +88,22 @@ def _line(route: Route) -> Route:
 
 
 def _fetch(request: Any) -> Any:
-    _must_be_uuid(request.member_id)
-    return without_limits(request, EDITION)
+    asked = without_limits(request, EDITION)
+    asked.member_id = _uuid(request.member_id)
+    return asked
 
 
 def _acknowledge(request: Any) -> Any:
-    _must_be_uuid(request.member_id)
-    return recast("ShareAcknowledgeRequest", EDITION, DEFAULT_EDITION)(request)
+    asked = recast("ShareAcknowledgeRequest", EDITION, DEFAULT_EDITION)(request)
+    asked.member_id = _uuid(request.member_id)
+    return asked
 
 
-def _must_be_uuid(member_id: str | None) -> None:
+def _uuid(member_id: str | None) -> str:
     """4.0.0 makes a UUID of every member id in a share session, and breaks where it is none."""
-    try:
-        is_uuid = (
-            member_id is not None
-            and len(member_id) <= _UUID_TEXT_MAX
-            and len(base64.urlsafe_b64decode(member_id + "=" * (-len(member_id) % 4))) == _UUID_SIZE
-        )
-    except (binascii.Error, ValueError):
-        is_uuid = False
-    if not is_uuid:
+    if member_id is None or not _UUID.fullmatch(member_id):
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return uuids.to_text(uuids.from_text(member_id[:_UUID_LENGTH]))
 
 
 def without_limits(request: Any, edition: str) -> Any:

@@ -19,6 +19,8 @@ from mockbroker.state.metadata import CoordinatorKind
 _BATCHED_SINCE = 4
 #: KIP-932: share coordinators came with this version.
 _SHARE_SINCE = 6
+#: In the key of a share-partition; 4.0.0 takes no others, not even in a group's name.
+_COLONS = 2
 _INT32 = range(-(2**31), 2**31)
 
 
@@ -29,6 +31,8 @@ def find_coordinator(request: FindCoordinatorRequest, ctx: Context) -> Outcome:
     """
     if ctx.api_version >= _BATCHED_SINCE:
         rows = [_row(request.key_type, key, ctx) for key in request.coordinator_keys]
+        if not ctx.cluster.rules.finds_share_coordinators and request.key_type == CoordinatorKind.SHARE:
+            _lose(rows, ctx)
         return Reply(FindCoordinatorResponse(coordinators=rows))
     row = _row(request.key_type, request.key, ctx)
     code = ErrorCode(row.error_code)
@@ -57,6 +61,20 @@ def _row(key_type: int, key: str, ctx: Context) -> Coordinator:
     # Kafka leaves the text of a row empty, not null, unless it has something to say.
     host, port = node.endpoint(ctx.connection.listener)
     return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message="")
+
+
+def _lose(rows: list[Coordinator], ctx: Context) -> None:
+    """What 4.0.0 makes of rows about share-partitions: it compares a partition's number with nothing, and finds none.
+
+    Source: KafkaApis.getCoordinator of 4.0.0; a key that is none breaks the request.
+    """
+    is_wrong = any(row.error_code == ErrorCode.INVALID_REQUEST or row.key.count(":") != _COLONS for row in rows)
+    if ctx.api_version >= _SHARE_SINCE and is_wrong:
+        text, lost = "the key of a share-partition is wrong", ErrorCode.UNKNOWN_SERVER_ERROR
+        rows[:] = [Coordinator(row.key, -1, port=-1, error_code=lost, error_message=text) for row in rows]
+    for row in rows:
+        if row.error_code == ErrorCode.NONE:
+            row.error_code, row.node_id, row.host, row.port = ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, "", -1
 
 
 def _must_find(key_type: int, key: str, ctx: Context) -> None:

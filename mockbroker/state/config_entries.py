@@ -83,7 +83,10 @@ def _of_scope(configs: Configs, resource: Resource, scope: Scope, own: Source) -
         if (key.internal and name not in given) or (names is not None and name not in names):
             continue
         value = configs.value(resource, key)
-        behind = _behind(configs, key) if names is None else (Synonym(name, to_text(key.default), Source.DEFAULT),)
+        if names is None:
+            behind = _behind(configs, key)
+        else:  # Where groups have names of their own, brokers do not stand behind them.
+            behind = () if name in given else (Synonym(name, to_text(key.default), Source.DEFAULT),)
         if name in given:
             behind = (Synonym(name, to_text(value), own), *behind)
         yield _entry(key, value, behind[0].source if behind else Source.DEFAULT, behind=behind)

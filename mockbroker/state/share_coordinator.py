@@ -224,7 +224,8 @@ class ShareCoordinator:
         if isinstance(fact, Update):
             self._raise_epoch(self._leader_epochs, key, fact.leader_epoch)
             self._stored[key] = self._merged(self._stored.get(key), fact)
-            self._updates[key] = self._updates.get(key, 0) + 1
+            before = 0 if self._rules.counts_first_update else -1
+            self._updates[key] = self._updates.get(key, before) + 1
         elif fact.value is None:
             self._forget(key)
         else:

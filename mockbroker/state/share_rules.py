@@ -12,6 +12,10 @@ from kwire.error_codes import ErrorCode
 #: The edition that everything means unless told otherwise.
 RELEASED_EDITION = "4.3"
 
+#: What a broker has where leaders keep the state of share-partitions in their own logs, and nothing else is set: so
+#: many deltas build on a checkpoint. KIP-932's second revision only says that checkpoints are to be frequent.
+CONTROL_RECORDS_DEFAULTS = {"share.coordinator.snapshot.update.records.per.snapshot": "50"}
+
 
 class ShareRules(msgspec.Struct, frozen=True):
     """The defaults are those of Apache Kafka 4.3.0; every other edition says only what it does otherwise.
@@ -72,12 +76,15 @@ class ShareRules(msgspec.Struct, frozen=True):
     same batch too.
     tells_why: a row of a ShareFetch has the message of a refused acknowledgement.
     counts_settled: leaders have it stored how many records at the start and behind it are done.
+    counts_first_update: the first update of a share partition counts towards the next snapshot.
     keeps_written_epochs: a write stores the leader epoch and the state epoch that it came with.
     writes_what_moves: a write names the start only where it moves past all that is stored, be it to where the reset
     strategy lets it begin; states are written in runs, as far as the start does not pass them, and with those of the
     records before them that nothing was stored of yet. Else it names the start, and all that changes.
 
     Storing:
+    state_in_log: leaders keep the state of a share partition in control records of its own log; else share coordinators
+    have it.
     knows_leader_epochs: share coordinators tell leaders by their epochs, and refuse old ones.
     unknown_state: the error where there is no state of a share partition.
     sums_up_unknown: such a one has a summary nevertheless.
@@ -128,9 +135,11 @@ class ShareRules(msgspec.Struct, frozen=True):
     release_passes_others: bool = True
     tells_why: bool = True
     counts_settled: bool = True
+    counts_first_update: bool = True
     keeps_written_epochs: bool = False
     writes_what_moves: bool = False
 
+    state_in_log: bool = False
     knows_leader_epochs: bool = True
     unknown_state: ErrorCode = ErrorCode.INVALID_REQUEST
     sums_up_unknown: bool = True

@@ -85,7 +85,7 @@ class Player:
             self._scram(step)
         elif "state" in step:
             group_id = str(self._resolve(step["state"]))
-            self._answer(step, state_records(self._line(step.get("conn", "a")), group_id), 0)
+            self._answer(step, state_records(self._line(step.get("conn", "a")), group_id, self._edition), 0)
         elif "close" in step:
             self._close(step["close"])
         elif "await" in step:

@@ -5,30 +5,40 @@ from __future__ import annotations
 from typing import Any
 
 from kwire.codec import decode, to_json
+from kwire.messages.early_access import share_snapshot, share_update
 from kwire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kwire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.records import read_batches
 from kwire.records.coordinator.share_snapshot import ShareSnapshotKey, ShareSnapshotValue
 from kwire.records.coordinator.share_update import ShareUpdateKey, ShareUpdateValue
+from kwire.registry import DEFAULT_EDITION
 from tests.conversations.normal import Json
 from tests.conversations.venues import Line
 
 _TOPIC = "__share_group_state"
 #: Two bytes before each key say which record it is, two before each value its version.
-_KINDS: dict[int, tuple[Any, Any]] = {0: (ShareSnapshotKey, ShareSnapshotValue), 1: (ShareUpdateKey, ShareUpdateValue)}
+_Kinds = dict[int, tuple[Any, Any]]
+_RELEASED: _Kinds = {0: (ShareSnapshotKey, ShareSnapshotValue), 1: (ShareUpdateKey, ShareUpdateValue)}
+_KINDS: dict[str, _Kinds] = {
+    "4.0-early-access": {
+        0: (share_snapshot.ShareSnapshotKey, share_snapshot.ShareSnapshotValue),
+        1: (share_update.ShareUpdateKey, share_update.ShareUpdateValue),
+    }
+}
 _TYPE_SIZE = 2
 _FETCH_BYTES = 50_000_000
 
 
-def state_records(line: Line, group_id: str) -> Json:
+def state_records(line: Line, group_id: str, edition: str = DEFAULT_EDITION) -> Json:
     """The records of a group, each with its key and value in Kafka's JSON form; without times."""
+    kinds = _KINDS.get(edition, _RELEASED)
     request = MetadataRequest(topics=[MetadataRequestTopic(name=_TOPIC)])
     [topic] = _ask(line, request, 12, "MetadataResponse").topics
     found: list[Json] = []
     for index in sorted(row.partition_index for row in topic.partitions):
         for key, value in _read(line, index):
-            shown = _shown(key, value)
+            shown = _shown(key, value, kinds)
             if shown["key"]["groupId"] == group_id:
                 found.append(shown)
     return {"records": found}
@@ -68,8 +78,8 @@ def _ask(line: Line, request: Any, version: int, answer: str) -> Any:
     return line.receive()[0]
 
 
-def _shown(key: bytes, value: bytes | None) -> Json:
-    key_class, value_class = _KINDS[int.from_bytes(key[:_TYPE_SIZE], "big")]
+def _shown(key: bytes, value: bytes | None, kinds: _Kinds) -> Json:
+    key_class, value_class = kinds[int.from_bytes(key[:_TYPE_SIZE], "big")]
     shown: dict[str, Json] = {
         "record": key_class.__name__.removesuffix("Key"),
         "key": to_json(decode(key_class, 0, key[_TYPE_SIZE:]), 0),

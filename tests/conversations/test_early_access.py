@@ -14,7 +14,7 @@ def test_conversation_with_the_early_access(name: str) -> None:
     assert script is not None
     expected = early.recorded(name)
 
-    answers = Player(early.venue(), script).play()
+    answers = Player(early.venue(early.broker_of(script)), script).play()
 
     for index, (want, got) in enumerate(zip(expected, answers, strict=False)):
         assert early.difference(want, got) is None, f"answer {index}"

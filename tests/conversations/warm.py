@@ -19,12 +19,16 @@ _PAUSE_S = 0.1
 _NAMES = tuple(f"warm-{number}" for number in range(20))
 
 
-def warm_up(address: str) -> None:
+def warm_up(address: str, *, finds_share_coordinators: bool = True) -> None:
     """Return when the coordinators of all types have loaded. Raises: TimeoutError."""
     keys = tuple(f"{name}:AAAAAAAAAAAAAAAAAAAAAQ:0" for name in _NAMES)
     with Client(address, client_id="warm-up", timeout_s=_PATIENCE_S) as client:
         for key_type, names in ((0, _NAMES), (1, _NAMES), (2, keys)):
-            _ask(client, FindCoordinatorRequest(key_type=key_type, coordinator_keys=names), 6)
+            request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=names)
+            if key_type == 2 and not finds_share_coordinators:
+                client.send(request, 6)  # Kafka 4.0.0 has their topic made then, and still finds nobody.
+            else:
+                _ask(client, request, 6)
         for name in _NAMES:
             _ask(client, DescribeGroupsRequest(groups=(name,)), 5)
             _ask(client, InitProducerIdRequest(name, 60_000), 4)

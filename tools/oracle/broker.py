@@ -15,7 +15,7 @@ from pathlib import Path
 from kwire import Client
 from kwire.client import ClientError
 from kwire.messages.metadata import MetadataRequest
-from tools.oracle.jars import jars
+from tools.oracle.jars import VERSION, jars
 
 _HERE = Path(__file__).parent
 _START_S = 120
@@ -23,8 +23,10 @@ _LOOK_S = 0.2
 
 
 @contextmanager
-def running(properties: Mapping[str, str], features: Iterable[str] = ()) -> Iterator[Mapping[str, str]]:
-    """A fresh broker of Kafka 4.3.0 with these properties and feature levels; HOST:PORT of each of its listeners.
+def running(
+    properties: Mapping[str, str], features: Iterable[str] = (), *, version: str = VERSION
+) -> Iterator[Mapping[str, str]]:
+    """A fresh broker of Kafka with these properties and feature levels; HOST:PORT of each of its listeners.
 
     Raises: RuntimeError with the end of its log when it does not come up, or when there are no jars.
     """
@@ -35,13 +37,13 @@ def running(properties: Mapping[str, str], features: Iterable[str] = ()) -> Iter
     addresses = {"PLAINTEXT": f"127.0.0.1:{port}"} | {
         name: f"127.0.0.1:{port + 2 + index}" for index, name in enumerate(others)
     }
-    with _folder() as folder:
+    with _folder(version) as folder:
         file = folder / "given.properties"
         given = {**properties, **(_listeners(addresses, port + 1) if len(names) > 1 else {})}
         file.write_text("".join(f"{name}={value}\n" for name, value in given.items()), "utf-8")
         plugins = _plugins(folder) if "metric.reporters" in properties else ""
         command = [str(_HERE / "start-kafka"), str(port), str(file), *features]
-        with _started(command, folder, {"KAFKA_PLUGINS": plugins}) as log:
+        with _started(command, folder, {"KAFKA_PLUGINS": plugins, "KAFKA_VERSION": version}) as log:
             _wait_for(addresses["PLAINTEXT"], log)
             yield addresses
 
@@ -60,8 +62,8 @@ def running_cluster(properties: Path) -> Iterator[tuple[int, Path]]:
 
 
 @contextmanager
-def _folder() -> Iterator[Path]:
-    jars()
+def _folder(version: str = VERSION) -> Iterator[Path]:
+    jars(version)
     with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
         yield Path(folder)
 
