@@ -6,6 +6,8 @@ import random
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from kwire import uuids
 from mockbroker.authorize import authorizer_of
 from mockbroker.calls import Calls
@@ -20,7 +22,7 @@ from mockbroker.security import Security
 from mockbroker.state.configs import Configs
 from mockbroker.state.logs import LogStore
 from mockbroker.state.metadata import Metadata
-from mockbroker.state.share_rules import RELEASED, RELEASED_EDITION
+from mockbroker.state.share_rules import CONTROL_RECORDS_DEFAULTS, RELEASED, RELEASED_EDITION
 
 if TYPE_CHECKING:
     from mockbroker.edition_records import EditionRecords
@@ -37,11 +39,13 @@ def build_core(
     rng: random.Random,
     now_ms: int,
     share_edition: str = RELEASED_EDITION,
+    share_persister: str = "default",
 ) -> Core:
     """A cluster of `node_count` nodes, whose ids follow each other from `node.id` on.
 
     features: finalized levels by name. topics: name to partition count, made at once. share_edition: of KIP-932, the
-    released one or another (`mockbroker/editions`).
+    released one or another (`mockbroker/editions`). share_persister: "control-records" keeps the state of
+    share-partitions in their own log.
     Raises: KafkaError for a topic that cannot be made, ConfigError for super users that are no principals, and for an
     edition that there is not.
     """
@@ -55,6 +59,10 @@ def build_core(
         edition = edition_of(share_edition)
         routes, rules, records = edition.routes, edition.rules, edition.records
         config = config.with_defaults(edition.defaults)
+    if share_persister == "control-records":
+        rules = replace(rules, state_in_log=True)
+    if rules.state_in_log:
+        config = config.with_defaults(CONTROL_RECORDS_DEFAULTS)
     first_id = config.integer("node.id")
     node_ids = range(first_id, first_id + node_count)
     metadata = Metadata(node_ids, config, rng, is_cold=config.is_cold)

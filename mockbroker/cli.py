@@ -9,8 +9,8 @@ import signal
 import sys
 from pathlib import Path
 
-from mockbroker.cluster import refuse_later_options
-from mockbroker.config import NO_OP_PERSISTER, BrokerConfig, ConfigError
+from mockbroker.cluster import persister_settings, refuse_later_options
+from mockbroker.config import BrokerConfig, ConfigError
 from mockbroker.kafka_error import KafkaError
 from mockbroker.server import Options, Server, new_event_loop
 
@@ -57,14 +57,9 @@ def _wrong(error: Exception) -> int:
 
 
 def _options(parsed: argparse.Namespace) -> Options:
-    refuse_later_options(
-        share_persister="default" if parsed.share_persister == "no-op" else parsed.share_persister,
-        control=parsed.control,
-        data_dir=parsed.data_dir,
-    )
+    refuse_later_options(control=parsed.control, data_dir=parsed.data_dir)
     text = parsed.properties.read_text(encoding="utf-8") if parsed.properties else ""
-    persister = [f"group.share.persister.class.name={NO_OP_PERSISTER}"] if parsed.share_persister == "no-op" else []
-    config = BrokerConfig.from_properties(text, [*parsed.set, *persister])
+    config = BrokerConfig.from_properties(text, [*parsed.set, *persister_settings(parsed.share_persister)])
     port = parsed.port
     if port is None and "listeners" not in config.given:
         port = 9092
@@ -78,6 +73,7 @@ def _options(parsed: argparse.Namespace) -> Options:
         seed=parsed.seed,
         add_scram=tuple(parsed.add_scram),
         share_edition=parsed.share_edition,
+        share_persister=parsed.share_persister,
     )
 
 
@@ -116,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--seed", type=int, metavar="N", help="seed of all chance in the cluster")
     add("--share-edition", default="4.3", metavar="E", help="edition of KIP-932 (default 4.3)")
-    add("--share-persister", default="default", metavar="P", help="default, or no-op: share groups forget")
+    add("--share-persister", default="default", metavar="P", help="where share groups keep their state (docs)")
     add("--control", type=int, metavar="PORT", help="not supported yet")
     add("--data-dir", metavar="DIR", help="not supported yet")
     levels = ("debug", "info", "warning", "error")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mockbroker.config import BrokerConfig, ConfigError
+from mockbroker.config import NO_OP_PERSISTER, BrokerConfig, ConfigError
 from mockbroker.server import Options, Server, new_event_loop
 from mockbroker.state.share_rules import RELEASED_EDITION
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: Where share groups keep their state: as the edition does, nowhere, or in the log of the topic-partition itself.
+SHARE_PERSISTERS = ("default", "no-op", "control-records")
 #: How long start and stop may take before they are an error, seconds.
 _PATIENCE_S = 30.0
 
@@ -34,6 +36,8 @@ class Cluster:
     add_scram: users to start with, each as "SCRAM-SHA-256=[name=alice,password=secret]", in `kafka-storage.sh`'s words.
     seed: of all chance in the cluster (topic ids, member ids, assignments); different each time when None.
     share_edition: of KIP-932: "4.3", "4.0-early-access" or a revision, "kip932-r1" to "kip932-r5" (docs/kip-932.md).
+    share_persister: where share groups keep their state: "default" as the edition does, "no-op" nowhere,
+    "control-records" in the log of the topic-partition itself.
     Raises: ConfigError for a wrong configuration, OSError where an address is taken.
 
     Works as a sync and as an async context manager.
@@ -52,6 +56,7 @@ class Cluster:
         add_scram: Iterable[str] = (),
         seed: int | None = None,
         share_edition: str = RELEASED_EDITION,
+        share_persister: str = "default",
     ) -> None:
         if nodes < 1:
             raise ConfigError(f"nodes: {nodes}; a cluster has at least one")
@@ -62,13 +67,14 @@ class Cluster:
         self._options = Options(
             nodes=nodes,
             port=port,
-            config=_config(properties, settings),
+            config=_config(properties, [*settings, *persister_settings(share_persister)]),
             features=tuple(features),
             topics=dict(topics or {}),
             capture=None if capture is None else Path(capture),
             seed=seed,
             add_scram=tuple(add_scram),
             share_edition=share_edition,
+            share_persister=share_persister,
         )
         self._server: Server | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -225,12 +231,19 @@ class ClusterClock:
         self._cluster.run(lambda server: server.clock.thaw())
 
 
+def persister_settings(share_persister: str) -> list[str]:
+    """The broker configuration that says where share groups keep their state. Raises: ConfigError for another word."""
+    if share_persister not in SHARE_PERSISTERS:
+        raise ConfigError(f"share-persister: {share_persister!r} is not one of {', '.join(SHARE_PERSISTERS)}")
+    return [f"group.share.persister.class.name={NO_OP_PERSISTER}"] if share_persister == "no-op" else []
+
+
 def refuse_later_options(**options: Any) -> None:
     """Refuse what is agreed upon and not built yet, by a clear error instead of a silent nothing.
 
     Raises: ConfigError that names the option.
     """
-    standard = {"share_persister": "default", "control": None, "data_dir": None}
+    standard = {"control": None, "data_dir": None}
     for name, value in options.items():
         if value != standard[name]:
             raise ConfigError(f"{name.replace('_', '-')}: {value!r} is not supported yet")

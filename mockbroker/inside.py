@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.in_flight import InFlight, InFlightBatch, State
+from mockbroker.state.share_coordinator import ShareKey
 from mockbroker.state.share_history import NO_END, Happening
 from mockbroker.state.share_partition import SharePartition, Status
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mockbroker.context import ClusterState
+    from mockbroker.node import Node
 
 __all__ = ["Happening", "InFlightRun", "SharePartitionView", "State", "Status", "Transition", "share_partition"]
 
@@ -68,6 +70,9 @@ class SharePartitionView:
     end_offset: its SPEO, the first offset that is not in flight; what 4.3.0 keeps inside is one less while there is
     anything in flight. in_flight: what lies between, in order and without the gaps. history: what happened to its
     records, oldest first, on whatever node it was; of all share partitions together the newest 50,000 runs are kept.
+    checkpoint_offset: of its newest checkpoint in the log (SCO, in KIP-932's second revision). earliest_share_offset:
+    the oldest of those of all groups, from which on control records are not cleaned (its ESO). Both are None where
+    share coordinators have the state.
     """
 
     group_id: str
@@ -81,6 +86,8 @@ class SharePartitionView:
     delivery_complete_count: int
     in_flight: tuple[InFlightRun, ...]
     history: tuple[Transition, ...] = ()
+    checkpoint_offset: int | None = None
+    earliest_share_offset: int | None = None
 
     def __str__(self) -> str:
         """The share partition and what happened in it, a line each: for the message of a test that fails."""
@@ -137,7 +144,20 @@ def share_partition(
         delivery_complete_count=found.delivery_complete_count,
         in_flight=tuple(_runs(found)),
         history=tuple(_history(cluster, found)),
+        checkpoint_offset=_checkpoint_offset(node, found),
+        earliest_share_offset=_earliest_share_offset(node, found),
     )
+
+
+def _checkpoint_offset(node: Node, partition: SharePartition) -> int | None:
+    chain = node.share_control_log.chain(ShareKey(*partition.key)) if node.entered("share_control_log") else None
+    return None if chain is None or chain.checkpoint_offset < 0 else chain.checkpoint_offset
+
+
+def _earliest_share_offset(node: Node, partition: SharePartition) -> int | None:
+    if not node.entered("share_control_log"):
+        return None
+    return node.share_control_log.earliest_share_offset((partition.topic_id, partition.partition_index))
 
 
 def _history(cluster: ClusterState, partition: SharePartition) -> Iterator[Transition]:

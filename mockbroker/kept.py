@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from mockbroker.state.producer_ids import ProducerIds
     from mockbroker.state.quotas import Quotas
     from mockbroker.state.share_history import ShareHistory
+    from mockbroker.state.share_snapshots import ShareSnapshots
 
 
 class Kept:
@@ -23,6 +24,7 @@ class Kept:
         self._producer_ids: dict[int, ProducerIds] = {}
         self._log_dirs: dict[int, LogDirs] = {}
         self._directory_ids: dict[int, bytes] = {}
+        self._share_snapshots: dict[int, ShareSnapshots] = {}
         self.level_changes = 0
 
     @cached_property
@@ -48,6 +50,15 @@ class Kept:
             from mockbroker.state.log_dirs import LogDirs
 
             room = self._log_dirs[node_id] = LogDirs(paths)
+        return room
+
+    def share_snapshots(self, node_id: int) -> ShareSnapshots:
+        """The share snapshot files of a node, where share-partitions keep their state in their own log."""
+        room = self._share_snapshots.get(node_id)
+        if room is None:
+            from mockbroker.state.share_snapshots import ShareSnapshots
+
+            room = self._share_snapshots[node_id] = ShareSnapshots()
         return room
 
     def directory_id(self, node_id: int, randbytes: Callable[[int], bytes]) -> bytes:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mockbroker.context import ClusterState
     from mockbroker.group_log import GroupLog
     from mockbroker.persister import Persister
+    from mockbroker.share_control_log import ShareControlLog
     from mockbroker.share_state_log import ShareStateLog
     from mockbroker.state.fetch_session import FetchSessions
     from mockbroker.state.groups import Groups
@@ -150,6 +151,10 @@ class Node:
             from mockbroker.no_op_persister import NoOpPersister
 
             kind = NoOpPersister
+        elif self._cluster.rules.state_in_log:
+            from mockbroker.control_records_persister import ControlRecordsPersister
+
+            kind = ControlRecordsPersister
         cluster = self._cluster
         return kind(cluster.calls, cluster.metadata, cluster.rng, cluster.rules)
 
@@ -182,6 +187,15 @@ class Node:
         room = ShareStateLog(self._cluster, self.logs)
         self._watch(room.topic_changed)
         room.follow()
+        return room
+
+    @cached_property
+    def share_control_log(self) -> ShareControlLog:
+        """The state of share partitions in the logs that this node leads, where it is kept there."""
+        from mockbroker.share_control_log import ShareControlLog
+
+        room = ShareControlLog(self._cluster, self)
+        self._watch(room.topic_changed)
         return room
 
     def end_share_sessions(self) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from mockbroker.calls import Calls
     from mockbroker.node import Node
+    from mockbroker.state.hidden import Hidden
     from mockbroker.state.metadata import Metadata
     from mockbroker.state.share_partition import PendingWrite
 
@@ -59,7 +60,7 @@ class Kind(Enum):
     SUMMARY = auto()
 
 
-class _Task(msgspec.Struct, eq=False):
+class Task(msgspec.Struct, eq=False):
     """One operation on one share partition. searches, tries: without success so far."""
 
     kind: Kind
@@ -76,7 +77,7 @@ _Answers = dict[ShareKey, Any]
 class _Delivery:
     """What one message asks for, at the node that it has come to; the answer leaves when all of it is committed."""
 
-    def __init__(self, tasks: list[_Task]) -> None:
+    def __init__(self, tasks: list[Task]) -> None:
         self._tasks = tasks
         self._node: Node | None = None
         self._since_ms = 0
@@ -130,8 +131,8 @@ class Persister:
         self._rng = rng
         self._is_closed = False
         self._is_working = False
-        self._queue: deque[_Task] = deque()
-        self._gathered: dict[tuple[int, Kind], dict[str, list[_Task]]] = {}
+        self._queue: deque[Task] = deque()
+        self._gathered: dict[tuple[int, Kind], dict[str, list[Task]]] = {}
         self._under_way: set[tuple[int, Kind]] = set()
 
     def close(self) -> None:
@@ -208,6 +209,13 @@ class Persister:
         )
         self.write(key, written, done=complete, now_ms=now_ms)
 
+    def decided(self, key: ShareKey, start: int, *, now_ms: int) -> None:
+        """A leader has found out where a share partition begins; the share coordinator learns it by the first write."""
+
+    def hidden(self, key: ShareKey, node: Node) -> Hidden | None:
+        """The offsets of the log that hold state, and are never in flight; none here."""
+        return None
+
     # The way there. What Kafka's send thread does in a round, a call of `_work` does as long as there is anything.
 
     def _ask(
@@ -218,9 +226,9 @@ class Persister:
         done: Done[T],
         now_ms: int,
     ) -> None:
-        self._enqueue(_Task(kind, key, operation, done), now_ms)
+        self._enqueue(Task(kind, key, operation, done), now_ms)
 
-    def _enqueue(self, task: _Task, now_ms: int) -> None:
+    def _enqueue(self, task: Task, now_ms: int) -> None:
         self._queue.append(task)
         if not self._is_working:
             self._work(now_ms)
@@ -246,10 +254,10 @@ class Persister:
             return NOBODY
         return self._metadata.coordinator_for(CoordinatorKind.SHARE, str(key))
 
-    def _gather(self, task: _Task, node_id: int) -> None:
+    def _gather(self, task: Task, node_id: int) -> None:
         self._gathered.setdefault((node_id, task.kind), {}).setdefault(task.key.group_id, []).append(task)
 
-    def _search(self, task: _Task, now_ms: int) -> None:
+    def _search(self, task: Task, now_ms: int) -> None:
         """Ask any broker who coordinates a share partition; that also has the topic made."""
 
         def handle(_node: Node, at_ms: int) -> int:
@@ -280,7 +288,7 @@ class Persister:
             for tasks in self._gathered.pop(lane).values():
                 self._send(lane, tasks, now_ms)
 
-    def _send(self, lane: tuple[int, Kind], tasks: list[_Task], now_ms: int) -> None:
+    def _send(self, lane: tuple[int, Kind], tasks: list[Task], now_ms: int) -> None:
         delivery = _Delivery(tasks)
 
         def back(answers: _Answers | KafkaError, at_ms: int) -> None:
@@ -297,7 +305,7 @@ class Persister:
 
         self._calls.call(to=lane[0], handle=delivery.handle, done=back, now_ms=now_ms)
 
-    def _judge(self, task: _Task, answer: Any, now_ms: int) -> None:
+    def _judge(self, task: Task, answer: Any, now_ms: int) -> None:
         if self._is_closed:
             return
         task.tries += 1
@@ -306,7 +314,7 @@ class Persister:
         else:
             task.done(answer, now_ms)
 
-    def _again_or_done(self, task: _Task, error: KafkaError, failures: int, now_ms: int) -> None:
+    def _again_or_done(self, task: Task, error: KafkaError, failures: int, now_ms: int) -> None:
         if error.code not in self._retried or failures >= TRIES_MAX:
             task.done(error, now_ms)
             return

@@ -31,7 +31,8 @@ class Options:
 
     port: of the first listener of node 0, node i adds i; 0 lets the system choose each; None leaves it to `listeners`.
     topics: name to partition count, made before the first client comes. seed: of all chance in the cluster.
-    share_edition: of KIP-932. add_scram: users to start with, as `kafka-storage.sh` takes them; they hold passwords.
+    share_edition: of KIP-932. share_persister: where share groups keep their state. add_scram: users to start with, as
+    `kafka-storage.sh` takes them; they hold passwords.
     """
 
     nodes: int = 1
@@ -42,6 +43,7 @@ class Options:
     capture: Path | None = None
     seed: int | None = None
     share_edition: str = RELEASED_EDITION
+    share_persister: str = "default"
     add_scram: tuple[str, ...] = field(default=(), repr=False)
 
 
@@ -61,6 +63,7 @@ class Server:
             rng=rng,
             now_ms=self.clock.now_ms(),
             share_edition=options.share_edition,
+            share_persister=options.share_persister,
         )
         for user in options.add_scram:
             self.core.state.security.add_scram(user)

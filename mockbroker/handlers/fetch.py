@@ -179,8 +179,8 @@ def _read(wanted: Wanted, max_bytes: int, ctx: Context, *, committed: bool, min_
 def _data(index: int, log: PartitionLog, *, committed: bool) -> PartitionData:
     return PartitionData(
         partition_index=index,
-        high_watermark=log.high_watermark,
-        last_stable_offset=log.last_stable_offset,
+        high_watermark=log.readable_end(log.high_watermark),
+        last_stable_offset=log.readable_end(log.last_stable_offset),
         log_start_offset=log.start_offset,
         # Null says that nobody asked for committed records alone.
         aborted_transactions=[] if committed else None,

@@ -75,7 +75,7 @@ def _row(
         return _failed(wanted, error.code)
     committed = request.replica_id == _CONSUMER and request.isolation_level == _READ_COMMITTED
     end = log.last_stable_offset if committed else log.high_watermark
-    found = _find(log, wanted.timestamp, end)
+    found = _find(log, wanted.timestamp, log.readable_end(end))
     if found is None:
         return _failed(wanted, ErrorCode.NONE)
     epoch = found.leader_epoch if ctx.api_version >= _EPOCHS_SINCE else -1

@@ -74,7 +74,7 @@ def satisfies(
     for key, offset in offsets.items():
         try:
             log = logs.get(*key)
-            end = _end(log, isolation)
+            end = log.readable_end(_end(log, isolation))
             found = log.read(offset, max(1, shares[key]), up_to=end)
         except KafkaError:
             return True

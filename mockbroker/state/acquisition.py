@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state import in_flight, throttle
+from mockbroker.state.hidden import Hidden
 from mockbroker.state.in_flight import NOBODY, InFlight, InFlightBatch, State
 from mockbroker.state.share_history import Happening
 from mockbroker.state.share_partition import SharePartition, Status
@@ -74,8 +75,8 @@ class Acquisition:
         """How many more records may be acquired."""
         return self.record_limit - self.count
 
-    def run(self, fetch_offset: int) -> None:
-        """Source: share-semantics 2.3."""
+    def run(self, fetch_offset: int) -> bool:
+        """Whether more may be acquired behind what was read. Source: share-semantics 2.3."""
         partition, first = self.partition, self.spans[0].base_offset
         self._archive_missing(fetch_offset, first)
         base, floor = first, partition.window.floor(first)
@@ -85,14 +86,15 @@ class Acquisition:
             base = floor.first
         batches = partition.window.starting(min(first, base), self.last)
         if not batches:
-            self._take_new(base, self.last, self.record_limit)
-            return
+            self._take_new(base, self.last, self.room)
+            return True
         if not self._take_cached(batches, base, first):
-            return
+            return False
         if self.room > 0 and batches[-1].last < self.last:
             self._take_new(batches[-1].last + 1, self.last, self.room)
         if self.result:
             partition.move_gap(self.result[-1].last + 1)
+        return True
 
     def run_in_flight(self, fetch_offset: int) -> None:
         """Acquire out of what is in flight alone: what was read is so already, and what is not has no room."""
@@ -284,7 +286,10 @@ def acquire(
     if limit <= 0:
         return []
     acquisition = Acquisition(partition, member_id, now_ms, mode, batch_size, limit, spans, last)
-    acquisition.run(fetch_offset)
+    if partition.window.hidden is None:
+        acquisition.run(fetch_offset)
+    else:
+        _run_between(partition.window.hidden, acquisition, fetch_offset)
     _note(acquisition)
     return _without(acquisition.result, _archive_aborted(partition, aborted, now_ms))
 
@@ -314,6 +319,26 @@ def acquire_committed(
     acquisition.run_in_flight(fetch_offset)
     _note(acquisition)
     return acquisition.result
+
+
+def _run_between(hidden: Hidden, acquisition: Acquisition, fetch_offset: int) -> None:
+    """Acquire what was read run by run: what is hidden in between is never in flight."""
+    spans, last = acquisition.spans, acquisition.last
+    begin = 0
+    for at, span in enumerate(spans):
+        is_end = at + 1 == len(spans) or hidden.between(span.last_offset + 1, spans[at + 1].base_offset) > 0
+        if not is_end:
+            continue
+        acquisition.spans, acquisition.last = spans[begin : at + 1], min(span.last_offset, last)
+        begin = at + 1
+        first = acquisition.spans[0].base_offset
+        if first > acquisition.last:
+            return
+        if acquisition.last < acquisition.partition.start_offset:
+            continue
+        if not acquisition.run(fetch_offset) or acquisition.room <= 0:
+            return
+        fetch_offset = acquisition.last + 1
 
 
 def _note(acquisition: Acquisition) -> None:
