@@ -11,19 +11,21 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.error_codes import ErrorCode
-from kwire.records import ControlType, Record, read_control, write_batch
-from mockbroker.group_records import KeyAndValue, OffsetRecord, fact_of, offset_of, offset_record, record_of
+from kwire.records import Record, write_batch
+from mockbroker.group_records import KeyAndValue, offset_record, record_of
+from mockbroker.group_rooms import CommittedRooms, GroupRooms, told
 from mockbroker.kafka_error import KafkaError
 from mockbroker.loading import Loading
 from mockbroker.state.group_facts import SHARE_KINDS, Fact
 from mockbroker.state.groups import Groups
-from mockbroker.state.log import Origin, StoredBatch
+from mockbroker.state.log import Origin
 from mockbroker.state.metadata import Change
 from mockbroker.state.offsets import OffsetFact, Offsets
 from mockbroker.state.topics import INTERNAL_TOPICS, CoordinatorKind, Topic
 
 if TYPE_CHECKING:
     from mockbroker.context import ClusterState
+    from mockbroker.state.group_kinds import Group
     from mockbroker.state.logs import Logs
     from mockbroker.state.mixed_group import Downgrade
 
@@ -56,6 +58,7 @@ class GroupLog:
         self.groups.downgrade = self._downgrade
         self.groups.share_rules = cluster.rules
         self.offsets = Offsets(self._record_offsets)
+        self._committed = CommittedRooms(cluster)
         topic = cluster.metadata.topic(_TOPIC_NAME)
         if topic is not None:
             self._begin(topic)
@@ -126,52 +129,51 @@ class GroupLog:
         """Make groups and offsets again from the records; the sessions of members begin anew."""
         self._loaded.add(shard)
         log = self._logs.get(topic.topic_id, shard)
+        rooms = GroupRooms(self.groups, self.offsets)
         for batch in log.below(log.end_offset):
-            self._replay(shard, batch, now_ms)
+            rooms.replay(self._cluster.metadata, shard, batch, now_ms=now_ms)
         group_ids = self._of_shard((group.group_id for group in self.groups.all()), shard)
         configs, of_broker = self._cluster.configs, dict(self._cluster.config)
         self.groups.resume(group_ids, settings=lambda name: {**of_broker, **configs.group(name)}, now_ms=now_ms)
         self._keep_house(now_ms)
 
-    def _replay(self, shard: int, batch: StoredBatch, now_ms: int) -> None:
-        header = batch.header()
-        if header.is_control:
-            for record in batch.records():
-                commit = read_control(record).type is ControlType.COMMIT
-                self.offsets.end_transaction(shard, header.producer_id, commit=commit)
-            return
-        producer_id = header.producer_id if header.is_transactional else None
-        for record in batch.records():
-            key, value = record.key, record.value
-            if key is None:
-                continue
-            own = self._cluster.records and self._cluster.records.group_facts(key, value)
-            if own:
-                for fact in own:
-                    self.groups.replay(fact, now_ms=now_ms)
-                continue
-            offset = offset_of(key, value)
-            known = fact_of(key, value) if offset is None else None
-            if offset is not None:
-                self._replay_offset(shard, offset, producer_id)
-            elif known is not None:
-                self.groups.replay(known, now_ms=now_ms)
+    # Reading.
 
-    def _replay_offset(self, shard: int, row: OffsetRecord, producer_id: int | None) -> None:
-        """Keep or delete an offset; where there is no group, an offset makes one, as one can commit without joining."""
-        if row.committed is not None and self.groups.find(row.group_id) is None:
-            self.groups.make_classic(row.group_id)
-        topic = self._cluster.metadata.topic(row.topic)
-        topic_id = row.topic_id or (topic.topic_id if topic is not None else None)
-        if topic_id is None:
-            return
-        partition = (topic_id, row.partition)
-        if row.committed is None:
-            self.offsets.delete(row.group_id, partition)
-        elif producer_id is None:
-            self.offsets.commit(row.group_id, partition, row.committed)
-        else:
-            self.offsets.commit_in_transaction(shard, producer_id, row.group_id, partition, row.committed)
+    def told(self, group_id: str, *, now_ms: int) -> GroupRooms:
+        """What may be told of a group: with its partition's records uncommitted, how it was before them."""
+        live = GroupRooms(self.groups, self.offsets)
+        topic = self._cluster.metadata.topic(_TOPIC_NAME)
+        shard = self._shard_of(group_id) if topic is not None else -1
+        if topic is None or shard not in self._loaded:
+            return live
+        return self._committed.of(shard, self._logs.get(topic.topic_id, shard), live, now_ms=now_ms)
+
+    def told_group(self, group_id: str, *, now_ms: int) -> Group | None:
+        """The group of this name as it may be told of, or None."""
+        rooms = self.told(group_id, now_ms=now_ms)
+        live = self.groups.find(group_id)
+        return live if rooms.groups is self.groups else told(rooms.groups.find(group_id), live)
+
+    def told_groups(self, *, now_ms: int) -> list[Group]:
+        """All groups as they may be told of."""
+        topic = self._cluster.metadata.topic(_TOPIC_NAME)
+        held = {
+            shard: self._committed.of(
+                shard, self._logs.get(topic.topic_id, shard), GroupRooms(self.groups, self.offsets), now_ms=now_ms
+            )
+            for shard in (self._loaded if topic is not None else ())
+            if topic is not None and self._is_held(topic, shard)
+        }
+        if not held:
+            return self.groups.all()
+        free = [group for group in self.groups.all() if self._shard_of(group.group_id) not in held]
+        before = (group for rooms in held.values() for group in rooms.groups.all())
+        seen = (told(group, self.groups.find(group.group_id)) for group in before)
+        return free + [group for group in seen if group is not None]
+
+    def _is_held(self, topic: Topic, shard: int) -> bool:
+        log = self._logs.get(topic.topic_id, shard)
+        return log.high_watermark < log.end_offset
 
     # Writing.
 

@@ -56,20 +56,18 @@ class Gathering(Generic[K, V]):
 
     def then_gather(self, others: Gathering[K2, V2], respond: Callable[[], msgspec.Struct], ctx: Context) -> Outcome:
         """Answer once these answers and the others are there."""
-
-        def look(now: Context) -> Outcome:
-            if self._missing:
-                return Park(now.now_ms + _LOOK_AGAIN_MS, (self._wake_key,), look)
-            return others.then(respond, now)
-
-        return look(ctx)
+        return self.then_go_on(lambda now: others.then(respond, now), ctx)
 
     def then(self, respond: Callable[[], msgspec.Struct], ctx: Context) -> Outcome:
         """Answer once all are there."""
+        return self.then_go_on(lambda _now: Reply(respond()), ctx)
+
+    def then_go_on(self, go_on: Callable[[Context], Outcome], ctx: Context) -> Outcome:
+        """Go on once all are there."""
 
         def look(now: Context) -> Outcome:
             if self._missing:
                 return Park(now.now_ms + _LOOK_AGAIN_MS, (self._wake_key,), look)
-            return Reply(respond())
+            return go_on(now)
 
         return look(ctx)

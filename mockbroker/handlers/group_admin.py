@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import msgspec
 
 from kwire.error_codes import ErrorCode
 from kwire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -15,9 +18,10 @@ from kwire.messages.describe_groups import (
 from kwire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may, must, operations_on
 from mockbroker.context import Context
+from mockbroker.handlers.committed import once_committed, together
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.handlers.gathering import Gathering
-from mockbroker.handlers.share_state_deletion import delete_share_states
+from mockbroker.handlers.share_state_deletion import ShareStateDeletion
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
 from mockbroker.state.classic_group import ClassicGroup
@@ -25,6 +29,7 @@ from mockbroker.state.classic_members import ClassicMember
 from mockbroker.state.classic_rebalance import ClassicState
 from mockbroker.state.group_kinds import Group
 from mockbroker.state.share_group import ShareGroup
+from mockbroker.state.topics import CoordinatorKind
 
 #: From this version a group that is not there is an error, not just dead.
 _NOT_FOUND_SINCE = 6
@@ -57,7 +62,7 @@ def _described(group_id: str, ctx: Context) -> DescribedGroup:
         must_coordinate(group_id, ctx)
     except KafkaError as error:
         return DescribedGroup(group_id=group_id, error_code=error.code)
-    group = ctx.node.groups.find(group_id)
+    group = ctx.node.group_log.told_group(group_id, now_ms=ctx.now_ms)
     if isinstance(group, ClassicGroup):
         stable = group.state is ClassicState.STABLE
         protocol = group.protocol_name or "" if stable else ""
@@ -99,7 +104,7 @@ def list_groups(request: ListGroupsRequest, ctx: Context) -> Outcome:
     sees_all = may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, ctx)
     rows = [
         _listed(group)
-        for group in ctx.node.groups.all()
+        for group in ctx.node.group_log.told_groups(now_ms=ctx.now_ms)
         if sees_all or may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id, ctx)
     ]
     return Reply(
@@ -132,25 +137,19 @@ def delete_groups(request: DeleteGroupsRequest, ctx: Context) -> Outcome:
 
     Source: share-semantics 6.6; pinned by the conversation share-delete-groups.
     """
-    names = dict.fromkeys(request.groups_names)
-    gathering: Gathering[str, ErrorCode] = Gathering(names, ctx)
-    for name in names:
-        note = gathering.note(name)
-        error = _undeletable(name, ctx)
-        group = ctx.node.groups.find(name)
-        if error is not None:
-            note(error, ctx.now_ms)
-        elif isinstance(group, ShareGroup):
-            _delete_share_group(group, ctx, note)
-        else:
-            _forget(name, ctx, ctx.now_ms)
-            note(ErrorCode.NONE, ctx.now_ms)
+    codes = {name: _refused(name, ctx) for name in request.groups_names}
+    by_shard: dict[int, list[str]] = {}
+    for name, code in codes.items():
+        shard = ctx.cluster.metadata.coordinator_partition(CoordinatorKind.GROUP, name) if code is None else -1
+        by_shard.setdefault(shard, []).append(name)
+    refused = by_shard.pop(-1, [])
 
-    def respond() -> DeleteGroupsResponse:
-        rows = [DeletableGroupResult(group_id=name, error_code=int(code)) for name, code in gathering.values()]
-        return DeleteGroupsResponse(results=rows)
+    def join(parts: list[msgspec.Struct]) -> DeleteGroupsResponse:
+        rows = [row for part in cast(list[DeleteGroupsResponse], parts) for row in part.results]
+        rows += [DeletableGroupResult(name, int(codes[name] or ErrorCode.NONE)) for name in refused]
+        return DeleteGroupsResponse(results=sorted(rows, key=lambda row: list(codes).index(row.group_id)))
 
-    return gathering.then(respond, ctx)
+    return together([_delete_of_shard(names, ctx) for names in by_shard.values()], ctx, join)
 
 
 def refuse_delete_groups(request: DeleteGroupsRequest, error: KafkaError) -> DeleteGroupsResponse:
@@ -160,29 +159,74 @@ def refuse_delete_groups(request: DeleteGroupsRequest, error: KafkaError) -> Del
     )
 
 
-def _undeletable(name: str, ctx: Context) -> ErrorCode | None:
+def _refused(name: str, ctx: Context) -> ErrorCode | None:
     try:
         must(Operation.DELETE, ResourceType.GROUP, name, ctx)
         must_coordinate(name, ctx)
     except KafkaError as error:
         return error.code
+    return None
+
+
+def _rows(codes: Mapping[str, ErrorCode]) -> Reply:
+    return Reply(DeleteGroupsResponse(results=[DeletableGroupResult(name, int(code)) for name, code in codes.items()]))
+
+
+def _delete_of_shard(names: Sequence[str], ctx: Context) -> Outcome:
+    """Delete groups of one partition: first what is stored for share groups, then all whose state is gone.
+
+    Each of the two waits until it is committed; if the first is not in time, nothing else happens to any of them.
+    Source: Kafka's GroupCoordinatorService.deleteGroups.
+    """
+    found = {name: ctx.node.groups.find(name) for name in names}
+    shares = {name: group for name, group in found.items() if isinstance(group, ShareGroup)}
+    codes = {name: ErrorCode.NON_EMPTY_GROUP for name, group in shares.items() if not group.is_deletable()}
+    deletions = {
+        name: ShareStateDeletion(group, group.states.topic_ids(), ctx)
+        for name, group in shares.items()
+        if name not in codes
+    }
+
+    def delete_states(now: Context) -> Outcome:
+        gathering: Gathering[str, dict[bytes, ErrorCode]] = Gathering(deletions, now)
+        for name, deletion in deletions.items():
+            deletion.ask(now, gathering.note(name))
+
+        def forget(later: Context) -> Outcome:
+            for name, errors in gathering.values():
+                failed = next((error for error in errors.values() if error is not ErrorCode.NONE), None)
+                if failed is not None:
+                    codes[name] = failed
+            return _forget([name for name in names if name not in codes], codes, later)
+
+        return gathering.then_go_on(forget, now)
+
+    return once_committed(names[0], ctx, delete_states, lambda error: _rows(dict.fromkeys(names, error.code)))
+
+
+def _forget(names: Sequence[str], codes: Mapping[str, ErrorCode], ctx: Context) -> Outcome:
+    """Strike groups out, as far as they are there and nobody is in them; codes: of those that go no further."""
+    if not names:
+        return _rows(codes)
+    done = {name: _removed(name, ctx) for name in names}
+    return once_committed(
+        names[0],
+        ctx,
+        lambda _now: _rows({**codes, **done}),
+        lambda error: _rows({**codes, **dict.fromkeys(names, error.code)}),
+    )
+
+
+def _removed(name: str, ctx: Context) -> ErrorCode:
+    """Strike a group out. Returns: what there is to say of it."""
+    try:
+        must_coordinate(name, ctx)
+    except KafkaError as error:  # Its partition has been lost while the state was deleted.
+        return error.code
     group = ctx.node.groups.find(name)
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    return None if group.is_deletable() else ErrorCode.NON_EMPTY_GROUP
-
-
-def _forget(name: str, ctx: Context, now_ms: int) -> None:
-    ctx.node.group_log.remove(name, now_ms=now_ms)
-
-
-def _delete_share_group(group: ShareGroup, ctx: Context, note: Callable[[ErrorCode, int], None]) -> None:
-    """Delete the group once its state is; a failure keeps it, and the next attempt goes on from there."""
-
-    def done(errors: dict[bytes, ErrorCode], now_ms: int) -> None:
-        failed = next((error for error in errors.values() if error is not ErrorCode.NONE), ErrorCode.NONE)
-        if failed is ErrorCode.NONE:
-            _forget(group.group_id, ctx, now_ms)
-        note(failed, now_ms)
-
-    delete_share_states(group, group.states.topic_ids(), ctx, done)
+    if not group.is_deletable():
+        return ErrorCode.NON_EMPTY_GROUP
+    ctx.node.group_log.remove(name, now_ms=ctx.now_ms)
+    return ErrorCode.NONE

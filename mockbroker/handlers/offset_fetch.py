@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from kwire.error_codes import ErrorCode
 from kwire.messages.offset_fetch import (
@@ -19,12 +20,15 @@ from kwire.messages.offset_fetch import (
 )
 from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
+from mockbroker.handlers.committed import once_committed, together
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
 from mockbroker.state.consumer_group import ConsumerGroup
-from mockbroker.state.offsets import Committed
+from mockbroker.state.offsets import Committed, Offsets
 from mockbroker.state.streams_group import StreamsGroup
+
+_Groups = list[OffsetFetchResponseGroup]
 
 #: From this version several groups can be asked for at once.
 _BATCHED_SINCE = 8
@@ -40,10 +44,24 @@ def offset_fetch(request: OffsetFetchRequest, ctx: Context) -> Outcome:
     Pinned by the conversations other-offset-commit-fetch and other-offset-topic-ids.
     """
     if ctx.api_version >= _BATCHED_SINCE:
-        groups = [_group(asked, ctx, stable=request.require_stable) for asked in request.groups]
-        return Reply(OffsetFetchResponse(groups=groups))
+        found = [_once_stable(asked, ctx, stable=request.require_stable) for asked in request.groups]
+        return together(found, ctx, lambda groups: OffsetFetchResponse(groups=cast(_Groups, groups)))
     asked = OffsetFetchRequestGroup(group_id=request.group_id, topics=_as_batched(request.topics))
-    return Reply(_as_before(_group(asked, ctx, stable=request.require_stable), asked, ctx))
+    one = _once_stable(asked, ctx, stable=request.require_stable)
+    return together([one], ctx, lambda groups: _as_before(cast(_Groups, groups)[0], asked, ctx))
+
+
+def _once_stable(asked: OffsetFetchRequestGroup, ctx: Context, *, stable: bool) -> Outcome:
+    """The offsets of a group; stable ones wait until they are committed.
+
+    Source: Kafka's GroupCoordinatorService.fetchOffsets, where the latter is a write without records.
+    """
+    group = _group(asked, ctx, stable=stable)
+    found = Reply(group)
+    if not stable or group.error_code != ErrorCode.NONE:
+        return found
+    late = OffsetFetchResponseGroup(group_id=asked.group_id, error_code=ErrorCode.NOT_COORDINATOR)
+    return once_committed(asked.group_id, ctx, lambda _now: found, lambda _error: Reply(late))
 
 
 def _as_batched(topics: Sequence[OffsetFetchRequestTopic] | None) -> list[OffsetFetchRequestTopics] | None:
@@ -84,7 +102,8 @@ def _group(asked: OffsetFetchRequestGroup, ctx: Context, *, stable: bool) -> Off
     try:
         must(Operation.DESCRIBE, ResourceType.GROUP, asked.group_id, ctx)
         must_coordinate(asked.group_id, ctx)
-        group = ctx.node.groups.find(asked.group_id)
+        rooms = ctx.node.group_log.told(asked.group_id, now_ms=ctx.now_ms) if not stable else ctx.node
+        group = rooms.groups.find(asked.group_id)
         named = asked.member_id is not None or asked.member_epoch >= 0
         if isinstance(group, ConsumerGroup | StreamsGroup) and named:
             if asked.member_id is None:
@@ -95,27 +114,29 @@ def _group(asked: OffsetFetchRequestGroup, ctx: Context, *, stable: bool) -> Off
         return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
     # A share group has no offsets of this kind, and a group that is not there has none either; neither is an error.
     if asked.topics is None:
-        topics = _all(asked.group_id, ctx, stable=stable)
+        topics = _all(asked.group_id, rooms.offsets, ctx, stable=stable)
     else:
-        topics = [_topic(asked.group_id, row, ctx, stable=stable) for row in asked.topics]
+        topics = [_topic(asked.group_id, row, rooms.offsets, ctx, stable=stable) for row in asked.topics]
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
 
 
-def _all(group_id: str, ctx: Context, *, stable: bool) -> list[OffsetFetchResponseTopics]:
+def _all(group_id: str, offsets: Offsets, ctx: Context, *, stable: bool) -> list[OffsetFetchResponseTopics]:
     metadata = ctx.cluster.metadata
     answered: dict[bytes, OffsetFetchResponseTopics] = {}
-    for topic_id, partition_index in ctx.node.offsets.all(group_id, metadata):
+    for topic_id, partition_index in offsets.all(group_id, metadata):
         topic = metadata.topic_by_id(topic_id)
         assert topic is not None
         if not may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, ctx):
             continue
         row = OffsetFetchResponseTopics(name=topic.name, topic_id=topic_id, partitions=[])
-        found = _found(group_id, (topic_id, partition_index), ctx, stable=stable)
+        found = _found(group_id, (topic_id, partition_index), offsets, stable=stable)
         answered.setdefault(topic_id, row).partitions.append(found)
     return list(answered.values())
 
 
-def _topic(group_id: str, asked: OffsetFetchRequestTopics, ctx: Context, *, stable: bool) -> OffsetFetchResponseTopics:
+def _topic(
+    group_id: str, asked: OffsetFetchRequestTopics, offsets: Offsets, ctx: Context, *, stable: bool
+) -> OffsetFetchResponseTopics:
     metadata = ctx.cluster.metadata
     by_id = ctx.api_version >= _TOPIC_IDS_SINCE
     topic = metadata.topic_by_id(asked.topic_id) if by_id else metadata.topic(asked.name)
@@ -125,12 +146,13 @@ def _topic(group_id: str, asked: OffsetFetchRequestTopics, ctx: Context, *, stab
     if topic is None:
         # A name that is not known has no offsets; an id that is not known is an error.
         return _refused_topic(asked, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.NONE)
-    rows = [_found(group_id, (topic.topic_id, index), ctx, stable=stable) for index in asked.partition_indexes]
+    rows = [_found(group_id, (topic.topic_id, index), offsets, stable=stable) for index in asked.partition_indexes]
     return OffsetFetchResponseTopics(name=asked.name, topic_id=asked.topic_id, partitions=rows)
 
 
-def _found(group_id: str, partition: tuple[bytes, int], ctx: Context, *, stable: bool) -> OffsetFetchResponsePartitions:
-    offsets = ctx.node.offsets
+def _found(
+    group_id: str, partition: tuple[bytes, int], offsets: Offsets, *, stable: bool
+) -> OffsetFetchResponsePartitions:
     if stable and offsets.is_pending(group_id, partition):
         return _row(partition[1], None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
     return _row(partition[1], offsets.committed(group_id, partition), ErrorCode.NONE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kwire import uuids
 from kwire.error_codes import ErrorCode
 from kwire.messages.alter_share_group_offsets import (
@@ -18,10 +20,11 @@ from kwire.messages.delete_share_group_offsets import (
 )
 from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
+from mockbroker.handlers.committed import once_committed
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.handlers.gathering import Gathering
 from mockbroker.handlers.share_groups import must_have_share_groups
-from mockbroker.handlers.share_state_deletion import delete_share_states
+from mockbroker.handlers.share_state_deletion import ShareStateDeletion
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
 from mockbroker.state.share_coordinator import ShareKey
@@ -52,25 +55,28 @@ def alter_share_group_offsets(request: AlterShareGroupOffsetsRequest, ctx: Conte
     # A topic that exists makes the group, even if none of the partitions does.
     group = _empty_group(request.group_id, ctx, create=any(topic is not None for _, topic in known))
     if group is None:
-        rows = [_altered(row, None, {}) for row, _ in known]
-        return Reply(AlterShareGroupOffsetsResponse(responses=rows + denied_rows))
+        nothing_known = AlterShareGroupOffsetsResponse(
+            responses=[_altered(row, None, {}) for row, _ in known] + denied_rows
+        )
+        return once_committed(request.group_id, ctx, lambda _now: Reply(nothing_known))
     nothing = {topic.topic_id: frozenset[int]() for _, topic in known if topic is not None}
     group.states.start({**nothing, **_by_topic(starts)}, now_ms=ctx.now_ms)
     group.write(ctx.now_ms)
-    if any(key.partition < 0 for key in starts):
-        # Kafka's persister refuses to ask at all; what has been noted as on its way stays so.
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a share-partition has an index of 0 or more")
-    gathering: Gathering[ShareKey, None] = Gathering(starts, ctx)
-    for key, start_offset in starts.items():
-        ctx.node.persister.initialize(
-            key,
-            state_epoch=group.group_epoch,
-            start_offset=start_offset,
-            done=gathering.note(key),
-            now_ms=ctx.now_ms,
-        )
+    state_epoch = group.group_epoch
 
-    def respond() -> AlterShareGroupOffsetsResponse:
+    def initialize(now: Context) -> Outcome:
+        if any(key.partition < 0 for key in starts):
+            # Kafka's persister refuses to ask at all; what has been noted as on its way stays so.
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a share-partition has an index of 0 or more")
+        gathering: Gathering[ShareKey, None] = Gathering(starts, now)
+        for key, start in starts.items():
+            note = gathering.note(key)
+            now.node.persister.initialize(
+                key, state_epoch=state_epoch, start_offset=start, done=note, now_ms=now.now_ms
+            )
+        return gathering.then(lambda: respond(gathering), now)
+
+    def respond(gathering: Gathering[ShareKey, None]) -> AlterShareGroupOffsetsResponse:
         errors = {key: gathering.error(key) for key in starts}
         if ctx.node.groups.find(request.group_id) is not group:
             raise KafkaError(ErrorCode.NOT_COORDINATOR, f"Group {request.group_id} has another coordinator now.")
@@ -80,7 +86,7 @@ def alter_share_group_offsets(request: AlterShareGroupOffsetsRequest, ctx: Conte
         rows = [_altered(row, topic, errors) for row, topic in known]
         return AlterShareGroupOffsetsResponse(responses=rows + denied_rows)
 
-    return gathering.then(respond, ctx)
+    return once_committed(request.group_id, ctx, initialize)
 
 
 def _must_be_served(operation: Operation, group_id: str, ctx: Context) -> None:
@@ -156,9 +162,12 @@ def delete_share_group_offsets(request: DeleteShareGroupOffsetsRequest, ctx: Con
     Source: share-semantics 6.5; pinned by the conversation share-offsets-delete-errors.
     """
     _must_be_served(Operation.DELETE, request.group_id, ctx)
-    group = _empty_group(request.group_id, ctx, create=False)
-    if group is None:
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
+    try:
+        group = _empty_group(request.group_id, ctx, create=False)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
+    except KafkaError as error:
+        return once_committed(request.group_id, ctx, partial(_refuse, error))
     denied_rows = [_not_deleted(row.topic_name) for row in request.topics if not _may_read(row.topic_name, ctx)]
     names = {
         row.topic_name: ctx.cluster.metadata.topic(row.topic_name)
@@ -167,21 +176,26 @@ def delete_share_group_offsets(request: DeleteShareGroupOffsetsRequest, ctx: Con
     }
     topics = {topic.topic_id for topic in names.values() if topic is not None}
     states = group.states
-    deletable = topics & (states.initialized.keys() | states.deleting)
-    gathering: Gathering[str, dict[bytes, ErrorCode]] = Gathering(("all",), ctx)
-    delete_share_states(group, deletable, ctx, gathering.note("all"), keep_group=True)
+    deletion = ShareStateDeletion(group, topics & (states.initialized.keys() | states.deleting), ctx)
 
-    def respond() -> DeleteShareGroupOffsetsResponse:
+    def delete(now: Context) -> Outcome:
+        gathering: Gathering[str, dict[bytes, ErrorCode]] = Gathering(("all",), now)
+        deletion.ask(now, gathering.note("all"), keep_group=True)
+        return gathering.then_go_on(partial(answer, gathering), now)
+
+    def answer(gathering: Gathering[str, dict[bytes, ErrorCode]], now: Context) -> Outcome:
         errors = gathering.answers["all"]
         assert isinstance(errors, dict)
-        if not states.is_recorded:
-            # A group that never had any state has no rows at all, not even for unknown topics.
-            return DeleteShareGroupOffsetsResponse(responses=denied_rows)
-        return DeleteShareGroupOffsetsResponse(
-            responses=[_deleted(name, topic, errors) for name, topic in names.items()] + denied_rows
-        )
+        # A group that never had any state has no rows at all, not even for unknown topics.
+        rows = [_deleted(name, topic, errors) for name, topic in names.items()] if states.is_recorded else []
+        response = DeleteShareGroupOffsetsResponse(responses=rows + denied_rows)
+        return once_committed(request.group_id, now, lambda _now: Reply(response))
 
-    return gathering.then(respond, ctx)
+    return once_committed(request.group_id, ctx, delete)
+
+
+def _refuse(error: KafkaError, _ctx: Context) -> Outcome:
+    raise error
 
 
 def _not_deleted(name: str) -> DeleteShareGroupOffsetsResponseTopic:

@@ -55,7 +55,7 @@ def _topics_of(row: DescribedGroup) -> Iterator[str]:
 
 
 def _described(group_id: str, ctx: Context) -> DescribedGroup:
-    group = ctx.node.groups.streams(group_id)
+    group = ctx.node.group_log.told(group_id, now_ms=ctx.now_ms).groups.streams(group_id)
     return DescribedGroup(
         group_id=group_id,
         group_state=group.state_name,

@@ -47,11 +47,11 @@ def append(teller: Teller, node: int, topic: str, value: bytes, count: int, *, a
     return produced(teller.ask(node, produce_request(topic, value, count, acks=acks), 12))
 
 
-def configure(teller: Teller, topic: str, values: Mapping[str, str]) -> None:
-    """Set a topic's configuration."""
+def configure(teller: Teller, topic: str, values: Mapping[str, str], *, node: int = 0) -> None:
+    """Set a topic's configuration, by way of a node."""
     rows = [AlterableConfig(name, 0, value) for name, value in values.items()]
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(TOPIC, topic, rows)])
-    answer = teller.until(lambda: teller.ask(0, request), lambda _: True)  # The node may have been down meanwhile.
+    answer = teller.until(lambda: teller.ask(node, request), lambda _: True)  # The node may have been down meanwhile.
     assert answer.responses[0].error_code == 0, answer
 
 

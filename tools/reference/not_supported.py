@@ -42,11 +42,6 @@ NOTES: tuple[tuple[str, str, str], ...] = (
         "followers that fetch, and that are slow: `replica.lag.time.max.ms`",
         "a replica whose broker runs has every record at once; one that does not keeps what it had",
     ),
-    (
-        "Reading from a group coordinator whose replicas are gone",
-        "the state as of the high watermark",
-        "describing, listing and OffsetFetch tell what was written last",
-    ),
     ("Transactions", "two-phase commit (KIP-939)", "refused as by a broker that has it switched off"),
 )
 
