@@ -53,12 +53,21 @@ def alter_share_group_offsets(request: AlterShareGroupOffsetsRequest, ctx: Conte
         if entry.partition_index < len(topic.partitions)
     }
     # A topic that exists makes the group, even if none of the partitions does.
-    group = _empty_group(request.group_id, ctx, create=any(topic is not None for _, topic in known))
+    rules = ctx.cluster.rules
+    is_made = not rules.offsets_need_group and any(topic is not None for _, topic in known)
+    group = _empty_group(request.group_id, ctx, create=is_made)
+    if group is None and rules.offsets_need_group:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
     if group is None:
         nothing_known = AlterShareGroupOffsetsResponse(
             responses=[_altered(row, None, {}) for row, _ in known] + denied_rows
         )
         return once_committed(request.group_id, ctx, lambda _now: Reply(nothing_known))
+    if rules.altering_bumps and starts:
+        group.bump(now_ms=ctx.now_ms)
+    if rules.fills_prefixes:
+        lower = group.states.below(_by_topic(starts)).items()
+        starts |= {ShareKey(group.group_id, topic_id, index): -1 for topic_id, indexes in lower for index in indexes}
     nothing = {topic.topic_id: frozenset[int]() for _, topic in known if topic is not None}
     group.states.start({**nothing, **_by_topic(starts)}, now_ms=ctx.now_ms)
     group.write(ctx.now_ms)

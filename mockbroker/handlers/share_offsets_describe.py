@@ -85,6 +85,8 @@ def _asked(group: DescribeShareGroupOffsetsRequestGroup, ctx: Context) -> _Asked
         must_have_share_groups(ctx)
         must(Operation.DESCRIBE, ResourceType.GROUP, group.group_id, ctx)
         must_coordinate(group.group_id, ctx)
+        if ctx.cluster.rules.offsets_need_group:
+            ctx.node.groups.share(group.group_id)
         if group.topics is None:
             return _Asked(group.group_id, _initialized(group.group_id, ctx))
         seen = [row for row in group.topics if _is_shown(row.topic_name, ctx)]
