@@ -21,6 +21,7 @@ from mockbroker.state.groups import Groups
 from mockbroker.state.log import Origin
 from mockbroker.state.metadata import Change
 from mockbroker.state.offsets import OffsetFact, Offsets
+from mockbroker.state.share_group import ShareGroup
 from mockbroker.state.topics import INTERNAL_TOPICS, CoordinatorKind, Topic
 
 if TYPE_CHECKING:
@@ -131,10 +132,12 @@ class GroupLog:
         log = self._logs.get(topic.topic_id, shard)
         rooms = GroupRooms(self.groups, self.offsets)
         for batch in log.below(log.end_offset):
-            rooms.replay(self._cluster.metadata, shard, batch, now_ms=now_ms)
+            rooms.replay(self._cluster, shard, batch, now_ms=now_ms)
         group_ids = self._of_shard((group.group_id for group in self.groups.all()), shard)
         configs, of_broker = self._cluster.configs, dict(self._cluster.config)
         self.groups.resume(group_ids, settings=lambda name: {**of_broker, **configs.group(name)}, now_ms=now_ms)
+        if self._cluster.rules.completes_deletions:
+            self._go_on_deleting(group_ids, now_ms)
         self._keep_house(now_ms)
 
     # Reading.
@@ -174,6 +177,14 @@ class GroupLog:
     def _is_held(self, topic: Topic, shard: int) -> bool:
         log = self._logs.get(topic.topic_id, shard)
         return log.high_watermark < log.end_offset
+
+    def _go_on_deleting(self, group_ids: Iterable[str], now_ms: int) -> None:
+        from mockbroker.share_deletions import go_on_deleting
+
+        node = self._cluster.calls.nodes[self._logs.node_id]
+        for group in map(self.groups.find, group_ids):
+            if isinstance(group, ShareGroup):
+                go_on_deleting(self.groups, group, node, self._cluster.metadata, now_ms=now_ms)
 
     # Writing.
 

@@ -27,7 +27,7 @@ class GroupRooms(NamedTuple):
     groups: Groups
     offsets: Offsets
 
-    def replay(self, metadata: Metadata, shard: int, batch: StoredBatch, *, now_ms: int) -> None:
+    def replay(self, cluster: ClusterState, shard: int, batch: StoredBatch, *, now_ms: int) -> None:
         """Take over what a batch of a partition says."""
         header = batch.header()
         if header.is_control:
@@ -40,12 +40,14 @@ class GroupRooms(NamedTuple):
             key, value = record.key, record.value
             if key is None:
                 continue
+            own = cluster.records.group_facts(key, value) if cluster.records is not None else None
             offset = offset_of(key, value)
-            fact = fact_of(key, value) if offset is None else None
+            fact = fact_of(key, value) if offset is None and own is None else None
             if offset is not None:
-                self._replay_offset(metadata, shard, offset, producer_id)
-            elif fact is not None:
-                self.groups.replay(fact, now_ms=now_ms)
+                self._replay_offset(cluster.metadata, shard, offset, producer_id)
+            for each in own or (fact,):
+                if each is not None:
+                    self.groups.replay(each, now_ms=now_ms)
 
     def _replay_offset(self, metadata: Metadata, shard: int, row: OffsetRecord, producer_id: int | None) -> None:
         """Keep or delete an offset; where there is no group, an offset makes one, as one can commit without joining."""
@@ -90,7 +92,7 @@ class CommittedRooms:
         groups.share_rules = self._cluster.rules
         rooms = GroupRooms(groups, Offsets())
         for batch in log.below(log.high_watermark):
-            rooms.replay(self._cluster.metadata, shard, batch, now_ms=now_ms)
+            rooms.replay(self._cluster, shard, batch, now_ms=now_ms)
         for group in groups.all():
             newer = live.groups.find(group.group_id)
             if isinstance(group, StreamsGroup) and isinstance(newer, StreamsGroup):

@@ -16,6 +16,7 @@ from mockbroker.editions.acknowledge_types import with_early_types
 from mockbroker.editions.checkpoints import DELTA_INDEXES, Checkpoints
 from mockbroker.editions.dialect import Arrive, Dialect
 from mockbroker.editions.early_access import without_limits
+from mockbroker.editions.early_records import EarlyStates
 from mockbroker.editions.group_records import MEMBER, NAMED, NUMBERED, TAGGED, UNTAGGED, WORDED, DraftRecords
 from mockbroker.editions.recast import recast
 from mockbroker.handlers import ROUTES
@@ -33,6 +34,7 @@ _EARLY = ShareRules(
     unknown_state=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     sums_up_unknown=False,
 )
+_FIRST = replace(_EARLY, added_partitions_start=0)
 #: What the third brought: states of groups, the share coordinator, its records, and deletion in two stages.
 _COORDINATED = replace(
     _EARLY,
@@ -50,8 +52,8 @@ _COORDINATED = replace(
 _WITH_DELTAS = replace(_COORDINATED, writes_each_epoch=False, updates_max=DELTA_INDEXES, compacts_states=True)
 
 RULES: Mapping[str, ShareRules] = {
-    R1: _EARLY,
-    R2: replace(_EARLY, state_in_log=True),
+    R1: _FIRST,
+    R2: replace(_FIRST, state_in_log=True),
     R3: _WITH_DELTAS,
     R4: _WITH_DELTAS,
     R5: replace(_COORDINATED, notes_initialising=False, altering_bumps=True),
@@ -66,7 +68,9 @@ RECORDS: Mapping[str, EditionRecords] = {
     R4: DraftRecords(
         {FactKind.SHARE_EPOCH: NUMBERED, FactKind.SHARE_MEMBER: MEMBER, FactKind.SHARE_STATES: TAGGED}, Checkpoints
     ),
-    R5: DraftRecords({FactKind.SHARE_EPOCH: NAMED, FactKind.SHARE_MEMBER: MEMBER, FactKind.SHARE_STATES: TAGGED}),
+    R5: DraftRecords(
+        {FactKind.SHARE_EPOCH: NAMED, FactKind.SHARE_MEMBER: MEMBER, FactKind.SHARE_STATES: TAGGED}, EarlyStates
+    ),
 }
 
 #: Revisions in which accept, release and reject were 0, 1 and 2, and gaps had no number.

@@ -86,7 +86,8 @@ def _start(stage: Stage) -> int:
     asked = {"groupId": "G1", "topicId": stage.topic_id(), "partition": 0}
     answer = stage.ask("ReadShareGroupOffsetsState", asked)
     view = stage.cluster.share_partition("G1", "t", 0)
-    assert view is not None and view.start_offset == answer["startOffset"]
+    assert view is not None
+    assert view.start_offset == answer["startOffset"]
     return view.start_offset
 
 
@@ -101,7 +102,8 @@ def test_page_002_a_group_is_made_in_two_stages(stage: Stage) -> None:
     group, member, before, after = stage.records(OFFSETS)
     assert group == ("ConsumerGroupMetadata", {"groupId": "G1"}, {"epoch": 1, "type": 3})
     assert member[:2] == ("ShareGroupMemberMetadata", {"groupId": "G1", "memberId": member_id(1)})
-    assert member[2] is not None and member[2]["subscribedTopicNames"] == ["t"]
+    assert member[2] is not None
+    assert member[2]["subscribedTopicNames"] == ["t"]
     started = {"topicId": topic, "startPartitionIndex": 0, "endPartitionIndex": 0}
     assert before[0] == "ShareGroupPartitionMetadata"
     assert before[2] == {"epoch": 1, "initializedTopics": [], "initializingTopics": [started], "deletingTopics": []}
@@ -182,7 +184,8 @@ def test_page_002_members_go_on_with_another_coordinator_and_are_assigned_anew()
 
         answer = stage.heartbeat_when_loaded(1, epoch, node=1 - home)
 
-        assert answer["errorCode"] == 0 and answer["memberEpoch"] > epoch
+        assert answer["errorCode"] == 0
+        assert answer["memberEpoch"] > epoch
         assert answer["assignment"]["topicPartitions"] == [{"topicId": stage.topic_id(), "partitions": [0]}]
         rows = [name for name, _, _ in stage.records(OFFSETS)]
         assert rows.count("ConsumerGroupMetadata") == 1
