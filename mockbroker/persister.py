@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, auto
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -157,8 +158,12 @@ class Persister:
         state_epoch: int,
         done: Callable[[Outcomes, int], None],
         now_ms: int,
+        starts: Mapping[bytes, int] = MappingProxyType({}),
     ) -> None:
-        """Initialize several share partitions of a group; `done` gets each one's error, or None, once all are back."""
+        """Initialize several share partitions of a group; `done` gets each one's error, or None, once all are back.
+
+        starts: by topic, where its partitions begin, if that is not left to the reset strategy.
+        """
         keys = [ShareKey(group_id, topic_id, index) for topic_id, indexes in partitions.items() for index in indexes]
         outcomes: Outcomes = {}
 
@@ -171,7 +176,8 @@ class Persister:
             return note
 
         for key in keys:
-            self.initialize(key, state_epoch=state_epoch, done=one_done(key), now_ms=now_ms)
+            start = starts.get(key.topic_id, -1)
+            self.initialize(key, state_epoch=state_epoch, start_offset=start, done=one_done(key), now_ms=now_ms)
 
     def read(self, key: ShareKey, *, leader_epoch: int, done: Done[Stored], now_ms: int) -> None:
         """The stored state of a share partition, for its leader."""

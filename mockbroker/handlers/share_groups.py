@@ -129,12 +129,15 @@ def _initialise(initialise: Initialise, ctx: Context) -> None:
             group.states.succeed(initialise.partitions)
         group.write(now_ms)
 
+    group, start = groups.find(initialise.group_id), ctx.cluster.rules.added_partitions_start
+    begun = group.states.initialized if isinstance(group, ShareGroup) and start >= 0 else {}
     ctx.node.persister.initialize_all(
         initialise.group_id,
         initialise.partitions,
         state_epoch=initialise.state_epoch,
         done=done,
         now_ms=ctx.now_ms,
+        starts=dict.fromkeys(begun, start),
     )
 
 

@@ -25,6 +25,8 @@ class ShareRules(msgspec.Struct, frozen=True):
     Groups:
     joining_bumps: how often a member that joins raises the group epoch, from 0 for a new group; 4.3.0 raises it for
     the member and once more for the metadata of what it subscribes to.
+    added_partitions_start: where partitions begin that are added to a topic of which the group has some already; -1
+    leaves it to the group's reset strategy.
     state_first: a partition is assigned only once its state has been initialised; else as soon as it is there, and its
     state begins with the first read or write of it.
     manages_state: share coordinators initialise and delete states, and sum them up.
@@ -97,6 +99,7 @@ class ShareRules(msgspec.Struct, frozen=True):
     group_configs: frozenset[str] | None = None
 
     joining_bumps: int = 2
+    added_partitions_start: int = -1
     state_first: bool = True
     manages_state: bool = True
     shares_out: bool = True

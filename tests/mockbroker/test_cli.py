@@ -73,7 +73,7 @@ def test_a_properties_file_and_settings_reach_the_broker(tmp_path: Path) -> None
         (["--topic", "a b"], "a b"),
         (["--feature", "share.version=9"], "share.version"),
         (["--share-edition", "kip932-r9"], "share-edition: 'kip932-r9' is not one of 4.3, 4.0-early-access"),
-        (["--share-persister", "control-records"], "share-persister: 'control-records' is not supported yet"),
+        (["--share-persister", "paper"], "share-persister: 'paper' is not one of default, no-op, control-records"),
         (["--set", "group.share.persister.class.name=Mine"], "group.share.persister.class.name: 'Mine'"),
         (["--control", "1"], "control: 1 is not supported yet"),
         (["--data-dir", "d"], "data-dir: 'd' is not supported yet"),

@@ -53,18 +53,18 @@ class Member:
             {"groupId": self.group, "memberId": MEMBER, "memberEpoch": 0, "subscribedTopicNames": [self.topic]},
         )
 
-    def produce(self, count: int) -> int:
+    def produce(self, count: int, *, partition: int = 0) -> int:
         """One batch of records; returns the offset of its first."""
         records = [Record(n, self.cluster.clock.now_ms(), None, b"value") for n in range(count)]
-        rows = [TopicProduceData(self.topic, partition_data=[PartitionProduceData(0, write_batch(records))])]
+        rows = [TopicProduceData(self.topic, partition_data=[PartitionProduceData(partition, write_batch(records))])]
         answer = self.client.send(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=rows), 9)
         (row,) = answer.responses[0].partition_responses
         assert row.error_code == 0
         return int(row.base_offset)
 
-    def fetch(self, *, max_bytes: int = 1, wait_ms: int = WAIT_MS) -> list[tuple[int, int, int]]:
+    def fetch(self, *, max_bytes: int = 1, wait_ms: int = WAIT_MS, partition: int = 0) -> list[tuple[int, int, int]]:
         """What is acquired: first offset, last offset and delivery count of each run."""
-        partition = {"partitionIndex": 0, "partitionMaxBytes": max_bytes}
+        wanted = {"partitionIndex": partition, "partitionMaxBytes": max_bytes}
         answer = self.ask(
             "ShareFetch",
             {
@@ -74,22 +74,18 @@ class Member:
                 "maxWaitMs": wait_ms,
                 "minBytes": 1,
                 "maxBytes": max_bytes,
-                "topics": [{"topicId": self.topic_id, "partitions": [partition]}],
+                "topics": [{"topicId": self.topic_id, "partitions": [wanted]}],
             },
         )
         self._epoch += 1
         assert answer.error_code == 0
         rows = [row for topic in answer.responses for row in topic.partitions]
         assert all(row.error_code == 0 for row in rows)
-        return [
-            (run.base_offset if hasattr(run, "base_offset") else run.first_offset, run.last_offset, run.delivery_count)
-            for row in rows
-            for run in row.acquired_records
-        ]
+        return [(run.base_offset, run.last_offset, run.delivery_count) for row in rows for run in row.acquired_records]
 
-    def first(self) -> list[tuple[int, int, int]]:
-        """The first fetch of a session, which finds its share partition still being loaded, and a second one."""
-        return self.fetch() or self.fetch()
+    def first(self, *, partition: int = 0) -> list[tuple[int, int, int]]:
+        """The first fetch of a share partition, which finds it still being loaded, and a second one."""
+        return self.fetch(wait_ms=0, partition=partition) or self.fetch(partition=partition)
 
     def settle(self, first: int, last: int, kind: int) -> int:
         """Accept, release or reject a run of offsets; the error code."""

@@ -1,0 +1,89 @@
+"""KIP-932 as page 001 drew it, over sockets: worked examples, numbers of acknowledgements, where groups begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kwire.error_codes import ErrorCode
+from kwire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from mockbroker import Cluster
+from tests.mockbroker.editions.draft_kit import ACCEPT, MEMBER, REJECT, RELEASE, TOPIC, Member, shown
+from tests.mockbroker.editions.walks import STATES, walk
+
+EDITION = "kip932-r1"
+
+
+@pytest.fixture
+def member() -> Iterator[Member]:
+    with Cluster(share_edition=EDITION, topics={TOPIC: 1}) as cluster, Member(cluster, EDITION) as running:
+        cluster.clock.freeze()
+        yield running
+
+
+def test_page_001_the_walk_from_offset_100_to_a_start_of_120(member: Member) -> None:
+    member.produce(100)
+    member.join()
+    assert member.fetch(wait_ms=0) == []
+    for count in (10, 3, 7, 1, 9):
+        member.produce(count)
+
+    assert walk(member) == STATES
+
+
+def test_page_001_the_window_of_offsets_2_to_8(member: Member) -> None:
+    for _ in range(10):
+        member.produce(1)
+    # 7 and 8 are available, and were never delivered: that is how a leader finds them that takes over.
+    start = {"partition": 0, "stateEpoch": 1, "startOffset": 2}
+    states = [{"baseOffset": 7, "lastOffset": 8, "state": 0, "deliveryCount": 0}]
+    for api, row in (("InitializeShareGroupState", start), ("WriteShareGroupState", start | {"stateBatches": states})):
+        topics = [{"topicId": member.topic_id, "partitions": [row]}]
+        answer = member.ask(api, {"groupId": member.group, "topics": topics})
+        assert answer.results[0].partitions[0].error_code == 0
+
+    assert member.first() == [(2, 2, 1)]
+    assert member.fetch() + member.fetch() == [(3, 3, 1), (4, 4, 1)]
+    assert member.settle(3, 3, RELEASE) == 0
+    assert member.fetch() + member.fetch() + member.fetch() == [(3, 3, 2), (5, 5, 1), (6, 6, 1)]
+    assert [member.settle(5, 5, ACCEPT), member.settle(6, 6, REJECT), member.settle(3, 3, RELEASE)] == [0, 0, 0]
+
+    view = member.view()
+    assert shown(view) == (
+        "2 9 2 acquired/1, 3 available/2, 4 acquired/1, 5 acknowledged/1, 6 archived/1, 7-8 available/0"
+    )
+    assert [view.state_of(offset).name for offset in (0, 1, 9)] == ["ARCHIVED", "ARCHIVED", "AVAILABLE"]
+
+
+def test_page_001_an_accept_is_0_a_release_1_a_reject_2_and_3_is_nothing(member: Member) -> None:
+    member.join()
+    assert member.fetch(wait_ms=0) == []
+    for _ in range(4):
+        member.produce(1)
+    assert [member.fetch() for _ in range(4)] == [[(offset, offset, 1)] for offset in range(4)]
+
+    assert [member.settle(offset, offset, kind) for offset, kind in ((1, 0), (2, 1), (3, 2))] == [0, 0, 0]
+
+    assert shown(member.view()) == "0 4 0 acquired/1, 1 acknowledged/1, 2 available/1, 3 archived/1"
+    assert member.settle(0, 0, 3) == ErrorCode.INVALID_REQUEST
+
+
+def test_page_001_a_group_begins_at_the_latest_offset(member: Member) -> None:
+    member.produce(10)
+    member.join()
+    assert member.fetch(wait_ms=0) == []
+    assert shown(member.view()) == "10 10 "
+
+    member.produce(1)
+    assert member.fetch() == [(10, 10, 1)]
+
+
+def test_page_001_partitions_that_are_added_to_a_topic_begin_at_offset_0(member: Member) -> None:
+    epoch = member.join().member_epoch
+    member.client.send(CreatePartitionsRequest([CreatePartitionsTopic(TOPIC, 2, None)], 1000), 3)
+    beat = {"groupId": member.group, "memberId": MEMBER, "memberEpoch": epoch, "subscribedTopicNames": None}
+    member.ask("ShareGroupHeartbeat", beat)
+    member.produce(3, partition=1)
+
+    assert member.first(partition=1) == [(0, 2, 1)]
