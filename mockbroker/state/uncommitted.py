@@ -122,9 +122,9 @@ def outcome_of(batch: LogBatch) -> Outcome | None:
 def take_in(partition: SharePartition, batches: Sequence[LogBatch], read_on: ReadOn, *, now_ms: int) -> None:
     """Put what was read into the window as far as the limit allows, and settle what its markers decide.
 
-    A full window that holds uncommitted records has the log read on until their markers are found; they are there, since
-    nothing behind the last stable offset was taken in. The same goes for records in a hole that the stored state left:
-    their markers may lie where nothing is read again.
+    A full window that holds uncommitted records has the log read on until their markers are found; they are there,
+    since nothing behind the last stable offset was taken in. The same goes for records in a hole that the stored state
+    left: their markers may lie where nothing is read again.
     """
     waiting = partition.uncommitted
     assert waiting is not None

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+import kwire
 import mockbroker
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/kwire.md", "docs/captures.md", "docs/mockbroker.md")
+PAGES = ("README.md", "docs/kwire.md", "docs/captures.md", "docs/mockbroker.md", "docs/kip-932.md")
 CAPTURES = ROOT / "tests" / "captures"
 
 
@@ -25,12 +26,21 @@ def _python_blocks() -> list[tuple[str, str]]:
 
 
 def _commands() -> list[str]:
-    """Every line that is a command of ours, without what the page says of it behind.
+    """Every line that is a command of `kwire`, without what the page says of it behind.
 
     The report is left to its own tests, which have a Spark that runs already.
     """
+    return _lines(r"kwire (?!report)\w+ ")
+
+
+def _brokers() -> list[str]:
+    """Every line that starts a broker in another edition."""
+    return _lines(r"mockbroker .*--share-edition ")
+
+
+def _lines(pattern: str) -> list[str]:
     lines = [line.strip() for page in PAGES for line in _text(page).splitlines()]
-    return sorted({re.split(r"\s{2,}", line)[0] for line in lines if re.match(r"kwire (?!report)\w+ ", line)})
+    return sorted({re.split(r"\s{2,}", line)[0] for line in lines if re.match(pattern, line)})
 
 
 def _text(page: str) -> str:
@@ -52,6 +62,15 @@ def place(tmp_path: Path) -> Path:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "captures").symlink_to(CAPTURES)
     return tmp_path
+
+
+def _draft_capture(path: Path) -> None:
+    """A heartbeat in the fourth revision of KIP-932, as the page has it captured."""
+    edition = "kip932-r4"
+    heartbeat = {"groupId": "G1", "memberId": "AAAAAAAAAAAAAAAAAAAAAQ", "memberEpoch": 0, "subscribedTopicNames": []}
+    with mockbroker.Cluster(share_edition=edition, capture=path) as cluster:
+        with kwire.Client(cluster.bootstrap_servers, edition=edition) as client:
+            client.send(kwire.from_json("ShareGroupHeartbeatRequest", 0, heartbeat, edition=edition), 0)
 
 
 def _is_test(code: str) -> bool:
@@ -88,15 +107,38 @@ def test_the_spark_example_runs(place: Path) -> None:
 
 @pytest.mark.parametrize("command", _commands())
 def test_a_command_runs(command: str, place: Path) -> None:
-    with mockbroker.Cluster() as cluster:
+    edition = re.search(r"--edition (\S+)", command)
+    if "draft.pcapng" in command:
+        _draft_capture(place / "draft.pcapng")
+    with mockbroker.Cluster(share_edition=edition[1] if edition else "4.3") as cluster:
         name, *words = shlex.split(command.replace("127.0.0.1:9092", cluster.bootstrap_servers))
         assert name == "kwire"
 
         assert _run("-m", "kwire.cli.main", *words, cwd=place)
 
 
+@pytest.mark.parametrize("command", _brokers())
+def test_a_broker_of_another_edition_starts(command: str, place: Path) -> None:
+    _, *words = shlex.split(command)
+    started = subprocess.Popen(
+        [sys.executable, "-m", "mockbroker.cli", *words, "--port", "0"],
+        cwd=place,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    with started:
+        assert started.stdout is not None
+        first = started.stdout.readline()
+        started.terminate()
+
+    assert re.fullmatch(r"127\.0\.0\.1:\d+\n", first)
+    assert started.returncode == 0
+
+
 def test_the_pages_have_commands_and_examples() -> None:
     assert len(_commands()) >= 10
+    assert len(_brokers()) >= 2
     assert {page for page, _ in _python_blocks()} == set(PAGES)
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tools.reference import differences, not_supported, share_groups
+from tools.reference import differences, kip_932, not_supported, share_groups
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,6 +19,7 @@ def main() -> int:
     try:
         pages = {
             ROOT / "docs" / "differences.md": differences.page(),
+            kip_932.PAGE: kip_932.page(),
             ROOT / "docs" / "not-supported.md": not_supported.page(),
             ROOT / "docs" / "share-groups.md": share_groups.page(),
         }

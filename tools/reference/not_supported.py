@@ -7,7 +7,6 @@ from mockbroker.handlers import ROUTES
 
 #: What a served API leaves out, or what belongs to no API: subject, what is missing, what happens instead.
 NOTES: tuple[tuple[str, str, str], ...] = (
-    ("`--share-edition`", "revisions of KIP-932 other than 4.3 and 4.0-early-access", "refused with an error"),
     ("Persisters of share groups", "other than Kafka's default and no-op", "refused with an error"),
     ("`--control`", "control over HTTP, faults on demand", "refused with an error"),
     ("`--data-dir`", "logs and state that survive the process", "refused with an error"),
