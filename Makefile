@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: demo test oracle check bench docs clean
+.PHONY: demo test oracle oracle-early check bench docs clean
 
 $(STAMP): setup.cfg pyproject.toml setup.py tools/setup_venv.sh
 	@PYTHON="$(PYTHON)" bash tools/setup_venv.sh
@@ -20,6 +20,10 @@ oracle: $(STAMP)  ## Ask a real Apache Kafka 4.3.0, live, what the tests have it
 	$(BIN)/python -m tests.conversations.live $(CONVERSATIONS)
 	$(BIN)/python -m tests.conversations.live --generated $(or $(HISTORIES),10)
 	$(BIN)/python -m tests.nodes.live $(STORIES)
+
+oracle-early: $(STAMP)  ## Ask a real Apache Kafka 4.0.0 about its early access to share groups. Needs Java and Maven.
+	$(BIN)/python -m tests.conversations.early
+	$(BIN)/python -m tests.conversations.early --generated 10
 
 check: $(STAMP)  ## Lint, types, import contracts, and that generated files are current.
 	$(BIN)/ruff check kwire mockbroker tools tests

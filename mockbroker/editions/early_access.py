@@ -1,4 +1,10 @@
-"""Share groups as Apache Kafka 4.0.0 had them: early access, version 0 of every API, no administration of offsets."""
+"""Share groups as Apache Kafka 4.0.0 had them: early access, version 0 of every API, no administration of offsets.
+
+ApiVersions lists the share APIs as a 4.0.0 broker does whose operator has switched them on
+(`unstable.api.versions.enable`, and `share` among `group.coordinator.rebalance.protocols`, which have no effect here).
+All other APIs are those of 4.3.0, in its versions. So are the features: 4.0.0 knew no share.version, and no client
+asks for it; here its level 0 is a broker whose operator has switched nothing on.
+"""
 
 from __future__ import annotations
 

@@ -143,3 +143,14 @@ def test_features_are_those_that_a_formatted_cluster_finalizes() -> None:
     for wrong in ("share.version=2", "nosuch=1", "share.version", "share.version=x"):
         with pytest.raises(ConfigError, match="not"):
             finalize([wrong])
+
+
+def test_other_defaults_hold_for_what_was_not_set() -> None:
+    defaults = {"group.share.partition.max.record.locks": "200", "group.share.max.size": "50"}
+
+    config = BrokerConfig({"group.share.max.size": "70"}).with_defaults(defaults)
+
+    assert config["group.share.partition.max.record.locks"] == 200
+    assert config["group.share.max.size"] == 70
+    assert config.given == {"group.share.max.size": "70"}
+    assert BrokerConfig()["group.share.partition.max.record.locks"] == 2000

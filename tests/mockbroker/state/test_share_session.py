@@ -103,3 +103,22 @@ def test_4_6_a_session_opened_anew_elsewhere_does_not_end_with_the_old_connectio
 
     assert room.disconnected(1) == ("g", None)
     assert room.get("g", "m1") is not None
+
+
+def test_in_a_room_that_is_full_the_session_that_has_been_idle_for_too_long_makes_room_for_another() -> None:
+    room = ShareSessions()
+
+    def take(member: str, now_ms: int) -> ShareSession | None:
+        return room.open("g", member, [], connection_id=1, session_max=2, idle_ms=100, now_ms=now_ms)
+
+    take("m1", 0)
+    take("m2", 0)
+    room.step("g", "m1", 1, now_ms=60)
+
+    assert take("m3", 100) is None
+    assert take("m3", 101) is not None
+    assert room.get("g", "m2") is None
+    assert room.get("g", "m1") is not None
+    assert take("m4", 160) is None
+    assert take("m4", 161) is not None
+    assert room.get("g", "m1") is None
