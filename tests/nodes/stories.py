@@ -5,12 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.nodes import balance_story, coordinator_story, held_story, producer_story, replica_story, share_story, story
+from tests.nodes import (
+    balance_story,
+    coordinator_story,
+    held_story,
+    late_story,
+    producer_story,
+    replica_story,
+    share_story,
+    story,
+)
 from tests.nodes.teller import Teller, Venue
 
 Story = Callable[[Teller, dict[str, Any]], None]
 
-_CHAPTERS = (story, replica_story, share_story, coordinator_story, producer_story, balance_story, held_story)
+_CHAPTERS = (
+    story,
+    replica_story,
+    share_story,
+    coordinator_story,
+    producer_story,
+    balance_story,
+    held_story,
+    late_story,
+)
 STORIES: Mapping[str, Story] = {one.__name__: one for chapter in _CHAPTERS for one in chapter.STORIES}
 
 #: Those that are recorded on a cluster which is told more than the others.

@@ -8,7 +8,9 @@ from typing import NamedTuple
 from tools.reference import not_supported
 from tools.reference.share_groups import scripts
 
-_SCRIPTS = Path(__file__).parents[2] / "tests" / "conversations" / "scripts"
+_TESTS = Path(__file__).parents[2] / "tests"
+_SCRIPTS = _TESTS / "conversations" / "scripts"
+_STORIES = _TESTS / "nodes" / "answers"
 
 
 class Difference(NamedTuple):
@@ -21,7 +23,7 @@ class Difference(NamedTuple):
 
 
 class Defect(NamedTuple):
-    """A behaviour of 4.3.0 that nobody meant, and the conversations in which a real broker shows it."""
+    """A behaviour of 4.3.0 that nobody meant, and the conversations and stories in which real brokers show it."""
 
     what: str
     shown_by: tuple[str, ...]
@@ -168,6 +170,21 @@ DEFECTS = tuple(
             "The error rows of AlterShareGroupOffsets and DeleteShareGroupOffsets do not agree on the topic's id",
             ("share-acl-topic-read",),
         ),
+        (
+            "A deletion of offsets whose answer did not come is sent again, and takes the state that members have had "
+            "made anew meanwhile: every ShareFetch is answered with -1",
+            ("a_deletion_is_tried_again",),
+        ),
+        (
+            "Offsets that are deleted while an alteration is being stored leave the topic initialised without any "
+            "state: every ShareFetch is answered with -1",
+            ("a_deletion_meets_an_alteration",),
+        ),
+        (
+            "An initialisation that is sent again after its group was deleted fences the next group of that name, "
+            "which is assigned nothing while its epoch is lower",
+            ("an_initialisation_comes_late",),
+        ),
     )
 )
 
@@ -199,7 +216,7 @@ def page() -> str:
 
 
 def _is_recorded(name: str) -> bool:
-    return (_SCRIPTS / f"{name}.expected.json").exists()
+    return (_SCRIPTS / f"{name}.expected.json").exists() or (_STORIES / f"{name}.json").exists()
 
 
 def _table(rows: tuple[Difference, ...]) -> list[str]:
