@@ -22,7 +22,7 @@ from mockbroker.security import Security
 from mockbroker.state.configs import Configs
 from mockbroker.state.logs import LogStore
 from mockbroker.state.metadata import Metadata
-from mockbroker.state.share_rules import CONTROL_RECORDS_DEFAULTS, RELEASED, RELEASED_EDITION
+from mockbroker.state.share_rules import CONTROL_RECORDS_DEFAULTS, RELEASED, RELEASED_EDITION, ShareRules
 
 if TYPE_CHECKING:
     from mockbroker.edition_records import EditionRecords
@@ -49,16 +49,8 @@ def build_core(
     Raises: KafkaError for a topic that cannot be made, ConfigError for super users that are no principals, and for an
     edition that there is not.
     """
-    routes: Mapping[int, Route] = ROUTES
-    rules = RELEASED
-    records: EditionRecords | None = None
-    if share_edition != RELEASED_EDITION:
-        # Whoever does not ask for another edition does not wait for it either.
-        from mockbroker.editions import edition_of
-
-        edition = edition_of(share_edition)
-        routes, rules, records = edition.routes, edition.rules, edition.records
-        config = config.with_defaults(edition.defaults)
+    routes, rules, records, defaults = _spoken(share_edition)
+    config = config.with_defaults(defaults) if defaults else config
     if share_persister == "control-records":
         rules = replace(rules, state_in_log=True)
     if rules.state_in_log:
@@ -103,3 +95,15 @@ def build_core(
     for name, count in topics.items():
         core.create_topic(name, count)
     return core
+
+
+def _spoken(
+    share_edition: str,
+) -> tuple[Mapping[int, Route], ShareRules, EditionRecords | None, Mapping[str, str]]:
+    """The APIs, rules, records and defaults of an edition. Whoever asks for none does not wait for the others."""
+    if share_edition == RELEASED_EDITION:
+        return ROUTES, RELEASED, None, {}
+    from mockbroker.editions import edition_of
+
+    edition = edition_of(share_edition)
+    return edition.routes, edition.rules, edition.records, edition.defaults

@@ -17,7 +17,7 @@ from mockbroker.state.share_notes import Notes
 from mockbroker.state.share_rules import RELEASED, ShareRules
 from mockbroker.state.state_batches import StateBatch
 from mockbroker.state.uncommitted import Uncommitted
-from mockbroker.state.window import Window
+from mockbroker.state.window import GapWindow, Window
 
 #: A larger stored batch is not ours: anybody may write state, and splitting a batch takes memory for each offset.
 _STORED_BATCH_MAX = 1 << 21
@@ -58,14 +58,6 @@ class PendingWrite:
     changes: list[Change] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class GapWindow:
-    """Offsets that the stored state left out: from `start` on they are fetched, while the end offset stays `end`."""
-
-    start: int
-    end: int
-
-
 def _nowhere(write: PendingWrite, now_ms: int) -> None:
     """A partition without a share coordinator: every write succeeds at once."""
     write.partition.complete(write, None, now_ms=now_ms)
@@ -95,8 +87,7 @@ class SharePartition:
         self.leader_epoch = leader_epoch
         self.status = Status.EMPTY
         self.load_error: ErrorCode | None = None
-        self.state_epoch = 0
-        self.start_offset = 0
+        self.state_epoch = self.start_offset = 0
         self.end_offset = 0  # Inclusive, except while the window is empty: then the next offset to read.
         self.delivery_complete_count = 0
         self.window = Window()
@@ -210,9 +201,9 @@ class SharePartition:
             self._free.clear()
             self._noted.clear()
             return self.end_offset
-        lowest = self._lowest_available() if self.rules.offers_unwritten else self._lowest_free()
+        lowest = self.window.lowest_available() if self.rules.offers_unwritten else self._lowest_free()
         if self.gap is not None and self.gap_is_open:
-            hole = self._lowest_hole(self.gap.start)
+            hole = self.window.lowest_hole(self.gap.start)
             if hole is not None and (lowest is None or hole < lowest):
                 return hole
         return self.end_offset + 1 if lowest is None else lowest
@@ -224,18 +215,6 @@ class SharePartition:
             if offset is not None:
                 return offset
             self._noted.discard(heapq.heappop(self._free))
-        return None
-
-    def _lowest_available(self) -> int | None:
-        """As the lowest free offset, but what is in transition to be released counts as well."""
-        offsets = (batch.first_available() for batch in self.window)
-        return next((offset for offset in offsets if offset is not None), None)
-
-    def _lowest_hole(self, start: int) -> int | None:
-        for batch in self.window:
-            if batch.first > start:
-                return start
-            start = max(batch.last + 1, start)
         return None
 
     @property

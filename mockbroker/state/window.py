@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from mockbroker.state.hidden import Hidden
 from mockbroker.state.in_flight import InFlightBatch
+
+
+@dataclass(slots=True)
+class GapWindow:
+    """Offsets that the stored state left out: from `start` on they are fetched, while the end offset stays `end`."""
+
+    start: int
+    end: int
 
 
 class Window:
@@ -42,6 +51,19 @@ class Window:
         """How many offsets there are from one to another, both inclusive."""
         count = last - first + 1
         return count if self.hidden is None else count - self.hidden.between(first, last + 1)
+
+    def lowest_available(self) -> int | None:
+        """The lowest offset that is available; what is in transition to be released counts as well."""
+        offsets = (batch.first_available() for batch in self._batches)
+        return next((offset for offset in offsets if offset is not None), None)
+
+    def lowest_hole(self, start: int) -> int | None:
+        """The first offset from `start` on that no batch has, and that lies below one."""
+        for batch in self._batches:
+            if batch.first > start:
+                return start
+            start = max(batch.last + 1, start)
+        return None
 
     def get(self, first: int) -> InFlightBatch | None:
         """The batch that starts at exactly this offset."""
