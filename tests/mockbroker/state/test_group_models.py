@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import ClassVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from mockbroker.state.group_kinds import Group
 from mockbroker.state.group_timers import Timers
 from mockbroker.state.groups import Groups
 from mockbroker.state.share_group import ShareGroup, ShareJoin
+from mockbroker.state.share_rules import RELEASED, ShareRules
 from tests.mockbroker.state.group_kit import T, Topics, U
 
 MEMBERS = st.sampled_from([f"m{index}" for index in range(5)])
@@ -36,8 +38,9 @@ class Written:
         assert facts
         self.facts += facts
 
-    def group(self, topics: Topics) -> Group | None:
+    def group(self, topics: Topics, rules: ShareRules = RELEASED) -> Group | None:
         groups = Groups(topics, lambda _key: None)
+        groups.share_rules = rules
         for fact in self.facts:
             groups.replay(fact, now_ms=0)
         return groups.find("g")
@@ -145,7 +148,9 @@ class ConsumerGroups(RuleBasedStateMachine):
 
 
 class ShareGroups(RuleBasedStateMachine):
-    """Members of a share group whose initialisations succeed, fail or are late."""
+    """Members of a share group whose initialisations succeed, fail or are late. share_rules: what it plays by."""
+
+    share_rules: ClassVar[ShareRules] = RELEASED
 
     def __init__(self) -> None:
         super().__init__()
@@ -153,6 +158,7 @@ class ShareGroups(RuleBasedStateMachine):
         self.topics = Topics()
         self.written = Written()
         self.groups = Groups(self.topics, lambda _key: None, self.written.record)
+        self.groups.share_rules = self.share_rules
         self.epochs: dict[str, int] = {}
         self.started: list[dict[bytes, frozenset[int]]] = []
 
@@ -181,7 +187,8 @@ class ShareGroups(RuleBasedStateMachine):
 
     @rule(member_id=MEMBERS, topics=st.sampled_from([("T",), ("U",), ("T", "U")]))
     def join(self, member_id: str, topics: tuple[str, ...]) -> None:
-        self.beat(member_id, 0, topics)
+        if member_id not in self.epochs or self.share_rules.rejoins_freely:
+            self.beat(member_id, 0, topics)
 
     @rule(member_id=MEMBERS, topics=st.sampled_from([None, ("T",), ()]))
     def heartbeat(self, member_id: str, topics: tuple[str, ...] | None) -> None:
@@ -214,14 +221,22 @@ class ShareGroups(RuleBasedStateMachine):
 
     @invariant()
     def the_log_has_all_of_it(self) -> None:
-        group, again = self.groups.find("g"), self.written.group(self.topics)
+        group, again = self.groups.find("g"), self.written.group(self.topics, self.share_rules)
         if not isinstance(group, ShareGroup):
             return
         assert isinstance(again, ShareGroup)
-        assert again.members == group.members
-        assert again.target == group.target
-        assert (again.group_epoch, again.assignment_epoch) == (group.group_epoch, group.assignment_epoch)
+        rules = self.share_rules
+        assert again.members.keys() == group.members.keys()
+        if rules.keeps_assignments:
+            assert again.members == group.members
+            assert again.target == group.target
+            assert again.assignment_epoch == group.assignment_epoch
+        # What is written once, to reserve the name, does not tell the epoch of now.
+        assert again.group_epoch == group.group_epoch or not rules.writes_each_epoch
+        assert again.group_epoch <= group.group_epoch
         assert (again.states.initialized, again.states.deleting) == (group.states.initialized, group.states.deleting)
+        if not rules.notes_initialising:
+            return
         on_the_way = [{key: one.partitions for key, one in each.states.initializing.items()} for each in (again, group)]
         assert on_the_way[0] == on_the_way[1]
 
@@ -233,7 +248,7 @@ class ShareGroups(RuleBasedStateMachine):
         assert group.assignment_epoch <= group.group_epoch
         for member in group.members.values():
             for topic_id, indexes in member.assigned.items():
-                assert indexes <= group.states.initialized[topic_id]
+                assert not self.share_rules.state_first or indexes <= group.states.initialized[topic_id]
                 assert topic_id in {NAMES[name] for name in member.subscribed_topic_names}
 
     def teardown(self) -> None:

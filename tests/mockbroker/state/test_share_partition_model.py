@@ -6,6 +6,7 @@ The table does not say which records a fetch gets; it says which it may get, and
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from mockbroker.state.acknowledgement import AcknowledgementBatch, BrokenRequest
 from mockbroker.state.acquisition import Acquired, AcquireMode, Span, acquire
 from mockbroker.state.in_flight import State
 from mockbroker.state.share_partition import PendingWrite, SharePartition
+from mockbroker.state.share_rules import RELEASED, ShareRules
 from tests.mockbroker.state.share_kit import settings
 
 LOCK_MS = 30_000
@@ -50,7 +52,9 @@ class Writing:
 
 
 class ShareHistory(RuleBasedStateMachine):
-    """Two members fetch, acknowledge, stall and leave; writes arrive late, or fail."""
+    """Two members fetch, acknowledge, stall and leave; writes arrive late, or fail. share_rules: what it plays by."""
+
+    share_rules: ClassVar[ShareRules] = RELEASED
 
     @initialize(limit=st.integers(2, 5))
     def begin(self, limit: int) -> None:
@@ -61,7 +65,9 @@ class ShareHistory(RuleBasedStateMachine):
         self.expired: list[PendingWrite] = []
         self.now_ms = 0
         self.partition = SharePartition(
-            settings(delivery_limit=limit, in_flight_limit=60), send=lambda write, at_ms: self.expired.append(write)
+            settings(delivery_limit=limit, in_flight_limit=60),
+            send=lambda write, at_ms: self.expired.append(write),
+            rules=self.share_rules,
         )
         self.partition.load(0, 0, [])
 
@@ -106,7 +112,7 @@ class ShareHistory(RuleBasedStateMachine):
                 row.deadline_ms = self.now_ms + LOCK_MS
                 assert run.delivery_count == row.count <= self.limit
         # A record at its last attempt is delivered alone, unless the limit leaves no room for that.
-        if self.limit > 2 and any(run.delivery_count == self.limit for run in acquired):
+        if self.share_rules.throttles and self.limit > 2 and any(run.delivery_count == self.limit for run in acquired):
             assert len(offsets) == 1
 
     @rule(
@@ -171,14 +177,28 @@ class ShareHistory(RuleBasedStateMachine):
 
     @rule(member=st.sampled_from(["m1", "m2"]))
     def session_ends(self, member: str) -> None:
+        held = self._held(member)
         write = self.partition.release_member(member, now_ms=self.now_ms)
-        held = [row for row in self.rows.values() if row.owner == member and row.before is None]
         assert (write is None) == (not held)
         if write is not None:
             for row in held:
                 row.before = (row.state, row.owner)
                 row.state, row.owner = State.ARCHIVED if row.count >= self.limit else State.AVAILABLE, ""
             self.writing.append(Writing(write, held))
+
+    def _held(self, member: str) -> list[Row]:
+        """What the end of its session gives back: all, unless records of others in the same batch are in the way."""
+        held = []
+        for batch in self.partition.window:
+            for offset in range(batch.first, batch.last + 1):
+                row = self.rows.get(offset)
+                if row is None:
+                    continue
+                if row.owner not in (member, "") and not self.share_rules.release_passes_others:
+                    break
+                if row.owner == member and row.before is None:
+                    held.append(row)
+        return held
 
     @rule(duration_ms=st.sampled_from([1, 10_000, LOCK_MS - 1, LOCK_MS]))
     def time_passes(self, duration_ms: int) -> None:
@@ -217,7 +237,12 @@ class ShareHistory(RuleBasedStateMachine):
             assert self.partition.state_of(offset) is row.state
 
     def _the_next_fetch_begins_at_the_lowest_free_record(self) -> None:
-        free = [offset for offset, row in self.rows.items() if row.is_free]
+        offers = self.share_rules.offers_unwritten
+        free = [
+            offset
+            for offset, row in self.rows.items()
+            if row.is_free or (offers and row.state is State.AVAILABLE and offset >= self.partition.start_offset)
+        ]
         end = self.partition.end_offset
         assert self.partition.next_fetch_offset() == min(free, default=end + 1 if self.rows else end)
 
