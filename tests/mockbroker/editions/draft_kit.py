@@ -42,9 +42,9 @@ class Member:
         assert known is not None
         return uuids.to_text(known.topic_id)
 
-    def ask(self, name: str, tree: dict[str, Any]) -> Any:
-        """Send a request of version 0, as JSON."""
-        return self.client.send(from_json(f"{name}Request", 0, tree, edition=self._edition), 0)
+    def ask(self, name: str, tree: dict[str, Any], *, version: int = 0) -> Any:
+        """Send a request, as JSON."""
+        return self.client.send(from_json(f"{name}Request", version, tree, edition=self._edition), version)
 
     def join(self) -> Any:
         """The first heartbeat."""
