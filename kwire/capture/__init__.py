@@ -29,15 +29,19 @@ def read_capture(
     payload: bool = False,
     bodies: bool = True,
     topics: Mapping[str, str] | None = None,
+    tls_keylog: str | os.PathLike[str] | None = None,
 ) -> pa.Table:
     """The rows of one or more captures as an Arrow table. `docs/captures.md` explains levels, columns and options.
 
     Args: paths: a path, bytes, a binary file object, or several of these.
         ports: the brokers' ports; without them Kafka is found by looking. apis: only rows of these, as `ShareFetch`.
         topics: names by topic id, for ids that the capture itself does not name.
-    Raises: CaptureError when a source is no capture; MissingExtra without pyarrow; ValueError for an unknown level.
+        tls_keylog: the file with the secrets of TLS connections, beside those that a pcapng file holds itself.
+    Raises: CaptureError when a source is no capture; MissingExtra without pyarrow, or without cryptography for TLS;
+        ValueError for an unknown level, or a key log that is none.
     """
     from kwire.capture import arrow
+    from kwire.capture.keylog import read_key_logs
     from kwire.capture.options import Options
 
     options = Options(
@@ -48,6 +52,7 @@ def read_capture(
         payload=payload,
         bodies=bodies,
         topics=dict(topics or {}),
+        tls_keylog="" if tls_keylog is None else read_key_logs([tls_keylog]),
     )
     is_one = isinstance(paths, (str, bytes, bytearray, memoryview, os.PathLike)) or hasattr(paths, "read")
     sources = [cast("Source", paths)] if is_one else cast("Iterable[Source]", paths)

@@ -6,6 +6,7 @@ import struct
 from collections import deque
 from typing import TYPE_CHECKING
 
+from kwire.capture.looking import is_tls
 from kwire.capture.search import Search
 from kwire.capture.values import Data, Flow, Frame, Gap, Lost
 
@@ -16,7 +17,11 @@ _INT32 = struct.Struct(">i")
 # A side on which so many lengths were impossible is not Kafka any more, and is not searched further.
 REFUSALS_MAX = 32
 
-_WHY = {"lost": "bytes were not captured", "snaplen": "packets were captured only in part"}
+_WHY = {
+    "lost": "bytes were not captured",
+    "snaplen": "packets were captured only in part",
+    "tls": "TLS records do not open",
+}
 
 
 class Assembler:
@@ -125,8 +130,11 @@ class Assembler:
         """A length that no frame has: its four bytes are skipped, and a search begins behind them."""
         self._refusals += 1
         detail = f"a frame length of {partial.size} is not within 0 and {self._size_max}"
+        kind = "bad_length"
+        if not self._is_request and is_tls(bytes(partial.head) + bytes(1)):
+            kind, detail = "tls", "the answer is a TLS record: the port speaks TLS, and the client does not"
         self._partial = None
-        self._begin_search("bad_length", detail, partial.ts, partial.offset, 0)
+        self._begin_search(kind, detail, partial.ts, partial.offset, 0)
         self._search.add(Data(self._flow, 0, partial.ts, partial.offset, bytes(partial.head)), is_start=False)
 
 
@@ -169,7 +177,7 @@ class _Partial:
         """Bytes are missing; how many of them lie behind this frame, all of them where its length is among them."""
         if self.size is None:
             return gap.size
-        self.damage = self.damage or ("gap" if gap.why == "lost" else "snaplen")
+        self.damage = self.damage or ("snaplen" if gap.why == "snaplen" else "gap")
         self.end_ts = max(self.end_ts, gap.ts)
         inside = min(gap.size, self._need)
         self._need -= inside

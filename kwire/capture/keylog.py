@@ -6,10 +6,12 @@ They come from a file that a client or a broker was told to write, or from the s
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import os
+    from collections.abc import Iterable, Mapping
 
 # The labels that application data needs; what others tell (early data, exporters) is not read.
 MASTER = "CLIENT_RANDOM"
@@ -20,6 +22,20 @@ _LABELS = frozenset({MASTER, *HANDSHAKE, *TRAFFIC})
 _LINE = re.compile(r"^([A-Z0-9_]+) ([0-9a-fA-F]{64}) ([0-9a-fA-F]{64}|[0-9a-fA-F]{96})\s*$", re.MULTILINE)
 # Connections whose secrets are kept; of more, the latest.
 _CONNECTIONS_MAX = 200_000
+
+
+def read_key_logs(paths: Iterable[str | os.PathLike[str]]) -> str:
+    """The lines of key log files, as `Options.tls_keylog` holds them.
+
+    Raises: ValueError for a file without any TLS secret; OSError.
+    """
+    texts: list[str] = []
+    for path in paths:
+        text = Path(path).read_text("latin-1")
+        if not len(KeyLog(text)):
+            raise ValueError(f"{path}: no line of it is a TLS secret, as SSLKEYLOGFILE has them")
+        texts.append(text)
+    return "\n".join(texts)
 
 
 class KeyLog:

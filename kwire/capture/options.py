@@ -29,6 +29,8 @@ class Options:
     """Whether rows carry `body_request` and `body_response`; without them reading is faster."""
     topics: Mapping[str, str] = field(default_factory=dict)
     """Topic names by id (base64url text), for ids that the capture itself does not name."""
+    tls_keylog: str = field(default="", repr=False)
+    """The lines of TLS key logs: secrets, so they are left out where options are shown."""
     frame_size_max: int = FRAME_SIZE_MAX
     """A longer frame is taken for a loss of synchronization."""
     name: str | None = None

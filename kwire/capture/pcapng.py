@@ -58,6 +58,8 @@ def packets(reader: Reader, keys: KeyLog | None = None) -> Iterator[Packet | Tro
     Args: keys: takes the TLS secrets of the file, as they come.
     """
     sections = _Sections(reader, keys)
+    if keys is not None:
+        keys.may_grow = True
     head = MAGIC
     while head:
         try:

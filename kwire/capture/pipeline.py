@@ -6,7 +6,9 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, TypeVar
 
 from kwire.capture.exchange import Exchange, Outcome, exchanges
+from kwire.capture.extras import require_cryptography
 from kwire.capture.ip import segments
+from kwire.capture.keylog import KeyLog
 from kwire.capture.levels import Levels
 from kwire.capture.options import Options
 from kwire.capture.packets import packets
@@ -32,8 +34,11 @@ ORDER_WINDOW = 1000
 def outcomes(source: Source, options: Options | None = None) -> Iterator[Outcome]:
     """Exchanges as they complete, and what could not become one. Troubles of one kind come once, at the end."""
     options = options or Options()
+    if options.tls_keylog:
+        require_cryptography()
+    keys = KeyLog(options.tls_keylog)
     troubles: dict[str, tuple[Trouble, int]] = {}
-    for outcome in exchanges(frames(streams(segments(packets(source))), options), options):
+    for outcome in exchanges(frames(streams(segments(packets(source, keys))), options, keys), options):
         if isinstance(outcome, Trouble):
             first, count = troubles.get(outcome.kind, (outcome, 0))
             troubles[outcome.kind] = first, count + 1

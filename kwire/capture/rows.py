@@ -32,7 +32,7 @@ STATUSES = (OK, NO_RESPONSE, NO_REQUEST, TRUNCATED, GAP, UNDECODABLE)
 
 _INT32_MAX = 2**31 - 1
 _EMPTY: Row = {column.name: None for column in MESSAGES}
-_LOST_STATUS = {"bad_length": UNDECODABLE, "snaplen": TRUNCATED, "cut_length": TRUNCATED}
+_LOST_STATUS = {"bad_length": UNDECODABLE, "tls": UNDECODABLE, "snaplen": TRUNCATED, "cut_length": TRUNCATED}
 _TROUBLE_STATUS = {"file_truncated": TRUNCATED, "header_cut": TRUNCATED, "ip_fragment": GAP}
 
 
@@ -85,9 +85,9 @@ class MessageRows:
         """The row of a connection that is not plain Kafka."""
         row = self._flow(foreign.flow)
         row["req_ts"] = foreign.ts
-        row["tls"] = foreign.kind == "tls"
         row["status"] = status_of(foreign)
-        row["issues"] = [Issue(foreign.kind, "capture", "", None, foreign.detail).as_dict()]
+        detail = f"{foreign.detail}; {foreign.size} bytes passed over"
+        row["issues"] = [Issue(foreign.kind, "capture", "", None, detail).as_dict()]
         return row
 
     def trouble(self, trouble: Trouble) -> Row:
@@ -110,7 +110,7 @@ class MessageRows:
             broker_port=broker_port,
             stream_epoch=flow.epoch,
             link=flow.link,
-            tls=False,
+            tls=flow.is_tls,
         )
         row["conn_id"] = conn_id(flow)
         if client is not None:

@@ -54,7 +54,7 @@ MESSAGES = (
     Column("broker_ip", Kind.STRING, "address of the side that answers"),
     Column("broker_port", Kind.INT32, "port of the side that answers"),
     Column("link", Kind.STRING, "link layer: `ethernet`, `linux_sll`, `linux_sll2`, `loopback` or `raw`"),
-    Column("tls", Kind.BOOL, "whether the connection speaks TLS, and so cannot be read"),
+    Column("tls", Kind.BOOL, "whether the connection speaks TLS"),
     *_MESSAGE_KEY[4:7],
     Column("header_version", Kind.INT16, "version of the request header"),
     *_MESSAGE_KEY[7:8],

@@ -6,6 +6,7 @@ import ipaddress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from kwire.capture.extras import has_cryptography
 from kwire.capture.framing import Assembler
 from kwire.capture.looking import REQUEST_HEAD, is_certain_request, is_request, is_tls
 from kwire.capture.values import Closed, Data, Flow, Foreign, Frame, FrameEvent, Gap, Lost, StreamEvent, Trouble
@@ -13,14 +14,24 @@ from kwire.capture.values import Closed, Data, Flow, Foreign, Frame, FrameEvent,
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from kwire.capture.keylog import KeyLog
     from kwire.capture.options import Options
+    from kwire.capture.tls import Session
 
 # A connection that has shown so many bytes without a plausible request is not Kafka.
 UNDECIDED_SIZE_MAX = 4 * 1024 * 1024
+# The same in packets and gaps, which take memory even where they bring few bytes.
+_UNDECIDED_COUNT_MAX = 65_536
+_TLS_HEAD = 5
 
 
-def frames(events: Iterable[StreamEvent | Trouble], options: Options) -> Iterator[FrameEvent | Trouble]:
-    """The frames of all Kafka connections; each connection ends with its `Closed`."""
+def frames(
+    events: Iterable[StreamEvent | Trouble], options: Options, keys: KeyLog | None = None
+) -> Iterator[FrameEvent | Trouble]:
+    """The frames of all Kafka connections; each connection ends with its `Closed`.
+
+    Args: keys: the secrets of connections that speak TLS.
+    """
     talks: dict[Flow, _Talk] = {}
     for event in events:
         if isinstance(event, Trouble):
@@ -28,7 +39,7 @@ def frames(events: Iterable[StreamEvent | Trouble], options: Options) -> Iterato
             continue
         talk = talks.get(event.flow)
         if talk is None:
-            talk = talks[event.flow] = _Talk(event.flow, options)
+            talk = talks[event.flow] = _Talk(event.flow, options, keys)
         if isinstance(event, Closed):
             del talks[event.flow]
             yield from talk.close(event)
@@ -45,40 +56,45 @@ def address(packed: bytes) -> str:
 class _Talk:
     """One connection: undecided until a side has shown a request, then two assemblers, or foreign."""
 
-    def __init__(self, flow: Flow, options: Options) -> None:
+    def __init__(self, flow: Flow, options: Options, keys: KeyLog | None) -> None:
         self._flow = flow
         self._options = options
+        self._keys = keys
+        self._tls: Session | None = None
         self._sides: list[Assembler | None] = [None, None]
         self._is_kafka = False
         self._client = _client_by_port(flow, options.ports)
-        self._is_foreign = bool(options.ports) and not any(end[1] in options.ports for end in flow.ends)
+        self._foreign: Foreign | None = None
+        # Connections of other ports than the user named are not even told.
+        self._is_excluded = bool(options.ports) and not any(end[1] in options.ports for end in flow.ends)
+        self._passed_over = 0
         self._held: list[Data | Gap] = []
         self._held_size = 0
         self._first: list[bytes] = [b"", b""]
 
     def take(self, event: Data | Gap) -> Iterator[FrameEvent]:
         """One event of this connection."""
-        if self._is_foreign:
+        if self._is_excluded:
             return
-        if self._is_kafka:
-            yield from self._pass_on(event)
-            return
-        self._held.append(event)
-        if not isinstance(event, Data):
-            return
-        self._held_size += len(event.payload)
-        foreign = self._decide(event)
-        if foreign is not None:
-            self._is_foreign = True
-            self._held.clear()
-            yield foreign
-        elif self._flow.client is not None:
-            yield from self._begin()
+        if self._foreign is not None:
+            self._pass_over(event)
+        elif self._tls is not None:
+            for each in self._tls.take(event):
+                yield from self._read(each)
+            if self._tls.failure is not None and not self._is_kafka:
+                self._give_up_tls(event.ts, self._tls.failure)
+        else:
+            yield from self._read(event)
 
     def close(self, closed: Closed) -> Iterator[FrameEvent]:
         """The connection's end; one that never showed what it is, is not Kafka."""
+        if self._tls is not None and self._foreign is None:
+            for each in self._tls.close():
+                yield from self._read(each)
+            if not self._is_kafka and self._foreign is None and not self._held_size:
+                self._give_up_tls(closed.ts, self._tls.failure or "it carries no data")
         only_answers = self._client is not None and not self._first[self._client]
-        if self._held_size and only_answers and not self._is_foreign:
+        if self._held_size and only_answers and self._foreign is None:
             # Only the broker's side was captured: the port alone says what it is.
             self._flow.client = self._client
             yield from self._begin()
@@ -86,9 +102,69 @@ class _Talk:
             for side in self._sides:
                 if side is not None:
                     yield from side.close(closed.ts)
-        elif self._held_size and not self._is_foreign:
-            yield Foreign(self._flow, "not_kafka", self._held[0].ts, "the connection shows no plausible request")
+        elif self._foreign is not None:
+            yield self._told(self._foreign)
+        elif self._held_size:
+            ts = self._held[0].ts
+            yield Foreign(self._flow, "not_kafka", ts, "the connection shows no plausible request", self._held_size)
         yield closed
+
+    def _read(self, event: Data | Gap) -> Iterator[FrameEvent]:
+        """An event of bytes that are not TLS, or not any more."""
+        if self._is_kafka:
+            yield from self._pass_on(event)
+            return
+        if self._foreign is not None:
+            self._pass_over(event)
+            return
+        self._held.append(event)
+        self._held_size += len(event.payload) if isinstance(event, Data) else 0
+        foreign = self._decide(event) if isinstance(event, Data) else None
+        if foreign is None and self._flow.client is None and self._is_undecided_for_long():
+            foreign = Foreign(self._flow, "not_kafka", event.ts, "the connection shows no plausible request", 0)
+        if foreign is not None and foreign.kind == "tls" and self._tls is None:
+            yield from self._begin_tls(foreign)
+        elif foreign is not None:
+            self._leave(foreign)
+        elif self._flow.client is not None:
+            yield from self._begin()
+
+    def _begin_tls(self, foreign: Foreign) -> Iterator[FrameEvent]:
+        """Open the connection where there may be secrets for it; else it stays closed."""
+        self._flow.is_tls = True
+        keys = self._keys
+        if keys is None or not (len(keys) or keys.may_grow) or not has_cryptography():
+            self._leave(foreign)
+            return
+        from kwire.capture.tls import Session
+
+        self._tls = Session(self._flow, keys)
+        held, self._held, self._held_size, self._first = self._held, [], 0, [b"", b""]
+        for event in held:
+            yield from self.take(event)
+
+    def _give_up_tls(self, ts: int, why: str) -> None:
+        size = self._tls.size if self._tls is not None else 0
+        self._leave(Foreign(self._flow, "tls", ts, f"the connection speaks TLS and cannot be read: {why}", size))
+
+    def _leave(self, foreign: Foreign) -> None:
+        """Nothing of this connection is read; it is told at its end, with its size."""
+        self._foreign = foreign
+        held, self._held, self._held_size = self._held, [], 0
+        for event in held:
+            self._pass_over(event)
+
+    def _pass_over(self, event: Data | Gap) -> None:
+        if isinstance(event, Data):
+            self._passed_over += len(event.payload)
+            self._first[event.side] = self._first[event.side] or event.payload[:_TLS_HEAD]
+
+    def _told(self, foreign: Foreign) -> Foreign:
+        """What there is to say of the connection at its end."""
+        detail = foreign.detail
+        if foreign.kind == "tls" and self._tls is None and [is_tls(each) for each in self._first].count(True) == 1:
+            detail += "; nothing answered in TLS, as where a TLS client speaks to a plaintext port"
+        return foreign._replace(detail=detail, size=foreign.size + self._passed_over)
 
     def _decide(self, event: Data) -> Foreign | None:
         """Look at what just came: sets the flow's client, or says why it is foreign, or leaves it open."""
@@ -99,7 +175,7 @@ class _Talk:
         if len(first) < REQUEST_HEAD:
             first = self._first[side] = first + event.payload[: 4 * REQUEST_HEAD]
         if is_tls(first) or (flow.opener is None and is_tls(event.payload[:5])):
-            return Foreign(flow, "tls", event.ts, "the connection speaks TLS; its content cannot be read")
+            return Foreign(flow, "tls", event.ts, "the connection speaks TLS; its content cannot be read", 0)
         if client is None or not flow.starts_known[client] or isinstance(self._held[0], Gap):
             # Where the first frame begins is not known; a port that the user named needs no more evidence.
             if self._client is not None:
@@ -108,11 +184,12 @@ class _Talk:
                 flow.client = side
         elif side == client and len(first) >= REQUEST_HEAD:
             if not self._is_request(first, event.payload):
-                return Foreign(flow, "not_kafka", event.ts, "its first bytes are no Kafka request")
+                return Foreign(flow, "not_kafka", event.ts, "its first bytes are no Kafka request", 0)
             flow.client = client
-        if flow.client is None and self._held_size > UNDECIDED_SIZE_MAX:
-            return Foreign(flow, "not_kafka", event.ts, "the connection shows no plausible request")
         return None
+
+    def _is_undecided_for_long(self) -> bool:
+        return self._held_size > UNDECIDED_SIZE_MAX or len(self._held) > _UNDECIDED_COUNT_MAX
 
     def _is_request(self, first: bytes, payload: bytes) -> bool:
         """A length is enough where the user named the port; else the client id must be text, or all of it decode."""

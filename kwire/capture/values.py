@@ -63,6 +63,7 @@ class Flow:
     client: int | None = None
     starts_known: list[bool] = field(default_factory=lambda: [False, False])
     awaited: dict[int, int] = field(default_factory=dict)
+    is_tls: bool = False
 
 
 class Data(NamedTuple):
@@ -76,7 +77,10 @@ class Data(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Bytes that the capture lacks: `why` is `lost` (the packet was not captured) or `snaplen` (its end was cut)."""
+    """Bytes that the capture lacks: `why` is `lost` (the packet was not captured) or `snaplen` (its end was cut).
+
+    Inside TLS it may also be `tls`: the bytes are there, and do not open.
+    """
 
     flow: Flow
     side: int
@@ -128,12 +132,13 @@ class Lost(NamedTuple):
 
 
 class Foreign(NamedTuple):
-    """A connection that is not plain Kafka: `kind` is `tls` or `not_kafka`."""
+    """A connection that is not read: `kind` is `tls` or `not_kafka`. Its `size` bytes were passed over."""
 
     flow: Flow
     kind: str
     ts: int
     detail: str
+    size: int
 
 
 FrameEvent = Frame | Lost | Foreign | Closed

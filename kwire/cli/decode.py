@@ -38,6 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--error", action="store_true", help="only what was answered with an error")
     parser.add_argument("--status", action="append", choices=STATUSES, default=[], help="only this status")
     parser.add_argument("--edition", default=registry.DEFAULT_EDITION, help="of the messages (default: %(default)s)")
+    parser.add_argument(
+        "--tls-keylog", action="append", default=[], metavar="FILE", help="secrets of TLS connections (SSLKEYLOGFILE)"
+    )
     parser.add_argument("--show-secrets", action="store_true", help="show credentials instead of ***")
     parser.add_argument("--payload", action="store_true", help="show keys and values of records")
 
@@ -53,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
         apis=frozenset(args.api),
         show_secrets=args.show_secrets,
         payload=args.payload,
+        tls_keylog=_key_logs(args.tls_keylog),
     )
     view = _view(args)
     worst = GOOD
@@ -95,6 +99,15 @@ def _view(args: argparse.Namespace) -> View:
     if args.format == "tree":
         return decode_view.Trees()
     return decode_view.Table() if args.level == "messages" else decode_view.LevelTable(args.level)
+
+
+def _key_logs(paths: list[str]) -> str:
+    from kwire.capture.keylog import read_key_logs
+
+    try:
+        return read_key_logs(paths)
+    except ValueError as error:
+        raise WrongUseError(str(error)) from error
 
 
 def _port(text: str) -> int:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kwire.capture.keylog import read_key_logs
 from kwire.capture.options import Options
 from kwire.capture.schemas import LEVELS
 from kwire.registry import EDITIONS
@@ -45,6 +46,11 @@ def _edition(text: str) -> str:
     return text
 
 
+def _key_log(path: str) -> str:
+    """The file is read where the query is made: executors get its lines."""
+    return read_key_logs([path])
+
+
 PARSERS: dict[str, Callable[[str], Any]] = {
     "edition": _edition,
     "ports": _ports,
@@ -54,6 +60,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "bodies": _boolean,
     "topics": _topics,
     "frame_size_max": int,
+    "tls_keylog": _key_log,
 }
 
 

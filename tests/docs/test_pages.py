@@ -58,6 +58,8 @@ def place(tmp_path: Path) -> Path:
     """A folder with the captures that the pages name."""
     for name in ("traffic.pcapng", "trace.pcapng"):
         (tmp_path / name).write_bytes((CAPTURES / "small_share.pcap").read_bytes())
+    (tmp_path / "tls.pcapng").symlink_to(CAPTURES / "small_tlskey.pcap")
+    (tmp_path / "client.keys").symlink_to(CAPTURES / "small_tlskey.keys")
     (tmp_path / "vectors.jsonl.gz").symlink_to(ROOT / "tests" / "golden" / "batches.jsonl.gz")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "captures").symlink_to(CAPTURES)

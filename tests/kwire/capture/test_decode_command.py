@@ -93,6 +93,16 @@ def test_a_capture_without_kafka_exits_with_1_and_says_so(capsys: Capsys) -> Non
     assert "2 connections speak TLS" in err
 
 
+def test_tls_is_read_with_a_key_log(capsys: Capsys) -> None:
+    code, lines, err = decode(capsys, CAPTURES / "small_tlskey.pcap", "--tls-keylog", CAPTURES / "small_tlskey.keys")
+    assert (code, err, len(lines)) == (0, "", 8)
+    assert "Produce v9" in lines[-1]
+
+    code, _, err = decode(capsys, CAPTURES / "small_tlskey.pcap", "--tls-keylog", SHARE)
+    assert (code, "no line of it is a TLS secret" in err) == (2, True)
+    assert decode(capsys, SHARE, "--tls-keylog", "absent.keys")[0] == 2
+
+
 def test_wrong_use_exits_with_2(capsys: Capsys, tmp_path: Path) -> None:
     assert decode(capsys, SHARE, "--api", "Nonsense")[0] == 2
     assert decode(capsys, SHARE, "--port", "0")[0] == 2
