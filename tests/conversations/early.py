@@ -48,7 +48,9 @@ _LEFT_OUT = "DescribeShareGroupOffsets"
 #: Scripts about these have nothing to say to 4.0.0.
 _UNKNOWN = frozenset({"AlterShareGroupOffsets", "DeleteShareGroupOffsets", "UpdateFeatures"})
 #: Which partition a fetch takes follows the hash order of random ids; and a stored batch ends before it begins.
-_LEFT_TO_CHANCE = frozenset({"share-fetch-max-bytes-zero", "share-load-reversed-batch"})
+_LEFT_TO_CHANCE = frozenset(
+    {"share-fetch-max-bytes-two-partitions", "share-fetch-max-bytes-zero", "share-load-reversed-batch"}
+)
 _BROKERS = ("common", "defaults", "snapshots")
 _MEMBER = re.compile(r"m\d+")
 _UUID_LENGTH = 22
