@@ -168,6 +168,9 @@ def share_group_describe(request: ShareGroupDescribeRequest, ctx: Context) -> Ou
         ctx,
         tells_operations=request.include_authorized_operations,
     )
+    for row in rows:
+        if row.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+            row.group_state = ctx.cluster.rules.state_names[-1]
     return Reply(ShareGroupDescribeResponse(groups=rows))
 
 

@@ -54,7 +54,7 @@ class Stage:
             share_edition=edition, nodes=nodes, topics=topics or {"t": 1}, properties=settings, seed=1
         )
         self._stack = ExitStack()
-        self._clients: dict[int, Client] = {}
+        self._clients: dict[tuple[int, str], Client] = {}
         self._epochs: dict[str, int] = {}
 
     def __enter__(self) -> Stage:
@@ -67,13 +67,14 @@ class Stage:
     ) -> None:
         self._stack.close()
 
-    def client(self, node: int | None = None) -> Client:
-        """The client that asks one node; by default the first that runs."""
+    def client(self, node: int | None = None, *, line: str = "asking") -> Client:
+        """The client that asks one node; by default the first that runs. line: which of its connections."""
         addresses = self.cluster.bootstrap_servers.split(",")
         at = 0 if node is None else node
-        if at not in self._clients:
-            self._clients[at] = self._stack.enter_context(Client(addresses[at], edition=self.edition))
-        return self._clients[at]
+        if (at, line) not in self._clients:
+            client = Client(addresses[at], edition=self.edition)
+            self._clients[at, line] = self._stack.enter_context(client)
+        return self._clients[at, line]
 
     def ask(self, name: str, tree: Json, *, version: int = 0, node: int | None = None) -> Json:
         """Send a request of the edition; the answer as JSON."""
@@ -82,14 +83,25 @@ class Stage:
         assert isinstance(answer, dict)
         return answer
 
+    def submit(self, name: str, tree: Json, *, version: int = 0, node: int | None = None) -> None:
+        """Send a request whose answer nobody waits for."""
+        self.client(node).submit(kwire.from_json(f"{name}Request", version, tree, edition=self.edition), version)
+
+    def start_node(self, node: int) -> None:
+        """Start a node again; whoever had a line to it needs another one."""
+        self.cluster.start_node(node)
+        for at, line in list(self._clients):
+            if at == node:
+                del self._clients[at, line]
+
     def topic_id(self, name: str = "t") -> str:
         """The id of a topic as text."""
         topics = self.client().send(MetadataRequest(topics=None)).topics
         return uuids.to_text(next(topic.topic_id for topic in topics if topic.name == name))
 
-    def leader(self, name: str, partition: int = 0) -> int:
-        """The node that leads a partition."""
-        topics = self.client().send(MetadataRequest(topics=None)).topics
+    def leader(self, name: str, partition: int = 0, *, node: int | None = None) -> int:
+        """The node that leads a partition, by what a node knows."""
+        topics = self.client(node).send(MetadataRequest(topics=None)).topics
         [topic] = [topic for topic in topics if topic.name == name]
         leader = next(row.leader_id for row in topic.partitions if row.partition_index == partition)
         assert isinstance(leader, int)
@@ -147,6 +159,17 @@ class Stage:
         [row] = self.ask("ShareGroupDescribe", {"groupIds": [group]}, node=node)["groups"]
         assert isinstance(row, dict)
         return row
+
+    def delete_group(self, group: str = "G1", node: int | None = None) -> int:
+        """Delete a group; the code of its row."""
+        [row] = self.ask("DeleteGroups", {"groupsNames": [group]}, version=2, node=node)["results"]
+        return int(row["errorCode"])
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        """Let a topic have so many partitions."""
+        tree = {"topics": [{"name": topic, "count": count, "assignments": None}], "timeoutMs": 1000}
+        [row] = self.ask("CreatePartitions", tree, version=3)["results"]
+        assert row["errorCode"] == 0, row
 
     # Records of the topic.
 
@@ -207,10 +230,13 @@ class Stage:
 
     # What coordinators have written.
 
-    def records(self, topic: str) -> list[tuple[str, Json, Json | None]]:
-        """The records of a coordinator's topic that are those of share groups: name, key and value."""
+    def records(self, topic: str, *, node: int | None = None) -> list[tuple[str, Json, Json | None]]:
+        """The records of a coordinator's topic that are those of share groups: name, key and value.
+
+        node: whom to ask who leads the topic.
+        """
         found = []
-        for key, value in self._read(topic):
+        for key, value in self._read(topic, node):
             number = int.from_bytes(key[:2], "big")
             name = self._name(topic, number)
             if name is None:
@@ -236,15 +262,18 @@ class Stage:
         assert isinstance(tree, dict)
         return tree
 
-    def _read(self, topic: str) -> list[tuple[bytes, bytes | None]]:
-        partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=_FETCH_BYTES)
-        request = FetchRequest(
-            max_wait_ms=0, min_bytes=0, max_bytes=_FETCH_BYTES, topics=[FetchTopic(topic, partitions=[partition])]
-        )
-        [row] = self.client(self.leader(topic)).send(request, 12).responses[0].partitions
-        assert row.error_code == 0, row
-        return [
-            (bytes(record.key or b""), None if record.value is None else bytes(record.value))
-            for batch in read_batches(row.records or b"", partial_ok=True)
-            for record in batch.records()
-        ]
+    def _read(self, topic: str, node: int | None) -> list[tuple[bytes, bytes | None]]:
+        client = self.client(self.leader(topic, node=node), line="reading")
+        found: list[tuple[bytes, bytes | None]] = []
+        offset = 0
+        while True:  # A fetch ends with the segment that it begins in.
+            partition = FetchPartition(0, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
+            topics = [FetchTopic(topic, partitions=[partition])]
+            request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=_FETCH_BYTES, topics=topics)
+            [row] = client.send(request, 12).responses[0].partitions
+            assert row.error_code == 0, row
+            records = [each for batch in read_batches(row.records or b"", partial_ok=True) for each in batch.records()]
+            if not records:
+                return found
+            offset = records[-1].offset + 1
+            found += [(bytes(each.key or b""), None if each.value is None else bytes(each.value)) for each in records]
