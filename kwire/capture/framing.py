@@ -66,7 +66,7 @@ class Assembler:
 
     def gap(self, event: Gap) -> Iterator[Frame | Lost]:
         """Pass over missing bytes: inside a frame that is harmless to its neighbours, else a search begins."""
-        beyond = event.size
+        beyond, skipped = event.size, 0
         if self._is_searching:
             yield from self._report()
         elif self._partial is not None:
@@ -75,9 +75,13 @@ class Assembler:
                 if not self._partial.is_done:
                     return
                 yield self._partial.frame(self._flow, self._is_request)
+            else:
+                # What there was of a length is of no use without the rest.
+                skipped = len(self._partial.head)
             self._partial = None
         if beyond:
-            self._begin_search(event.why, _WHY[event.why], event.ts, event.offset + event.size - beyond, beyond)
+            begin = event.offset + event.size - beyond - skipped
+            self._begin_search(event.why, _WHY[event.why], event.ts, begin, beyond, skipped)
 
     def close(self, ts: int) -> Iterator[Frame | Lost]:
         """Nothing more will come: what is begun is cut here."""
@@ -91,9 +95,9 @@ class Assembler:
             partial.damage = partial.damage or "end"
             yield partial.frame(self._flow, self._is_request)
 
-    def _begin_search(self, kind: str, detail: str, ts: int, offset: int, missing: int) -> None:
+    def _begin_search(self, kind: str, detail: str, ts: int, offset: int, missing: int, skipped: int = 0) -> None:
         self._is_searching = True
-        self._search.begin(kind, detail, ts, offset, missing)
+        self._search.begin(kind, detail, ts, offset, missing, skipped)
 
     def _report(self) -> Iterator[Lost]:
         """The search is over."""

@@ -100,6 +100,10 @@ class Half:
         out: list[Data | Gap] = []
         while self._waiting and self.start is not None:
             first = self._waiting[0]
+            if first.seq <= self.next:
+                # It waited for the start of the stream, which the other side has told by now.
+                self._drain(out)
+                continue
             late = self.acked > self.next and arrival - first.arrival >= PATIENCE
             if not (late or len(self._waiting) > WAITING_COUNT_MAX or self._waiting_size > WAITING_SIZE_MAX):
                 break
@@ -121,7 +125,8 @@ class Half:
 
     def _skip_hole(self, out: list[Data | Gap]) -> None:
         first = self._waiting[0]
-        out.append(self._gap(first.ts, first.seq - self.next, "lost"))
+        if first.seq > self.next:
+            out.append(self._gap(first.ts, first.seq - self.next, "lost"))
         self._drain(out)
 
     def _drain(self, out: list[Data | Gap]) -> None:

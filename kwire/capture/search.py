@@ -32,11 +32,14 @@ class Search:
         self._size_max = size_max
         self.begin("", "", 0, 0, 0)
 
-    def begin(self, kind: str, detail: str, ts: int, offset: int, missing: int) -> None:
-        """A search begins at this stream offset, because of `missing` bytes or what `detail` says."""
+    def begin(self, kind: str, detail: str, ts: int, offset: int, missing: int, skipped: int = 0) -> None:
+        """A search begins at this stream offset, because of `missing` bytes or what `detail` says.
+
+        Args: skipped: bytes before the missing ones that are of no use, and are not searched either.
+        """
         self._kind, self._detail = kind, detail
         self._ts, self._offset, self._missing = ts, offset, missing
-        self._skipped = 0
+        self._skipped = skipped
         self._buffer = bytearray()
         self._pieces: list[_Piece] = []
         self._next_search = 0
