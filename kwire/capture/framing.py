@@ -81,7 +81,7 @@ class Assembler:
             self._partial = None
         if beyond:
             begin = event.offset + event.size - beyond - skipped
-            self._begin_search(event.why, _WHY[event.why], event.ts, begin, beyond, skipped)
+            self._begin_search(event.why, _WHY[event.why], event.ts, begin, beyond, skipped=skipped)
 
     def close(self, ts: int) -> Iterator[Frame | Lost]:
         """Nothing more will come: what is begun is cut here."""
@@ -95,9 +95,9 @@ class Assembler:
             partial.damage = partial.damage or "end"
             yield partial.frame(self._flow, self._is_request)
 
-    def _begin_search(self, kind: str, detail: str, ts: int, offset: int, missing: int, skipped: int = 0) -> None:
+    def _begin_search(self, kind: str, detail: str, ts: int, offset: int, missing: int, *, skipped: int = 0) -> None:
         self._is_searching = True
-        self._search.begin(kind, detail, ts, offset, missing, skipped)
+        self._search.begin(kind, detail, ts, offset, missing, skipped=skipped)
 
     def _report(self) -> Iterator[Lost]:
         """The search is over."""

@@ -32,7 +32,7 @@ class Search:
         self._size_max = size_max
         self.begin("", "", 0, 0, 0)
 
-    def begin(self, kind: str, detail: str, ts: int, offset: int, missing: int, skipped: int = 0) -> None:
+    def begin(self, kind: str, detail: str, ts: int, offset: int, missing: int, *, skipped: int = 0) -> None:
         """A search begins at this stream offset, because of `missing` bytes or what `detail` says.
 
         Args: skipped: bytes before the missing ones that are of no use, and are not searched either.
