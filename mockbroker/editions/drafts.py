@@ -6,6 +6,7 @@ r1 and r2 give no protocol and speak that of r4; r3 and r5 speak it where they d
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -96,6 +97,10 @@ _SHARE_APIS = {
     92: 0,
 }
 
+#: What the leaders of share-partitions answered, in the messages of the revision, before coordinators did.
+_DESCRIBE_OFFSETS = 90
+_AT_LEADERS = {_DESCRIBE_OFFSETS: "describe_at_leaders", 91: "alter_at_leaders", 92: "delete_at_leaders"}
+
 _STATE = frozenset(
     {
         ErrorCode.NOT_COORDINATOR,
@@ -172,6 +177,10 @@ def routes(edition: str) -> Mapping[int, Route]:
 
 def _line(route: Route, edition: str) -> Route:
     key = route.api_key
+    if edition == R3 and key in _AT_LEADERS:
+        listed = _LISTED.get(key) if key == _DESCRIBE_OFFSETS else None
+        place = f"share_offsets_leaders.{_AT_LEADERS[key]}"
+        return Dialect(route, edition, {0: 0}, arrive=_as_it_is, depart=_as_it_goes, errors=listed, place=place)
     if key == _FIND_COORDINATOR:
         return Dialect(route, edition, _COORDINATOR_VERSIONS)
     if key not in _SHARE_APIS:
@@ -179,6 +188,14 @@ def _line(route: Route, edition: str) -> Route:
     own = (draft_state.flat(key) if edition == R3 else None) or draft_state.by_topic(key) or draft_offsets.flat(key)
     arrive, depart = own or (_arrival(route, edition), None)
     return Dialect(route, edition, {0: _SHARE_APIS[key]}, arrive=arrive, depart=depart, errors=_LISTED.get(key))
+
+
+def _as_it_is(request: Any) -> Any:
+    return request
+
+
+def _as_it_goes(response: Any, _request: Any) -> Any:
+    return response
 
 
 def _arrival(route: Route, edition: str) -> Arrive | None:

@@ -12,6 +12,8 @@ from kwire.error_codes import ErrorCode
 _INSTEAD: Mapping[ErrorCode, tuple[ErrorCode, ...]] = {
     # Whoever was overtaken by an alteration has no records any more.
     ErrorCode.FENCED_STATE_EPOCH: (ErrorCode.INVALID_RECORD_STATE,),
+    # Whoever is asked for what another node has to answer.
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: (ErrorCode.NOT_COORDINATOR,),
     ErrorCode.UNKNOWN_MEMBER_ID: (ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_REQUEST),
     ErrorCode.SHARE_SESSION_LIMIT_REACHED: (ErrorCode.SHARE_SESSION_NOT_FOUND,),
     ErrorCode.COORDINATOR_NOT_AVAILABLE: (ErrorCode.NOT_COORDINATOR,),

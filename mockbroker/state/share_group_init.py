@@ -5,6 +5,7 @@ Source: share-semantics 5.7, and the record ShareGroupStatePartitionMetadata of 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mockbroker.state.group_facts import StatesFact
@@ -33,7 +34,8 @@ class ShareGroupStates:
     A deleted topic leaves all three the next time somebody looks, as its id never comes back.
     is_recorded: there was something to note once, so that Kafka has a record of the lists, be they empty now.
     is_changed: somebody touched the lists since they were written, even if they are the same again.
-    notes_starts: what is being initialised is written down as well.
+    notes_starts: what is being initialised is written down as well. left: of topics that are deleted in parts, the
+    partitions that there is still state of.
     """
 
     initializing: dict[bytes, _Started] = field(default_factory=dict)
@@ -42,6 +44,7 @@ class ShareGroupStates:
     is_recorded: bool = False
     is_changed: bool = False
     notes_starts: bool = True
+    left: dict[bytes, frozenset[int]] = field(default_factory=dict)
 
     def written(self, now_ms: int, epoch: int = 0) -> StatesFact:
         """The lists as they are written now, at this group epoch; what is on its way counts from this moment.
@@ -141,6 +144,23 @@ class ShareGroupStates:
         """Note that the share coordinator has forgotten these topics."""
         self.deleting -= topic_ids
         self.is_changed = self.is_recorded
+
+    def start_deleting_in_parts(self, topic_ids: Iterable[bytes], topics: Topics) -> None:
+        """Note that the state of topics is being deleted, one leader's partitions after the other's."""
+        known = {topic_id for topic_id in topic_ids if topic_id in self.topic_ids()}
+        for topic_id in known:
+            self.left.setdefault(topic_id, self.known(topic_id, topics))
+        self.start_deleting(known)
+
+    def deleted_in_part(self, partitions: Assignment) -> None:
+        """Note that the share coordinator has forgotten these; a topic of which nothing is left is done with."""
+        for topic_id, indexes in partitions.items():
+            left = self.left.get(topic_id, frozenset()) - indexes
+            if topic_id in self.left and not left:
+                del self.left[topic_id]
+                self.deleted({topic_id})
+            elif topic_id in self.left:
+                self.left[topic_id] = left
 
     def prune(self, topics: Topics) -> None:
         """Forget topics that are no more."""
