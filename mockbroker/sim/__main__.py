@@ -7,6 +7,7 @@ import logging
 import sys
 import traceback
 
+from kwire.registry import DEFAULT_EDITION, EDITIONS
 from mockbroker.sim.coverage import Coverage
 from mockbroker.sim.violation import SeedFailed
 from mockbroker.sim.world import run
@@ -23,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     total = Coverage()
     for count, seed in enumerate(seeds, 1):
         try:
-            world = run(seed, steps=parsed.steps)
+            world = run(seed, steps=parsed.steps, edition=parsed.share_edition)
         except SeedFailed as failed:
             return _tell(failed)
         total.add(world.coverage)
@@ -53,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=200, help="how many seeds to play (200)")
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them (0)")
     parser.add_argument("--seed", type=int, help="play this one alone, and print the hash of its bytes")
+    parser.add_argument("--share-edition", default=DEFAULT_EDITION, choices=EDITIONS, help="of KIP-932 (4.3)")
     parser.add_argument("--steps", type=int, default=200, help="how long each is (200)")
     return parser
 

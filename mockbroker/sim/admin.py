@@ -54,7 +54,8 @@ class Admin:
         """Groups begin at the start of the logs, as what they did not see cannot be lost."""
         for group_id in self._groups:
             self._alter_config(group_id, "share.auto.offset.reset", "earliest")
-            self._alter_config(group_id, "share.partition.max.record.locks", "100")
+            if self._may_alter("share.partition.max.record.locks"):
+                self._alter_config(group_id, "share.partition.max.record.locks", "100")
         self._world.advance(0)
 
     def act(self) -> str:
@@ -86,8 +87,14 @@ class Admin:
         return None if topic.name == self._world.compacted and self._rng.random() < 0.2 else b"value"
 
     def _change_config(self) -> str:
-        group_id, name = self._rng.choice(self._groups), self._rng.choice(list(_CHOICES))
+        names = [name for name in _CHOICES if self._may_alter(name)]
+        group_id, name = self._rng.choice(self._groups), self._rng.choice(names)
         return self._alter_config(group_id, name, self._rng.choice(_CHOICES[name]))
+
+    def _may_alter(self, name: str) -> bool:
+        """Whether groups have a configuration of this name in the edition."""
+        there = self._world.core.state.rules.group_configs
+        return there is None or name in there
 
     def _alter_config(self, group_id: str, name: str, value: str) -> str:
         def changed(response: IncrementalAlterConfigsResponse) -> None:
@@ -115,6 +122,8 @@ class Admin:
 
     def _alter_offsets(self) -> str:
         """Everybody leaves a group, and it begins elsewhere."""
+        if self._world.speech.lacks(AlterShareGroupOffsetsRequest.API_KEY):
+            return "no offset can be altered"
         group_id = self._rng.choice(self._groups)
         topic = self._rng.choice(self._world.topics())
         index = self._rng.randrange(len(topic.partitions))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
+from mockbroker.share_state_records import ReleasedRecords
 from mockbroker.sim.coverage import Coverage
 from mockbroker.sim.ledger import RENEW, TERMINAL_TYPES, Ledger
 from mockbroker.sim.log_book import LogBook
@@ -45,7 +46,7 @@ class Checks:
         self._core = core
         self._coverage = coverage
         self._book = LogBook(self._log)
-        self._states = StateTopic()
+        self._states = StateTopic(core.state.records.of_states() if core.state.records else ReleasedRecords())
         #: Of these something was stored that has not been looked at, as nobody coordinates them yet.
         self._stale: set[ShareKey] = set()
         self.ledgers: dict[ShareKey, Ledger] = {}
@@ -113,13 +114,19 @@ class Checks:
     def has_left(self, member_id: str, node_id: int, keys: Iterable[ShareKey], how: str) -> None:
         """The session has ended: nothing of what it was about is held by the member any more."""
         for key in keys:
-            watch = self._watch(node_id, key)
+            watch = self._watch(node_id, key) if self._is_released(how) else None
             for batch in watch.partition.window if watch is not None else ():
                 entries = [batch.whole] if batch.whole is not None else batch.offsets or []
                 for entry in entries:
                     if entry.state is State.ACQUIRED and entry.member_id == member_id:
                         raise Violation(f"{key} {batch}: still held by {member_id}, whose session has ended")
             self._coverage.count(how)
+
+    def _is_released(self, how: str) -> bool:
+        """Whether all that a member holds is given back in this way, by the rules of the edition."""
+        rules = self._core.state.rules
+        ends = rules.sessions_end_with_connections or how != "released by disconnect"
+        return ends and rules.release_passes_others
 
     def delivered(self, member_id: str, key: ShareKey, runs: Sequence[Run], offsets: Sequence[int]) -> None:
         """A member's fetch was answered with these runs of first offset, last offset and count, and these records."""
@@ -173,7 +180,8 @@ class Checks:
         """Check every share partition in every node's memory, and what share coordinators have stored."""
         for one in self._states.stored_since(self._state_logs()):
             if one.key in self.ledgers:
-                self.ledgers[one.key].start_stored(one.start_offset, is_fresh=one.is_fresh)
+                if one.is_told:
+                    self.ledgers[one.key].start_stored(one.start_offset, is_fresh=one.is_fresh)
                 self._stale.add(one.key)
         for key, ledger in self.ledgers.items():
             if ledger.is_gone:
@@ -189,7 +197,8 @@ class Checks:
         """Nothing is lost: every record up to the end of its log was delivered, and is done."""
         for key, ledger in self.ledgers.items():
             if not ledger.is_gone:
-                ledger.all_is_told(stuck_at=self._stuck_at(key))
+                sends_markers = not self._core.state.rules.follows_markers
+                ledger.all_is_told(stuck_at=self._stuck_at(key), sends_markers=sends_markers)
                 self._coverage.count("state deleted late", int(ledger.was_deleted_late))
 
     def standing(self) -> list[tuple[int, int]]:
@@ -245,6 +254,9 @@ class Checks:
         if partition.gap is not None:
             self._coverage.count("gap window opened")
         ledger = self.ledgers[key]
+        if not partition.rules.reads_holes and partition.window:
+            kept = {offset for batch in partition.window for offset in range(batch.first, batch.last + 1)}
+            ledger.passed_over |= set(range(partition.start_offset, partition.end_offset)) - kept
         if ledger.stored is not None and ledger.stored.state_epoch != partition.state_epoch:
             return  # Loaded just before the group began elsewhere; its first write will be fenced.
         for offset, record in ledger.told.items():

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from mockbroker.sim.speech import Speech
 from mockbroker.state.in_flight import TRANSITIONS, Event, State
+from mockbroker.state.share_rules import RELEASED, ShareRules
 
 #: What clients, records and share partitions go through, beside the moves of the state table.
 SITUATIONS = (
@@ -79,13 +81,27 @@ FAULTS = (
 #: The moves that 4.3.0 knows.
 _RELEASED = {state: row for state, row in TRANSITIONS.items() if state is not State.UNCOMMITTED}
 
+#: By the key of its API, what is not done where there is none.
+_NEEDED = {87: ("state read",), 90: ("offsets described",), 91: ("offsets altered",), 92: ("offsets deleted",)}
+#: What only the messages of 4.3.0 can say.
+_LATER = ("lock renewed", "delivered in record_limit")
+
+
+def _absent(speech: Speech) -> list[str]:
+    """What an edition does not have."""
+    if speech.is_released:
+        return []
+    return [*_LATER, *(name for key, names in _NEEDED.items() if speech.lacks(key) for name in names)]
+
 
 class Coverage:
     """Counts by name. Every name is known from the start, so that what was never met shows as zero."""
 
-    def __init__(self) -> None:
-        moves = [f"{state.name}-{event.name}" for state, row in _RELEASED.items() for event in row]
+    def __init__(self, rules: ShareRules = RELEASED, speech: Speech | None = None) -> None:
+        self._table = dict(TRANSITIONS) if rules.follows_markers else _RELEASED
+        moves = [f"{state.name}-{event.name}" for state, row in self._table.items() for event in row]
         self.counts: Counter[str] = Counter(dict.fromkeys((*moves, *SITUATIONS, *ACTS, *FAULTS, *DEFECTS), 0))
+        self.absent = _absent(speech) if speech is not None else []
 
     def count(self, name: str, times: int = 1) -> None:
         """Note that something was met."""
@@ -94,21 +110,23 @@ class Coverage:
 
     def add(self, other: Coverage) -> None:
         """Take over the counts of another run."""
-        for name, times in other.counts.items():
-            self.counts[name] += times
+        self.counts.update(other.counts)
+        self.absent = other.absent
 
     def missing(self) -> list[str]:
         """What was never met, but for defects."""
-        return [name for name, times in self.counts.items() if times == 0 and name not in DEFECTS]
+        there = [name for name in self.counts if name not in DEFECTS and name not in self.absent]
+        return [name for name in there if self.counts[name] == 0]
 
     def line(self) -> str:
         """All counts in one line."""
-        return "coverage: " + ", ".join(f"{name} {times}" for name, times in self.counts.items())
+        met = ", ".join(f"{name} {times}" for name, times in self.counts.items() if name not in self.absent)
+        return f"coverage: {met}" + (f"; not in this edition: {', '.join(self.absent)}" if self.absent else "")
 
     @contextmanager
     def of_transitions(self) -> Iterator[None]:
         """Count the moves of the state table while this lasts."""
-        plain = dict(_RELEASED)
+        plain = dict(self._table)
         for state, row in plain.items():
             TRANSITIONS[state] = _Counted(row, state, self)
         try:

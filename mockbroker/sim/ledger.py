@@ -43,7 +43,7 @@ class Ledger:
     log has. counted: deliveries of each record in this incarnation of its share partition, counted here, on top of what
     was loaded. given: by record, the members that got it and the delivery that it was for each. forgotten: records that
     were stored as done and are not any more, by a defect of 4.3.0: these alone are excused. wanted: where
-    an administrator has wanted the group to begin.
+    an administrator has wanted the group to begin. passed_over: what a load left out, where holes are not read (4.0.0).
     """
 
     key: ShareKey
@@ -55,6 +55,7 @@ class Ledger:
     given: dict[int, set[tuple[str, int]]] = field(default_factory=dict)
     forgotten: set[int] = field(default_factory=set)
     wanted: set[int] = field(default_factory=set)
+    passed_over: set[int] = field(default_factory=set)
     is_gone: bool = False
     altering: int = 0
     is_unread: bool = False
@@ -162,17 +163,20 @@ class Ledger:
             return True
         return offset in self.forgotten or _is_done(self.stored, offset)
 
-    def all_is_told(self, *, stuck_at: int | None) -> None:
+    def all_is_told(self, *, stuck_at: int | None, sends_markers: bool = True) -> None:
         """At the end: each record was delivered, and each that was delivered is done.
 
-        stuck_at: from where on nothing is delivered any more, by a defect of 4.3.0.
+        stuck_at: from where on nothing is delivered any more, by a defect of 4.3.0. sends_markers: the ends of
+        transactions are delivered too, as offsets without a record.
         """
         if self.was_deleted_late:
             return  # Its deletion was tried again after an initialisation, or met an alteration that was under way.
         page = self.page()
         first = page.start if self.begins is None else max(page.start, self.begins)
         for offset in range(first, page.end if stuck_at is None else min(page.end, stuck_at)):
-            if offset in page.aborted or offset not in page.present:
+            if offset in page.aborted or offset not in page.present or offset in self.passed_over:
+                continue
+            if offset in page.markers and not sends_markers:
                 continue
             record = self.told.get(offset)
             if record is None:

@@ -13,6 +13,7 @@ from mockbroker.state.log import PartitionLog
 class Page:
     """One log as it was read last. present: offsets with a record, markers too. aborted: of rolled back transactions.
 
+    markers: where transactions end. Records that keep the state of share-partitions in the log are not present to anybody.
     lost: had a record once, and have none any more, as compaction took it or its aborted batch. Records below the start
     of the log are in none of them.
     """
@@ -20,6 +21,7 @@ class Page:
     present: set[int] = field(default_factory=set)
     aborted: set[int] = field(default_factory=set)
     lost: set[int] = field(default_factory=set)
+    markers: set[int] = field(default_factory=set)
     start: int = 0
     end: int = 0
 
@@ -47,7 +49,10 @@ class LogBook:
 
 def _read(log: PartitionLog, page: Page) -> None:
     batches = log.below(log.end_offset)
-    present = {record.offset for batch in batches for record in batch.records()}
+    headers = [(batch, batch.header()) for batch in batches]
+    told = [batch for batch, header in headers if header.is_transactional or not header.is_control]
+    present = {record.offset for batch in told for record in batch.records()}
+    page.markers = {batch.base_offset for batch, header in headers if header.is_transactional and header.is_control}
     for one in log.aborted_transactions(0, log.end_offset):
         for batch in batches:
             header = batch.header()

@@ -84,6 +84,8 @@ class Member(ShareClient):
 
     def renew(self) -> str:
         """Renew locks."""
+        if not self._world.speech.is_released:
+            return "knows no renewal"
         link = self._free_link(with_session=True)
         said = self._choose_said(link, types=(RENEW, RENEW, 1)) if link is not None else {}
         if link is None or not said:

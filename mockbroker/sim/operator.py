@@ -166,6 +166,8 @@ class Operator:
         return f"{group_id} is described"
 
     def _describe_offsets(self) -> str:
+        if self._world.speech.lacks(DescribeShareGroupOffsetsRequest.API_KEY):
+            return "no offsets can be described"
         group_id = self._rng.choice(self._groups)
 
         def described(answer: DescribeShareGroupOffsetsResponse) -> None:
@@ -195,6 +197,8 @@ class Operator:
         return f"the state of {key} is read"
 
     def _delete_offsets(self) -> str:
+        if self._world.speech.lacks(DeleteShareGroupOffsetsRequest.API_KEY):
+            return "no offsets can be deleted"
         group_id, topic = self._rng.choice(self._groups), self._rng.choice(self._world.topics())
         self._empty(group_id)
 

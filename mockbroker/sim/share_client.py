@@ -136,6 +136,7 @@ class ShareClient:
 
     def _choose_said(self, link: Link, types: tuple[int, ...] = (1, 1, 1, 1, 2, 2, 3, 0)) -> dict[Place, list[Said]]:
         """Something to say of some of what is held from this node, and now and then of what is not."""
+        types = self._world.speech.sayable(types)
         said: dict[Place, list[Said]] = {}
         for place in sorted(place for place in self.held if place in link.places):
             offsets = sorted(self.held[place])

@@ -234,7 +234,9 @@ class Watch:
             self._complain(offset, f"was passed by the start while its write is under way: {was}")
 
     def _aborted(self) -> set[int]:
-        return self._ledger.page().aborted
+        """What is dropped as the log is read; with the aborted records markers too, where leaders look into them."""
+        page = self._ledger.page()
+        return page.aborted | page.markers if self.partition.rules.follows_markers else page.aborted
 
     def _is_stored(self, offset: int) -> bool:
         return self._ledger.is_stored(offset, self.partition.state_epoch)

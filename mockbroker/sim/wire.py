@@ -12,8 +12,8 @@ import msgspec
 
 from kwire import headers
 from kwire.codec import decode
-from kwire.registry import response_class
 from mockbroker.core import Close, Core
+from mockbroker.sim.speech import Back, Speech
 
 Answered = Callable[[Any], None]
 
@@ -23,6 +23,7 @@ class _Asked:
     response: type[msgspec.Struct]
     api_key: int
     version: int
+    back: Back
     done: Answered
 
 
@@ -37,8 +38,9 @@ class _Line:
 class Wire:
     """Drives a core as the socket shell does: submit, take what has to leave, disconnect what is closed."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, speech: Speech) -> None:
         self.core = core
+        self.speech = speech
         self._lines: dict[int, _Line] = {}
         self._correlation_id = 0
         self._digest = hashlib.sha256()
@@ -73,8 +75,9 @@ class Wire:
         line = self._lines[connection]
         api_key: int = type(request).API_KEY  # type: ignore[attr-defined]
         self._correlation_id += 1
-        frame = headers.encode_request(request, version, self._correlation_id, line.client)
-        line.asked.append(_Asked(response_class(api_key), api_key, version, done))
+        said, version, answers, back = self.speech.say(request, version)
+        frame = headers.encode_request(said, version, self._correlation_id, line.client)
+        line.asked.append(_Asked(answers, api_key, version, back, done))
         self._note(connection, frame)
         self.core.submit(connection, frame, self.core.now_ms)
 
@@ -98,7 +101,8 @@ class Wire:
             self._note(output.connection_id, output.body)
             asked = line.asked.popleft()
             _, body_at = headers.decode_response_header(output.body, asked.api_key, asked.version)
-            asked.done(decode(asked.response, asked.version, memoryview(output.body)[body_at:]))
+            answer = decode(asked.response, asked.version, memoryview(output.body)[body_at:])
+            asked.done(asked.back(answer))
 
     def lost(self, connection: int) -> None:
         """The connection is gone without the client's doing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import random
 from collections.abc import Callable
 
@@ -18,10 +19,12 @@ from mockbroker.sim.member import Member
 from mockbroker.sim.operator import Operator
 from mockbroker.sim.producer import Producer
 from mockbroker.sim.said import Place
+from mockbroker.sim.speech import speech_of
 from mockbroker.sim.violation import SeedFailed
 from mockbroker.sim.wire import Wire
 from mockbroker.state.log import PartitionLog
 from mockbroker.state.share_coordinator import ShareKey
+from mockbroker.state.share_rules import RELEASED_EDITION
 from mockbroker.state.share_session import ShareSession
 from mockbroker.state.topics import CoordinatorKind, Topic
 
@@ -60,9 +63,9 @@ _EMPTY_ENOUGH = 3
 class World:
     """One seed's cluster and everybody in it; the clock, and the only way to move it."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, edition: str = RELEASED_EDITION) -> None:
         self.rng = random.Random(seed)
-        self.coverage = Coverage()
+        self.edition = edition
         self.core = build_core(
             config=BrokerConfig(_CONFIG),
             node_count=_NODES,
@@ -70,10 +73,14 @@ class World:
             topics=_TOPICS,
             rng=self._some_rng(),
             now_ms=_STARTS_MS,
+            share_edition=edition,
         )
+        rules = self.core.state.rules
+        self.speech = speech_of(edition, self.core.state.routes)
+        self.coverage = Coverage(rules, self.speech)
         for node in self.core.state.nodes.values():
             node.listen("PLAINTEXT", "127.0.0.1", 9092 + node.node_id)
-        self.wire = Wire(self.core)
+        self.wire = Wire(self.core, self.speech)
         self.checks = Checks(self.core, self.coverage)
         self.follow()
         self.faults = Faults(self, self._some_rng())
@@ -81,7 +88,13 @@ class World:
         self.operator = Operator(self, self._some_rng(), _GROUPS, deleted=_DELETED, compacted=_COMPACTED)
         self.producers = [Producer(name, self, self._some_rng()) for name in (None, "x", "y")]
         names = [("m1", "g"), ("m2", "g"), ("m3", "g"), ("n1", "h"), ("n2", "h")]
-        self.members = [Member(name, group, _NAMES, self, self._some_rng()) for name, group in names]
+        self.members = [Member(self.member_id(name), group, _NAMES, self, self._some_rng()) for name, group in names]
+
+    def member_id(self, name: str) -> str:
+        """What a member is called: a UUID, where the edition wants one."""
+        if self.speech.is_released:
+            return name
+        return base64.urlsafe_b64encode(name.encode().ljust(16, b"-")).decode().rstrip("=")
 
     def _some_rng(self) -> random.Random:
         return random.Random(self.rng.getrandbits(64))
@@ -202,7 +215,7 @@ class World:
         self.advance(0)
         self.advance(_REST_MS)
         for group_id in _GROUPS:
-            self._drain(Member(f"last-{group_id}", group_id, _NAMES, self, self.rng))
+            self._drain(Member(self.member_id(f"last-{group_id}"), group_id, _NAMES, self, self.rng))
         self.checks.end()
 
     def _drain(self, member: Member) -> None:
@@ -222,9 +235,9 @@ class World:
         raise AssertionError(f"{member.member_id} never comes to an end")
 
 
-def run(seed: int, *, steps: int = 200, told: list[str] | None = None) -> World:
+def run(seed: int, *, steps: int = 200, told: list[str] | None = None, edition: str = RELEASED_EDITION) -> World:
     """Play one seed to its end; `told` gets every step. Raises: SeedFailed with what led there."""
-    world = World(seed)
+    world = World(seed, edition)
     told = [] if told is None else told
     try:
         with world.coverage.of_transitions():

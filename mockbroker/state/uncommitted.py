@@ -114,8 +114,10 @@ def outcome_of(batch: LogBatch) -> Outcome | None:
     header = batch.header()
     if not (header.is_control and header.is_transactional):
         return None
-    (record,) = batch.records()
-    commit = read_control(record).type is ControlType.COMMIT
+    records = batch.records()
+    if not records:
+        return None  # The cleaner keeps the empty batch of a marker whose transaction has no records left.
+    commit = read_control(records[0]).type is ControlType.COMMIT
     return Outcome(batch.last_offset, header.producer_id, header.producer_epoch, commit)
 
 
@@ -130,7 +132,7 @@ def take_in(partition: SharePartition, batches: Sequence[LogBatch], read_on: Rea
     assert waiting is not None
     done: list[StateBatch] = []
     before = waiting.tagged
-    old_end = partition.end_offset if partition.window else partition.end_offset - 1
+    first_new = _first_new(partition)
     for batch in batches:
         outcome = outcome_of(batch)
         if outcome is not None:
@@ -139,11 +141,11 @@ def take_in(partition: SharePartition, batches: Sequence[LogBatch], read_on: Rea
             break
         for first, last in _unseen(partition, batch):
             done += _add(partition, waiting, batch, first, last, now_ms=now_ms)
-    in_holes = [one.home.first for one in waiting.tagged if one.home.first <= old_end and one not in before]
+    in_holes = [one.home.first for one in waiting.tagged if one.home.first < first_new and one not in before]
     if in_holes:
         done += _look_ahead(partition, waiting, in_holes[0], read_on, now_ms)
     elif waiting.tagged and partition.in_flight_count >= partition.in_flight_limit:
-        done += _look_ahead(partition, waiting, partition.end_offset + 1, read_on, now_ms)
+        done += _look_ahead(partition, waiting, _first_new(partition), read_on, now_ms)
     if done:
         start_offset.advance(partition)
         left = [batch for batch in done if batch.last >= partition.start_offset]
@@ -159,10 +161,17 @@ def let_go(partition: SharePartition) -> None:
             _move(partition, one.home, in_flight.Event.COMMIT, 0)
 
 
+def _first_new(partition: SharePartition) -> int:
+    """The first offset beyond what is in flight; a start beyond the whole window is itself still to be read."""
+    window = partition.window
+    has_more = bool(window) and partition.start_offset <= window.last.last
+    return partition.end_offset + 1 if has_more else partition.end_offset
+
+
 def _unseen(partition: SharePartition, batch: LogBatch) -> Iterable[tuple[int, int]]:
     """The offsets of a batch that are not in flight: those beyond the end, and while the gap window holds, in holes."""
     window, gap = partition.window, partition.gap
-    low = partition.end_offset + 1 if window else partition.end_offset
+    low = _first_new(partition)
     if gap is not None and partition.gap_is_open:
         low = gap.start
     low, high = max(low, batch.base_offset, partition.start_offset), batch.last_offset

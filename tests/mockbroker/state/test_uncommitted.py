@@ -298,6 +298,19 @@ def test_holes_of_the_stored_state_find_their_markers_though_nothing_behind_them
     assert group.drain() == {4}
 
 
+def test_a_log_start_behind_the_window_is_where_reading_goes_on(log: Log) -> None:
+    group = Group(log, MARKERS)
+    log.write(None, 4)
+    log.write(7, 2)
+    log.end(7, commit=True, bumps=False)
+    group.fetch(max_bytes=1)
+    group.say(RELEASE)
+    log.delete_before(4)
+    group.partition.move_log_start(4)
+
+    assert group.fetch() == ["4-5/1"]
+
+
 def test_a_group_that_reads_uncommitted_records_from_now_on_waits_for_no_marker(log: Log) -> None:
     group = Group(log, MARKERS)
     log.write(7, 2)
