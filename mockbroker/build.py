@@ -20,6 +20,7 @@ from mockbroker.outcome import Key
 from mockbroker.routes import Route
 from mockbroker.security import Security
 from mockbroker.state.configs import Configs
+from mockbroker.state.feature_levels import SHARE_VERSION
 from mockbroker.state.logs import LogStore
 from mockbroker.state.metadata import Metadata
 from mockbroker.state.share_rules import CONTROL_RECORDS_DEFAULTS, RELEASED, RELEASED_EDITION, ShareRules
@@ -51,6 +52,8 @@ def build_core(
     """
     routes, rules, records, defaults = _spoken(share_edition)
     config = config.with_defaults(defaults) if defaults else config
+    if config.dialect is not None and not config.dialect.enables_share_groups(config.given):
+        features = {name: level for name, level in features.items() if name != SHARE_VERSION}
     if share_persister == "control-records":
         rules = replace(rules, state_in_log=True)
     if rules.state_in_log:

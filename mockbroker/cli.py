@@ -9,7 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
-from mockbroker.cluster import persister_settings, refuse_later_options
+from mockbroker.cluster import config_dialect, persister_settings, refuse_later_options
 from mockbroker.config import BrokerConfig, ConfigError
 from mockbroker.kafka_error import KafkaError
 from mockbroker.server import Options, Server, new_event_loop
@@ -59,7 +59,11 @@ def _wrong(error: Exception) -> int:
 def _options(parsed: argparse.Namespace) -> Options:
     refuse_later_options(control=parsed.control, data_dir=parsed.data_dir)
     text = parsed.properties.read_text(encoding="utf-8") if parsed.properties else ""
-    config = BrokerConfig.from_properties(text, [*parsed.set, *persister_settings(parsed.share_persister)])
+    config = BrokerConfig.from_properties(
+        text,
+        [*parsed.set, *persister_settings(parsed.share_persister)],
+        dialect=config_dialect(parsed.share_edition),
+    )
     port = parsed.port
     if port is None and "listeners" not in config.given:
         port = 9092

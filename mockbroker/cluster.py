@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mockbroker.config import NO_OP_PERSISTER, BrokerConfig, ConfigError
+from mockbroker.config import NO_OP_PERSISTER, BrokerConfig, ConfigError, Dialect
 from mockbroker.server import Options, Server, new_event_loop
 from mockbroker.state.share_rules import RELEASED_EDITION
 
@@ -67,7 +67,7 @@ class Cluster:
         self._options = Options(
             nodes=nodes,
             port=port,
-            config=_config(properties, [*settings, *persister_settings(share_persister)]),
+            config=_config(properties, [*settings, *persister_settings(share_persister)], share_edition),
             features=tuple(features),
             topics=dict(topics or {}),
             capture=None if capture is None else Path(capture),
@@ -249,11 +249,23 @@ def refuse_later_options(**options: Any) -> None:
             raise ConfigError(f"{name.replace('_', '-')}: {value!r} is not supported yet")
 
 
-def _config(properties: Mapping[str, object] | str | Path | None, settings: Iterable[str]) -> BrokerConfig:
+def config_dialect(share_edition: str) -> Dialect | None:
+    """How an edition of KIP-932 calls its configurations; None where they have the released names."""
+    if share_edition == RELEASED_EDITION:
+        return None
+    from mockbroker.editions.configs import dialect_of
+
+    return dialect_of(share_edition)
+
+
+def _config(
+    properties: Mapping[str, object] | str | Path | None, settings: Iterable[str], share_edition: str
+) -> BrokerConfig:
+    dialect = config_dialect(share_edition)
     if isinstance(properties, str | Path):
-        return BrokerConfig.from_properties(Path(properties).read_text(encoding="utf-8"), settings)
+        return BrokerConfig.from_properties(Path(properties).read_text(encoding="utf-8"), settings, dialect=dialect)
     lines = [f"{name}={_text(value)}" for name, value in (properties or {}).items()]
-    return BrokerConfig.from_properties("", [*lines, *settings])
+    return BrokerConfig.from_properties("", [*lines, *settings], dialect=dialect)
 
 
 def _text(value: object) -> str:

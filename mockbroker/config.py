@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
+from typing import Protocol
 
 from msgspec import structs
 
@@ -114,6 +115,40 @@ DEFAULT_PERSISTER = "org.apache.kafka.server.share.persister.DefaultStatePersist
 NO_OP_PERSISTER = "org.apache.kafka.server.share.persister.NoOpStatePersister"
 
 
+class Dialect(Protocol):
+    """Names, ranges and defaults of an edition of KIP-932 (`mockbroker/editions/configs.py`)."""
+
+    broker_keys: Mapping[str, ConfigKey]
+
+    def extra_keys(self, scope: Scope) -> Mapping[str, ConfigKey]:
+        """Configurations that 4.3 has none for."""
+        ...
+
+    def broker_texts(self, given: Mapping[str, str]) -> dict[str, str]:
+        """What was set, by the names of 4.3."""
+        ...
+
+    def defaults(self) -> dict[str, str]:
+        """Defaults that differ, by the names of 4.3."""
+        ...
+
+    def enables_share_groups(self, given: Mapping[str, str]) -> bool:
+        """Whether share groups are on."""
+        ...
+
+    def to_released(self, scope: Scope, name: str) -> str:
+        """A name within the broker."""
+        ...
+
+    def to_draft(self, scope: Scope, name: str) -> str:
+        """A name for clients."""
+        ...
+
+    def check(self, scope: Scope, name: str, text: str) -> None:
+        """Refuse a value that is not allowed."""
+        ...
+
+
 class BrokerConfig(Mapping[str, Value]):
     """Every broker configuration of Kafka 4.3.0 by name, typed; those given win over Kafka's defaults.
 
@@ -121,15 +156,22 @@ class BrokerConfig(Mapping[str, Value]):
     we), `ignored` the names that Kafka defines and that mean nothing to a broker without disks or peers.
     """
 
-    def __init__(self, given: Mapping[str, str] | None = None) -> None:
+    def __init__(self, given: Mapping[str, str] | None = None, *, dialect: Dialect | None = None) -> None:
+        self.dialect = dialect
         self.given = dict(given or {})
         known = keys(Scope.BROKER)
+        if dialect is not None:
+            self.given = dialect.broker_texts(self.given)
+            known = dialect.broker_keys
         heeded = (*(_AUTHORIZER_NAMES if self.has_authorizer else ()), _COLD)
+        heeded += () if dialect is None else tuple(dialect.extra_keys(Scope.BROKER))
         self.unknown = [
             name for name in self.given if name not in known and name not in heeded and not _of_listener(name)
         ]
         self.ignored = [name for name in self.given if name in known and not _heeded(name) and name not in heeded]
         self._values: dict[str, Value] = {name: _STANDARD.get(name, key.default) for name, key in known.items()}
+        for name, text in ({} if dialect is None else dialect.defaults()).items():
+            self._values[name] = known[name].parse(text)
         for name, text in self.given.items():
             if name in known:
                 self._values[name] = known[name].parse(text)
@@ -161,7 +203,9 @@ class BrokerConfig(Mapping[str, Value]):
         return own
 
     @classmethod
-    def from_properties(cls, text: str, settings: Iterable[str] = ()) -> BrokerConfig:
+    def from_properties(
+        cls, text: str, settings: Iterable[str] = (), *, dialect: Dialect | None = None
+    ) -> BrokerConfig:
         """A server.properties file, then settings in the form KEY=VALUE, which win."""
         given = parse_properties(text)
         for setting in settings:
@@ -169,7 +213,7 @@ class BrokerConfig(Mapping[str, Value]):
             if not equals or not name.strip():
                 raise ConfigError(f"{setting!r}: a setting has the form KEY=VALUE")
             given[name.strip()] = value
-        return cls(given)
+        return cls(given, dialect=dialect)
 
     @property
     def is_cold(self) -> bool:
@@ -197,7 +241,7 @@ class BrokerConfig(Mapping[str, Value]):
 
     def key(self, name: str) -> ConfigKey:
         """The definition of a broker configuration."""
-        return keys(Scope.BROKER)[name]
+        return (keys(Scope.BROKER) if self.dialect is None else self.dialect.broker_keys)[name]
 
     def integer(self, name: str) -> int:
         """A number that is never null."""

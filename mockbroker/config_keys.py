@@ -132,6 +132,11 @@ def duration_ms(text: str) -> int | None:
     return whole * 1000 + int((fraction or "0").ljust(9, "0")[:3])
 
 
+def custom_key(scope: Scope, name: str, type_: ConfigType, default: str, valid: str) -> ConfigKey:
+    """A key that Kafka 4.3 does not have, in the words of its list of keys."""
+    return _key((scope.value, name, type_.label, default, valid, "MEDIUM", "false"))
+
+
 def _key(row: Sequence[str]) -> ConfigKey:
     scope, name, kind, default, valid, _importance, internal = row
     type_ = _NAMES[kind]

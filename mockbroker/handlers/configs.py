@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from kwire.error_codes import ErrorCode
 from kwire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -17,6 +18,7 @@ from kwire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from kwire.messages.incremental_alter_configs import (
+    AlterableConfig,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
@@ -26,6 +28,7 @@ from mockbroker.authorize import CLUSTER_NAME, ResourceType, must
 from mockbroker.authorize import Operation as Act
 from mockbroker.context import Context
 from mockbroker.handlers.broker_loggers import alter_loggers, describe_loggers
+from mockbroker.handlers.draft_configs import by_released_names, described
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
 from mockbroker.state.config_changes import ConfigChange, Operation, altered, replaced
@@ -113,7 +116,10 @@ def _described(wanted: DescribeConfigsResource, request: DescribeConfigsRequest,
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
     except KafkaError as error:
         return _not_described(wanted, error)
-    entries = describe(ctx.cluster.configs, resource, wanted.configuration_keys)
+    if ctx.cluster.config.dialect is None:
+        entries = describe(ctx.cluster.configs, resource, wanted.configuration_keys)
+    else:
+        entries = described(describe(ctx.cluster.configs, resource, None), resource, wanted.configuration_keys, ctx)
     return DescribeConfigsResult(
         resource_type=wanted.resource_type,
         resource_name=wanted.resource_name,
@@ -179,7 +185,7 @@ def _altered(
         if wanted.resource_type == ResourceKind.BROKER_LOGGER:
             alter_loggers(wanted, ctx, validate_only=validate_only)
             return _alter_row(wanted, None)
-        changes = _changes(wanted)
+        changes = _changes(wanted, by_released_names(wanted.resource_type, wanted.configs, ctx))
         resource = _checked(wanted.resource_type, wanted.resource_name, ctx)
         _must(Act.ALTER_CONFIGS, wanted.resource_type, wanted.resource_name, ctx)
         after = altered(ctx.cluster.configs, resource, changes)
@@ -193,7 +199,8 @@ def _altered(
 
 def _replace(wanted: ReplacedResource, ctx: Context, *, times: int, validate_only: bool) -> None:
     _must_be_named_once(times)
-    given = {config.name: config.value for config in wanted.configs if config.value is not None}
+    configs = by_released_names(wanted.resource_type, wanted.configs, ctx)
+    given = {config.name: config.value for config in configs if config.value is not None}
     nulls = [config.name for config in wanted.configs if config.value is None]
     _must_be_in_form([config.name for config in wanted.configs], nulls)
     resource = _checked(wanted.resource_type, wanted.resource_name, ctx)
@@ -229,10 +236,10 @@ def _nulls(wanted: AlterConfigsResource) -> list[str]:
     ]
 
 
-def _changes(wanted: AlterConfigsResource) -> list[ConfigChange]:
+def _changes(wanted: AlterConfigsResource, configs: Sequence[AlterableConfig]) -> list[ConfigChange]:
     """Raises: INVALID_REQUEST or UNKNOWN_SERVER_ERROR for an operation that does not exist."""
     changes = []
-    for config in wanted.configs:
+    for config in configs:
         if config.config_operation not in Operation._value2member_map_:
             # A broker looks at its own changes; of all others Kafka's controller makes a server error without words.
             if wanted.resource_type == ResourceKind.BROKER:

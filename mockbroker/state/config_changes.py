@@ -173,7 +173,10 @@ def _check_group(configs: Configs, resource: Resource, given: Mapping[str, str])
     for name in given:
         if configs.group_names is not None and name not in configs.group_names:
             raise ConfigError(f"{name} is no configuration of a group")
-    typed = _typed(Scope.GROUP, given)
+    extra = {} if configs.static.dialect is None else configs.static.dialect.extra_keys(Scope.GROUP)
+    for name in given.keys() & extra.keys():
+        extra[name].parse(given[name])
+    typed = _typed(Scope.GROUP, {name: text for name, text in given.items() if name not in extra})
     values: dict[str, Value] = {
         name: typed.get(name, configs.inherited(key)) for name, key in keys(Scope.GROUP).items()
     }

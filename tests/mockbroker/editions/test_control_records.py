@@ -123,7 +123,7 @@ def test_one_fetch_acquires_what_lies_between_them_in_runs(member: Member) -> No
 
 
 def test_they_take_no_room_in_the_window() -> None:
-    properties = {"group.share.partition.max.record.locks": "100"}
+    properties = {"group.share.record.lock.partition.limit": "100"}
     with (
         Cluster(share_edition=EDITION, topics={TOPIC: 1}, properties=properties) as small,
         Member(small, EDITION) as member,

@@ -16,6 +16,8 @@ from kwire.messages.init_producer_id import InitProducerIdRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.records import Record, write_batch
+from mockbroker.config_keys import Scope
+from mockbroker.editions.configs import dialect_of
 from tests.mockbroker.editions.stage import Json, Stage, member_id
 
 _GROUP, _SET = 32, 0
@@ -64,7 +66,9 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
     """A read-committed group that begins where the topic does, in each edition that follows markers."""
     with Stage(request.param) as running:
         settings = {"share.isolation.level": "read_committed", "share.auto.offset.reset": "earliest"}
-        rows = [AlterableConfig(name, _SET, value) for name, value in settings.items()]
+        dialect = dialect_of(request.param)
+        assert dialect is not None
+        rows = [AlterableConfig(dialect.to_draft(Scope.GROUP, name), _SET, value) for name, value in settings.items()]
         asked = IncrementalAlterConfigsRequest([AlterConfigsResource(_GROUP, "G1", rows)])
         answer = running.client().send(asked, 1)
         assert answer.responses[0].error_code == 0, answer.responses[0].error_message

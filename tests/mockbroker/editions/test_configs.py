@@ -1,0 +1,164 @@
+"""Configurations by the names, defaults and ranges of each revision of KIP-932 (pages 001, 000, 003 and 002)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kwire import Client, from_json, to_json
+from kwire.error_codes import ErrorCode
+from mockbroker import Cluster, cli
+from mockbroker.config import BrokerConfig, ConfigError
+from mockbroker.config_keys import Scope
+from mockbroker.editions.configs import TABLE, dialect_of, rows
+from tests.mockbroker.editions.draft_kit import GROUP, TOPIC, Member
+
+R1, R2, R3, R4, R5 = "kip932-r1", "kip932-r2", "kip932-r3", "kip932-r4", "kip932-r5"
+BROKER, GROUP_TYPE = 4, 32
+
+
+def _alter(client: Client, **settings: str) -> tuple[int, str | None]:
+    configs = [{"name": name.replace("_", "."), "configOperation": 0, "value": text} for name, text in settings.items()]
+    resource = {"resourceType": GROUP_TYPE, "resourceName": GROUP, "configs": configs}
+    row = client.send(from_json("IncrementalAlterConfigsRequest", 1, {"resources": [resource]}), 1).responses[0]
+    return row.error_code, row.error_message
+
+
+def _described(client: Client, kind: int, name: str) -> dict[str, dict[str, Any]]:
+    resource = {"resourceType": kind, "resourceName": name, "configurationKeys": None}
+    tree = {"resources": [resource], "includeSynonyms": True}
+    answer = to_json(client.send(from_json("DescribeConfigsRequest", 4, tree), 4), 4)
+    assert isinstance(answer, dict)
+    results: Any = answer["results"]
+    return {row["name"]: row for row in results[0]["configs"]}
+
+
+@pytest.mark.parametrize(
+    ("edition", "name", "released", "default", "bounds"),
+    [
+        (R1, "share.delivery.count.limit", "group.share.delivery.count.limit", 5, (2, 10)),
+        (R1, "share.record.lock.duration.ms", "group.share.record.lock.duration.ms", 30_000, (1_000, 60_000)),
+        (
+            R1,
+            "share.record.lock.duration.max.ms",
+            "group.share.max.record.lock.duration.ms",
+            60_000,
+            (30_000, 3_600_000),
+        ),
+        (R1, "share.record.lock.partition.limit", "group.share.partition.max.record.locks", 200, (100, 10_000)),
+        (R2, "group.share.delivery.count.limit", "group.share.delivery.count.limit", 5, (2, 10)),
+        (R2, "group.share.record.lock.duration.ms", "group.share.record.lock.duration.ms", 30_000, (1_000, 60_000)),
+        (R2, "group.share.record.lock.partition.limit", "group.share.partition.max.record.locks", 200, (100, 10_000)),
+        (R2, "group.share.max.size", "group.share.max.size", 200, (10, 1_000)),
+    ],
+)
+def test_pages_001_and_000_names_defaults_and_ranges_of_brokers(
+    edition: str, name: str, released: str, default: int, bounds: tuple[int, int]
+) -> None:
+    dialect, (low, high) = dialect_of(edition), bounds
+
+    assert BrokerConfig(dialect=dialect)[released] == default
+    for value in (low, high):
+        assert BrokerConfig({name: str(value)}, dialect=dialect)[released] == value
+    if name == "share.record.lock.duration.max.ms":
+        low = 1_000  # Below 30 seconds the lock has to be shorter as well.
+        shortest = {"share.record.lock.duration.ms": "1000", name: "1000"}
+        assert BrokerConfig(shortest, dialect=dialect)[released] == low
+    for value in (low - 1, high + 1):
+        with pytest.raises(ConfigError, match=rf"^{name}: '{value}' is not allowed; valid values: \[{low},"):
+            BrokerConfig({name: str(value)}, dialect=dialect)
+
+
+@pytest.mark.parametrize("edition", TABLE)
+def test_a_released_name_is_refused_with_the_name_of_the_draft(edition: str) -> None:
+    renamed = [row for row in TABLE[edition] if row.released not in (None, row.name) and row.scope is Scope.BROKER]
+    assert renamed
+    for row in renamed:
+        with pytest.raises(ConfigError, match=rf"^{row.released}: in {edition} this is {row.name}$"):
+            BrokerConfig({str(row.released): "200"}, dialect=dialect_of(edition))
+
+
+def test_a_draft_name_means_nothing_to_the_released_edition() -> None:
+    assert BrokerConfig({"share.delivery.count.limit": "3"}).unknown == ["share.delivery.count.limit"]
+
+
+def test_every_edition_starts_with_all_of_its_names_set_to_their_defaults() -> None:
+    assert {edition for edition, _ in rows()} == {R1, R2, R3, R4, R5}
+    for edition, table in TABLE.items():
+        given = {row.name: row.default for row in table if row.scope is Scope.BROKER and row.default is not None}
+        config = BrokerConfig(given, dialect=dialect_of(edition))
+        assert config.unknown == []
+        with Cluster(share_edition=edition, properties=given):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("edition", "names"),
+    [
+        (R1, {"group.type", "record.lock.duration.ms"}),
+        (R2, {"group.type", "record.lock.duration.ms"}),
+        (R3, {"group.type", "record.lock.duration.ms", "group.share.isolation.level"}),
+        (R4, {"group.type", "record.lock.duration.ms", "group.share.isolation.level", "group.share.auto.offset.reset"}),
+    ],
+)
+def test_groups_are_described_and_altered_by_the_names_of_the_draft(edition: str, names: set[str]) -> None:
+    with Cluster(share_edition=edition) as cluster, Client(cluster.bootstrap_servers) as client:
+        before = _described(client, GROUP_TYPE, GROUP)
+        assert before.keys() >= names
+        assert "share.record.lock.duration.ms" not in before
+        assert (before["group.type"]["value"], before["record.lock.duration.ms"]["value"]) == ("consumer", "30000")
+
+        assert _alter(client, group_type="share", record_lock_duration_ms="1000") == (0, None)
+        after = _described(client, GROUP_TYPE, GROUP)
+        assert (after["group.type"]["value"], after["record.lock.duration.ms"]["value"]) == ("share", "1000")
+        first = after["record.lock.duration.ms"]["synonyms"][0]
+        assert (first["name"], first["value"]) == ("record.lock.duration.ms", "1000")
+
+        error, message = _alter(client, share_record_lock_duration_ms="20000")
+        assert error == ErrorCode.INVALID_CONFIG
+        assert message == f"share.record.lock.duration.ms: in {edition} this is record.lock.duration.ms"
+        assert _alter(client, group_type="classic")[0] == ErrorCode.INVALID_CONFIG
+        assert _alter(client, record_lock_duration_ms="999")[0] == ErrorCode.INVALID_CONFIG
+        assert _alter(client, record_lock_duration_ms="60001")[0] == ErrorCode.INVALID_CONFIG
+
+
+def test_pages_003_and_002_isolation_and_reset_are_the_groups_own_and_have_the_prefix() -> None:
+    with Cluster(share_edition=R4) as cluster, Client(cluster.bootstrap_servers) as client:
+        settings = {"group_share_isolation_level": "read_committed", "group_share_auto_offset_reset": "earliest"}
+        assert _alter(client, **settings) == (0, None)
+        assert _alter(client, share_isolation_level="read_committed")[0] == ErrorCode.INVALID_CONFIG
+        group = cluster.run(lambda server: dict(server.core.state.configs.group(GROUP)))
+
+    assert (group["share.isolation.level"], group["share.auto.offset.reset"]) == ("read_committed", "earliest")
+
+
+def test_a_broker_is_described_by_the_names_and_defaults_of_the_draft() -> None:
+    properties = {"share.delivery.count.limit": "3"}
+    with Cluster(share_edition=R1, properties=properties) as cluster, Client(cluster.bootstrap_servers) as client:
+        shown = _described(client, BROKER, "0")
+
+    assert (shown["share.delivery.count.limit"]["value"], shown["share.group.enable"]["value"]) == ("3", "true")
+    assert [(one["name"], one["value"]) for one in shown["share.delivery.count.limit"]["synonyms"]] == [
+        ("share.delivery.count.limit", "3"),
+        ("share.delivery.count.limit", "5"),
+    ]
+    limit = shown["share.record.lock.partition.limit"]
+    assert (limit["value"], limit["synonyms"][0]["value"]) == ("200", "200")
+    assert "group.share.delivery.count.limit" not in shown
+
+
+@pytest.mark.parametrize(("edition", "name"), [(R1, "share.group.enable"), (R2, "group.share.enable")])
+def test_switched_off_it_is_a_broker_without_share_groups(edition: str, name: str) -> None:
+    with (
+        Cluster(share_edition=edition, properties={name: False}, topics={TOPIC: 1}) as cluster,
+        Member(cluster, edition) as member,
+    ):
+        assert member.join().error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_the_command_takes_them_too(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--port", "0", "--share-edition", R1, "--set", "group.share.delivery.count.limit=3"]
+
+    assert cli.main(arguments) == 2
+    assert f"in {R1} this is share.delivery.count.limit" in capsys.readouterr().err
