@@ -13,7 +13,7 @@ from mockbroker.state.log import PartitionLog
 class Page:
     """One log as it was read last. present: offsets with a record, markers too. aborted: of rolled back transactions.
 
-    markers: where transactions end. Records that keep the state of share-partitions in the log are not present to anybody.
+    markers: where transactions end. Records that keep the state of share-partitions in the log are present to nobody.
     lost: had a record once, and have none any more, as compaction took it or its aborted batch. Records below the start
     of the log are in none of them.
     """
