@@ -52,7 +52,7 @@ def test_page_003_a_group_has_a_record_that_reserves_its_name_and_one_of_its_sha
 
     rows = stage.records(OFFSETS)
     started = {"topicId": topic, "startPartitionIndex": 0, "endPartitionIndex": 0}
-    lists = {"topics": [], "initializingTopics": [], "deletingTopics": []}
+    lists: Json = {"topics": [], "initializingTopics": [], "deletingTopics": []}
     assert rows == [
         ("ConsumerGroupMetadata", {"groupId": "G1"}, {"epoch": 1, "type": "share"}),
         ("ShareGroupPartitionMetadata", {"groupId": "G1"}, {"epoch": 1, **lists, "initializingTopics": [started]}),

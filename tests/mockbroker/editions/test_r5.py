@@ -145,8 +145,12 @@ def test_page_004_a_group_is_deleted_after_its_state(stage: Stage) -> None:
 
 
 def test_page_004_a_deletion_that_was_interrupted_is_completed_by_the_next_coordinator() -> None:
-    replicas = {"offsets_topic_replication_factor": "3", "share_coordinator_state_topic_replication_factor": "1"}
-    with Stage("kip932-r5", nodes=3, share_coordinator_state_topic_min_isr="1", **replicas) as stage:
+    settings = {
+        "offsets_topic_replication_factor": "3",
+        "share_coordinator_state_topic_replication_factor": "1",
+        "share_coordinator_state_topic_min_isr": "1",
+    }
+    with Stage("kip932-r5", nodes=3, topics={"t": 1}, **settings) as stage:
         topic, home = stage.topic_id(), stage.leader_of_group()
         stage.join(1, node=home)
         stage.heartbeat(1, -1, node=home)
