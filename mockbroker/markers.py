@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from mockbroker.state.metadata import Metadata
 
 OFFSETS_TOPIC = "__consumer_offsets"
-#: How soon a marker is tried again that found no leader; Kafka's sender looks about as often.
+#: How soon a marker is tried again that found no leader, or whose answer was lost. Kafka's sender has one request at a
+#: time under way to a broker, asks again for just the partitions that failed, and connects anew after 50 ms; the leader
+#: writes the marker each time (TransactionMarkerRequestCompletionHandler, ProducerAppendInfo.checkProducerEpoch).
 _RETRY_MS = 100
 _RETRIED = frozenset(
     {

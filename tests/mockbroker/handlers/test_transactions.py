@@ -343,6 +343,24 @@ def test_a_coordinator_that_cannot_be_reached_makes_producers_try_again(broker: 
     assert producer.commit_offset(7, version=1) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
+def test_while_answers_are_lost_one_marker_at_a_time_is_under_way_to_just_the_partition_that_failed(
+    broker: Broker,
+) -> None:
+    producer = Producer(broker)
+    producer.produce()
+    producer.produce(1)
+    topic = broker.core.state.metadata.topic("t")
+    assert topic is not None
+    lost_at = topic.partitions[0].leader
+    broker.core.state.calls.fate = lambda to, now_ms: Fate(10, 10, Loss.ANSWER if to == lost_at else None)
+    producer.end()
+    broker.advance(1_200)
+
+    # Twenty milliseconds there and back, and a hundred until the next.
+    assert len(markers(broker)) == 10
+    assert len(markers(broker, 1)) == 1
+
+
 def test_a_marker_whose_answer_is_lost_is_written_again(broker: Broker) -> None:
     producer = Producer(broker)
     producer.produce()
