@@ -212,13 +212,17 @@ class Checks:
         Two defects of 4.3.0. A log start that is not beyond the start changes nothing (updateCacheAndOffsets): neither
         the gap window of a load that begins below it, nor records below it that a strict limit has left available. And
         a start that a load finds in a hole of the log has no batch to move over (canMoveStartOffset): it stays, until
-        the window is full.
+        the window is full. 4.0.0 looks for ever for what compaction has taken.
         """
         log_start = self._log_start(key)
         for (_, on), watch in self._watches.items():
             partition = watch.partition
             if on == key and partition.next_fetch_offset() < log_start <= partition.start_offset:
                 self._coverage.count("stuck below the log start")
+                return partition.start_offset
+            is_blind = on == key and not partition.rules.archives_missing
+            if is_blind and partition.next_fetch_offset() in self._book.page(key[1:]).lost:
+                self._coverage.count("stuck in a hole")
                 return partition.start_offset
             first = partition.window.first.first if on == key and partition.window else partition.start_offset
             if on == key and first > partition.start_offset and not partition.can_acquire():

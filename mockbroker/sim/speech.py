@@ -27,6 +27,8 @@ _EARLY_TYPES = {1: 0, 2: 1, 3: 2}
 _SUMMARY, _ALTER, _DELETE = 87, 91, 92
 _ACKNOWLEDGING = frozenset({78, 79})
 
+#: The limit of each partition, which its session keeps: more than a log of the simulation has.
+_PARTITION_BYTES = 1 << 20
 #: Editions in which accept, release and reject are 0, 1 and 2.
 _EARLY = frozenset({"kip932-r1", "kip932-r2", "kip932-r3"})
 
@@ -84,7 +86,7 @@ class Speech:
         for topic in said.topics:
             for partition in topic.partitions:
                 if hasattr(partition, "partition_max_bytes"):
-                    partition.partition_max_bytes = said.max_bytes
+                    partition.partition_max_bytes = _PARTITION_BYTES
                 for batch in partition.acknowledgement_batches if self._early_types else ():
                     batch.acknowledge_types = tuple(_EARLY_TYPES[each] for each in batch.acknowledge_types)
 
