@@ -45,6 +45,8 @@ class KeyLog:
         """The lines of a key log; comments and lines of other kinds are passed over."""
         self._secrets: dict[bytes, dict[str, bytes]] = {}
         self.may_grow = False
+        self.held_size = 0
+        """Bytes of all connections that wait for their secrets."""
         self.version = 0
         """Counts what was added, so that a reader knows when to look again."""
         self.add(text)

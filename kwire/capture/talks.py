@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 # A connection that has shown so many bytes without a plausible request is not Kafka.
 UNDECIDED_SIZE_MAX = 4 * 1024 * 1024
+# What all undecided connections may hold together; beyond it, each no more than the lesser size.
+UNDECIDED_TOTAL_MAX = 256 * 1024 * 1024
+_UNDECIDED_SIZE_LESSER = 64 * 1024
 # The same in packets and gaps, which take memory even where they bring few bytes.
 _UNDECIDED_COUNT_MAX = 65_536
 _TLS_HEAD = 5
@@ -33,13 +36,14 @@ def frames(
     Args: keys: the secrets of connections that speak TLS.
     """
     talks: dict[Flow, _Talk] = {}
+    budget = _Budget()
     for event in events:
         if isinstance(event, Trouble):
             yield event
             continue
         talk = talks.get(event.flow)
         if talk is None:
-            talk = talks[event.flow] = _Talk(event.flow, options, keys)
+            talk = talks[event.flow] = _Talk(event.flow, options, keys, budget)
         if isinstance(event, Closed):
             del talks[event.flow]
             yield from talk.close(event)
@@ -53,11 +57,19 @@ def address(packed: bytes) -> str:
     return str(ipaddress.ip_address(packed))
 
 
+class _Budget:
+    """How much all undecided connections hold."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+
 class _Talk:
     """One connection: undecided until a side has shown a request, then two assemblers, or foreign."""
 
-    def __init__(self, flow: Flow, options: Options, keys: KeyLog | None) -> None:
+    def __init__(self, flow: Flow, options: Options, keys: KeyLog | None, budget: _Budget) -> None:
         self._flow = flow
+        self._budget = budget
         self._options = options
         self._keys = keys
         self._tls: Session | None = None
@@ -107,6 +119,7 @@ class _Talk:
         elif self._held_size:
             ts = self._held[0].ts
             yield Foreign(self._flow, "not_kafka", ts, "the connection shows no plausible request", self._held_size)
+            self._release()
         yield closed
 
     def _read(self, event: Data | Gap) -> Iterator[FrameEvent]:
@@ -118,7 +131,9 @@ class _Talk:
             self._pass_over(event)
             return
         self._held.append(event)
-        self._held_size += len(event.payload) if isinstance(event, Data) else 0
+        size = len(event.payload) if isinstance(event, Data) else 0
+        self._held_size += size
+        self._budget.size += size
         foreign = self._decide(event) if isinstance(event, Data) else None
         if foreign is None and self._flow.client is None and self._is_undecided_for_long():
             foreign = Foreign(self._flow, "not_kafka", event.ts, "the connection shows no plausible request", 0)
@@ -139,7 +154,7 @@ class _Talk:
         from kwire.capture.tls import Session
 
         self._tls = Session(self._flow, keys)
-        held, self._held, self._held_size, self._first = self._held, [], 0, [b"", b""]
+        held, self._first = self._release(), [b"", b""]
         for event in held:
             yield from self.take(event)
 
@@ -150,9 +165,15 @@ class _Talk:
     def _leave(self, foreign: Foreign) -> None:
         """Nothing of this connection is read; it is told at its end, with its size."""
         self._foreign = foreign
-        held, self._held, self._held_size = self._held, [], 0
-        for event in held:
+        for event in self._release():
             self._pass_over(event)
+
+    def _release(self) -> list[Data | Gap]:
+        """What was held until it was known what the connection is."""
+        held, self._held = self._held, []
+        self._budget.size -= self._held_size
+        self._held_size = 0
+        return held
 
     def _pass_over(self, event: Data | Gap) -> None:
         if isinstance(event, Data):
@@ -189,7 +210,8 @@ class _Talk:
         return None
 
     def _is_undecided_for_long(self) -> bool:
-        return self._held_size > UNDECIDED_SIZE_MAX or len(self._held) > _UNDECIDED_COUNT_MAX
+        size_max = UNDECIDED_SIZE_MAX if self._budget.size <= UNDECIDED_TOTAL_MAX else _UNDECIDED_SIZE_LESSER
+        return self._held_size > size_max or len(self._held) > _UNDECIDED_COUNT_MAX
 
     def _is_request(self, first: bytes, payload: bytes) -> bool:
         """A length is enough where the user named the port; else the client id must be text, or all of it decode."""
@@ -200,8 +222,7 @@ class _Talk:
 
     def _begin(self) -> Iterator[FrameEvent]:
         self._is_kafka = True
-        held, self._held, self._held_size = self._held, [], 0
-        for event in held:
+        for event in self._release():
             yield from self._pass_on(event)
 
     def _pass_on(self, event: Data | Gap) -> Iterator[Frame | Lost]:

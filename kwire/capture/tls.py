@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from kwire.capture.tls_hello import ServerHello
     from kwire.capture.values import Flow
 
-# What waits for secrets that a pcapng file may still bring: of one connection.
+# What waits for secrets that a pcapng file may still bring: of one connection, and of all.
 HELD_SIZE_MAX = 1 << 20
+HELD_TOTAL_MAX = 64 << 20
 _HANDSHAKE_SIZE_MAX = 1 << 20
 
 
@@ -54,12 +55,12 @@ class Session:
             side.lost_size += size
             return
         side.put(event)
-        self._held += size
+        self._hold(size)
         yield from self._advance_all(event.side)
-        if self._held > HELD_SIZE_MAX and self.failure is None:
+        if (self._held > HELD_SIZE_MAX or self._keys.held_size > HELD_TOTAL_MAX) and self.failure is None:
             self.failure = self._missing()
         if self.failure is not None:
-            self._held = 0
+            self._hold(-self._held)
             for each in self._sides:
                 each.lost_size = each.rest()
 
@@ -75,6 +76,11 @@ class Session:
             size = side.rest()
             if size and side.has_opened:
                 yield Gap(self._flow, index, side.ts, side.offset, size, side.why)
+        self._hold(-self._held)
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        self._keys.held_size += size
 
     def _advance_all(self, index: int) -> Iterator[Data | Gap]:
         """Each side may wait for what the other says: both need both hellos."""
@@ -121,7 +127,7 @@ class Session:
         event = side.pull()
         if event is None:
             return False
-        self._held -= len(event.payload) if isinstance(event, Data) else event.size
+        self._hold(-(len(event.payload) if isinstance(event, Data) else event.size))
         return True
 
     def _is_readable(self, index: int, kind: int) -> bool:

@@ -5,16 +5,36 @@ from __future__ import annotations
 import random
 import struct
 import time
+import tracemalloc
+from collections.abc import Callable
 from contextlib import suppress
+from typing import cast
 
+import pytest
+import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kwire.capture import source, talks, tls
 from kwire.capture.arrow import record_batch
+from kwire.capture.options import Options
+from kwire.capture.pipeline import rows
 from kwire.capture.rows import STATUSES
 from kwire.capture.schemas import LEVELS
 from kwire.capture.values import CaptureError
-from tests.kwire.capture.wire import CAPTURES, SHARE, Talk, block, interface, ip_packets, pcap, read, section
+from tests.kwire.capture.wire import (
+    CAPTURES,
+    SHARE,
+    Talk,
+    Wire,
+    block,
+    enhanced,
+    interface,
+    ip_packets,
+    pcap,
+    read,
+    section,
+)
 
 WIRES = ip_packets()
 HEADS = [
@@ -24,6 +44,15 @@ HEADS = [
     section() + interface(link=1),
     section(">") + interface(">"),
     b"\x1f\x8b\x08\x00",
+    b"\x28\xb5\x2f\xfd",
+    b"\x50\x2a\x4d\x18",
+]
+TUNNELS = [
+    b"",
+    b"\x00\x00\x12\xb5\x00\x00\x00\x00\x08" + bytes(7),
+    b"\x10\x00\x88\xbe" + bytes(24) + b"\x08\x00",
+    b"\x30\x00\x22\xeb",
+    b"\xb0\x00\x65\x58",
 ]
 relaxed = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -53,7 +82,34 @@ def test_any_packet(link: int, packets: list[bytes]) -> None:
 
 
 @relaxed
-@given(st.lists(st.tuples(st.integers(1, 7), st.binary(max_size=120)), max_size=6))
+@given(st.sampled_from([4, 17, 41, 47]), st.sampled_from(TUNNELS), st.binary(max_size=120))
+def test_any_tunnel(protocol: int, head: bytes, rest: bytes) -> None:
+    payload = head + rest
+    packet = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(payload), 1, 0, 64, protocol, 0) + bytes(8) + payload
+    check(pcap([Wire(1, packet)]))
+
+
+RECORDS = st.builds(
+    lambda kind, version, body: struct.pack(">BHH", kind, version, len(body)) + body,
+    st.integers(19, 24),
+    st.sampled_from([0x0301, 0x0303, 0x0304]),
+    st.binary(max_size=80).flatmap(lambda rest: st.sampled_from([rest, b"\1\0\0\x30" + rest, b"\2\0\0\x30" + rest])),
+)
+
+
+@relaxed
+@given(st.lists(st.tuples(st.booleans(), RECORDS), max_size=10))
+def test_any_tls_records(records: list[tuple[bool, bytes]]) -> None:
+    talk = Talk().open()
+    for is_client, record in records:
+        (talk.client_bytes if is_client else talk.server_bytes)(record)
+    keys = f"CLIENT_RANDOM {'00' * 32} {'00' * 48}"
+    for row in read(pcap(talk.wires), tls_keylog=keys):
+        assert row["status"] in STATUSES
+
+
+@relaxed
+@given(st.lists(st.tuples(st.integers(1, 10), st.binary(max_size=120)), max_size=6))
 def test_any_block(blocks: list[tuple[int, bytes]]) -> None:
     check(section() + interface() + b"".join(block(kind, body) for kind, body in blocks))
 
@@ -107,6 +163,61 @@ def test_a_search_through_zeros_lies_and_noise_takes_linear_time() -> None:
         begin = time.process_time()
         read(pcap(talk.wires), ports=frozenset({9092}))
         assert time.process_time() - begin < 20
+
+
+def peak(data: bytes, **options: object) -> int:
+    """How much memory reading takes beyond the capture itself, in bytes."""
+    make = cast("Callable[..., Options]", Options)
+    tracemalloc.start()
+    try:
+        for _ in rows(data, "messages", make(**options)):
+            pass
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def undecided(count: int, content: bytes) -> list[Wire]:
+    """The middle of many connections that never say what they are."""
+    wires = []
+    for number in range(count):
+        talk = Talk(("10.0.0.1", 10_000 + number), isn=(1, 1))
+        for _ in range(64):
+            talk.client_bytes(content)
+        wires += talk.wires
+    return wires
+
+
+def test_connections_that_never_say_what_they_are_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(talks, "UNDECIDED_TOTAL_MAX", 4 << 20)
+    data = pcap(undecided(16, bytes(16_384)))
+
+    assert len(data) > 16 << 20
+    assert peak(data) < 10 << 20
+
+
+def test_tls_that_waits_for_secrets_shares_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls, "HELD_TOTAL_MAX", 2 << 20)
+    hello = b"\x16\x03\x01\0\x26\x01\0\0\x22\x03\x03" + bytes(32)
+    record = b"\x17\x03\x03\x40\0" + bytes(16_384)
+    wires = []
+    for number in range(32):
+        talk = Talk(("10.0.0.1", 10_000 + number)).open().client_bytes(hello)
+        for _ in range(32):
+            talk.client_bytes(record)
+        wires += talk.wires
+    blocks = b"".join(enhanced(each.ts // 1000, each.packet) for each in wires)
+
+    assert len(blocks) > 16 << 20
+    assert peak(section() + interface() + blocks) < 8 << 20
+
+
+def test_a_bomb_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "UNPACKED_SIZE_FREE", 48 << 20)
+    bomb = zstandard.ZstdCompressor().compress(section() + interface() + block(0x0BAD, bytes(100 << 20)))
+
+    assert len(bomb) < 1 << 20
+    assert peak(bomb) < 24 << 20
 
 
 def test_control_characters_of_a_capture_stay_text() -> None:
