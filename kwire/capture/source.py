@@ -17,7 +17,7 @@ import zstandard
 from kwire.capture.values import CaptureError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from _typeshed import WriteableBuffer
 
@@ -159,7 +159,8 @@ class _Adapter(io.RawIOBase):
     """Lends `readinto` to an object that has only `read`; closing it leaves the object open."""
 
     def __init__(self, source: Readable) -> None:
-        self._source = source
+        # A pipe gives what it has; `read` would wait until all that was asked for is there.
+        self._read: Callable[[int], object] = getattr(source, "read1", source.read)
 
     def readable(self) -> bool:
         """What `io` asks before it reads."""
@@ -168,7 +169,7 @@ class _Adapter(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         """Fill the buffer from the wrapped file."""
         view = memoryview(buffer)
-        data: object = self._source.read(len(view))
+        data = self._read(len(view))
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise CaptureError(f"the file object gives {type(data).__name__}; a capture is read in binary mode")
         view[: len(data)] = data
