@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from mockbroker.share_state_records import ReleasedRecords
 from mockbroker.sim.coverage import Coverage
 from mockbroker.sim.ledger import RENEW, TERMINAL_TYPES, Ledger
 from mockbroker.sim.log_book import LogBook
-from mockbroker.sim.state_topic import StateTopic
+from mockbroker.sim.state_topic import ControlRecords, StateTopic, StoredStart
 from mockbroker.sim.violation import Violation
 from mockbroker.sim.watch import Ask, Setting, Watch
 from mockbroker.state.in_flight import State
@@ -47,6 +47,7 @@ class Checks:
         self._coverage = coverage
         self._book = LogBook(self._log)
         self._states = StateTopic(core.state.records.of_states() if core.state.records else ReleasedRecords())
+        self._controls = ControlRecords()
         #: Of these something was stored that has not been looked at, as nobody coordinates them yet.
         self._stale: set[ShareKey] = set()
         self.ledgers: dict[ShareKey, Ledger] = {}
@@ -178,7 +179,7 @@ class Checks:
 
     def look(self) -> None:
         """Check every share partition in every node's memory, and what share coordinators have stored."""
-        for one in self._states.stored_since(self._state_logs()):
+        for one in self._stored_since():
             if one.key in self.ledgers:
                 if one.is_told:
                     self.ledgers[one.key].start_stored(one.start_offset, is_fresh=one.is_fresh)
@@ -192,6 +193,12 @@ class Checks:
                 node = self._core.state.calls.nodes.get(node_id)
                 is_there = node is not None and node.entered("share_partitions")
                 self._look_at(node_id, key, node.share_partitions.get(*key) if node and is_there else None)
+
+    def _stored_since(self) -> Iterator[StoredStart]:
+        yield from self._states.stored_since(self._state_logs())
+        if self._core.state.rules.state_in_log:
+            for place in sorted({key[1:] for key, ledger in self.ledgers.items() if not ledger.is_gone}):
+                yield from self._controls.stored_since(place, self._log(place))
 
     def end(self) -> None:
         """Nothing is lost: every record up to the end of its log was delivered, and is done."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mockbroker.share_control_records import from_record
 from mockbroker.share_state_records import StateRecords
 from mockbroker.state.log import PartitionLog, StoredBatch
+from mockbroker.state.share_chain import Checkpoint
 from mockbroker.state.share_coordinator import ShareKey, Snapshot, Update
 
 
@@ -38,6 +40,29 @@ class StateTopic:
                 for batch in log.below(log.end_offset):
                     if batch.base_offset >= after:
                         yield from _starts(self._records, batch)
+
+
+class ControlRecords:
+    """The control records of topics' own logs, where leaders keep the state there (`ShareRules.state_in_log`)."""
+
+    def __init__(self) -> None:
+        self._read_to: dict[tuple[bytes, int], int] = {}
+
+    def stored_since(self, place: tuple[bytes, int], log: PartitionLog | None) -> Iterator[StoredStart]:
+        """Start offsets of checkpoints that were written since the last call; -1 is that of a state made anew."""
+        after = self._read_to.get(place, 0)
+        if log is None or log.end_offset <= after:
+            return
+        self._read_to[place] = log.end_offset
+        for batch in log.below(log.end_offset):
+            header = batch.header()
+            if batch.base_offset >= after and header.is_control and not header.is_transactional:
+                for record in batch.records():
+                    found = from_record(record)
+                    if found is not None and isinstance(found[1], Checkpoint):
+                        group_id, told = found
+                        start = None if told.start < 0 else told.start
+                        yield StoredStart(ShareKey(group_id, *place), start, is_fresh=not told.batches)
 
 
 def _starts(records: StateRecords, batch: StoredBatch) -> Iterator[StoredStart]:
