@@ -75,9 +75,9 @@ class Tally:
         yield from self._troubles
         if self._tls:
             yield (
-                "1 connection speaks TLS and cannot be read"
+                "1 connection speaks TLS and cannot be read (see --tls-keylog)"
                 if self._tls == 1
-                else (f"{self._tls} connections speak TLS and cannot be read")
+                else (f"{self._tls} connections speak TLS and cannot be read (see --tls-keylog)")
             )
         if self._others:
             yield "1 connection is not Kafka" if self._others == 1 else f"{self._others} connections are not Kafka"

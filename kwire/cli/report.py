@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a broker's port; may be repeated (default: find Kafka by looking)",
     )
+    parser.add_argument("--tls-keylog", metavar="FILE", help="secrets of TLS connections (SSLKEYLOGFILE)")
     parser.add_argument("--master", default="local[*]", help="the Spark to run on (default: %(default)s, this machine)")
 
 
@@ -51,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
     if args.output.is_dir():
         raise IsADirectoryError(21, "Is a directory", str(args.output))
     options = {"edition": args.edition, "ports": ",".join(map(str, args.port))}
+    if args.tls_keylog is not None:
+        options["tls_keylog"] = args.tls_keylog
     _check(files, options)
     progress = _clocked()
     progress("starting Spark")

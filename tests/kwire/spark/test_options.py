@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 from pyspark.sql import datasource as sds
@@ -9,6 +11,16 @@ from pyspark.sql import datasource as sds
 from kwire.capture import arrow
 from kwire.capture.options import Options
 from kwire.spark import options, pushdown
+
+
+def test_a_key_log_travels_as_its_lines_and_is_not_shown() -> None:
+    keys = Path(__file__).parents[2] / "captures" / "small_tlskey.keys"
+    parsed = options.parse({"tls_keylog": str(keys)})
+
+    assert parsed.tls_keylog == keys.read_text()
+    assert "TRAFFIC_SECRET" not in repr(parsed)
+    with pytest.raises(ValueError, match="no line of it is a TLS secret"):
+        options.parse({"tls_keylog": str(keys.with_suffix(".pcap"))})
 
 
 def test_each_option_becomes_its_value() -> None:
