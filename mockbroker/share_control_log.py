@@ -157,6 +157,18 @@ class ShareControlLog:
             if delta.batches:
                 self._append(key, book, delta, now_ms)
 
+    def delete_before(self, place: Place, offset: int, *, now_ms: int) -> int:
+        """Move the start of a log; a checkpoint that goes with its records is written anew at the end.
+
+        Raises: OFFSET_OUT_OF_RANGE.
+        """
+        book = self._book(ShareKey("", *place))
+        start = book.log.delete_before(offset)
+        for group_id, chain in book.chains.items():
+            if chain.is_decided and chain.checkpoint_offset < start:
+                self._append(ShareKey(group_id, *place), book, chain.next_checkpoint(start, ()), now_ms)
+        return start
+
     # What persisters and people look at.
 
     def end_offset(self, key: ShareKey) -> int:

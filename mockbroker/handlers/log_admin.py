@@ -124,7 +124,11 @@ def _deleted(name: str, row: DeleteRecordsPartition, ctx: Context) -> DeleteReco
         policy = ctx.cluster.configs.topic(name)["cleanup.policy"]
         if isinstance(policy, list) and "delete" not in policy:
             raise KafkaError(ErrorCode.POLICY_VIOLATION)
-        start = log.delete_before(row.offset)
+        if topic is not None and ctx.cluster.rules.state_in_log:
+            place = (topic.topic_id, row.partition_index)
+            start = ctx.node.share_control_log.delete_before(place, row.offset, now_ms=ctx.now_ms)
+        else:
+            start = log.delete_before(row.offset)
     except KafkaError as error:
         return DeleteRecordsPartitionResult(row.partition_index, -1, error.code)
     return DeleteRecordsPartitionResult(row.partition_index, start)

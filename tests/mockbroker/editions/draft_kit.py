@@ -20,9 +20,11 @@ WAIT_MS = 100
 class Member:
     """One member with its share session. Fetches take a batch of records at a time, unless told otherwise."""
 
-    def __init__(self, cluster: Cluster, edition: str, *, topic: str = TOPIC, group: str = GROUP) -> None:
+    def __init__(
+        self, cluster: Cluster, edition: str, *, topic: str = TOPIC, group: str = GROUP, bootstrap: str | None = None
+    ) -> None:
         self.cluster = cluster
-        self.client = Client(cluster.bootstrap_servers, edition=edition)
+        self.client = Client(bootstrap or cluster.bootstrap_servers, edition=edition)
         self.topic, self.group = topic, group
         self._edition = edition
         self._epoch = 0
@@ -109,6 +111,14 @@ class Member:
         topics = [{"topicName": self.topic, "partitions": [{"partitionIndex": 0, "startOffset": start}]}]
         answer = self.ask("AlterShareGroupOffsets", {"groupId": self.group, "topics": topics})
         return int(answer.responses[0].partitions[0].error_code)
+
+    def alter_anywhere(self, start: int, nodes: list[str]) -> int:
+        """As `alter`, by whichever node coordinates the group."""
+        codes = []
+        for node in nodes:
+            with Member(self.cluster, self._edition, topic=self.topic, group=self.group, bootstrap=node) as other:
+                codes.append(other.alter(start))
+        return min(codes)
 
     def view(self) -> SharePartitionView:
         """The share partition on its leader."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kwire import Client
+from kwire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kwire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kwire.records import read_batches
@@ -264,6 +265,45 @@ def test_a_state_that_is_deleted_is_not_found_by_a_scan_either(cluster: Cluster)
         later.join()
         assert later.fetch(wait_ms=0) == []
         assert later.view().start_offset == 5
+
+
+def test_records_that_are_deleted_take_no_state_with_them(member: Member) -> None:
+    member.produce(3)
+    member.fetch()
+    member.settle(2, 2, ACCEPT)
+    member.produce(3)
+    rows = [DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 6)])]
+    answer = member.client.send(DeleteRecordsRequest(rows, 1000), 2)
+    assert answer.topics[0].partitions[0].low_watermark == 6
+    assert told(member.cluster) == ["8 checkpoint 2 6-6"]
+    _restart(member.cluster)
+
+    with Member(member.cluster, EDITION) as later:
+        assert later.first() == [(6, 7, 1)]
+
+
+def test_a_new_leader_on_another_node_goes_on_from_the_records() -> None:
+    properties = {"default.replication.factor": 2}
+    with Cluster(share_edition=EDITION, nodes=2, topics={TOPIC: 1}, properties=properties) as cluster:
+        nodes = [f"127.0.0.1:{address.rsplit(':')[1]}" for address in cluster.bootstrap_servers.split(",")]
+        home = cluster.run(_leader)
+        with Member(cluster, EDITION, bootstrap=nodes[home]) as member:
+            assert member.alter_anywhere(0, nodes) == 0
+            member.produce(3)
+            assert member.first() == [(1, 3, 1)]
+            assert member.settle(2, 2, ACCEPT) == 0
+            cluster.move_leader(TOPIC, 0, to=1 - home)
+
+        with Member(cluster, EDITION, bootstrap=nodes[1 - home]) as later:
+            assert later.fetch(wait_ms=0) == []
+            assert shown(later.view()) == "1 3 1 available/0, 2 acknowledged/1"
+            assert later.first() == [(1, 1, 1), (3, 3, 1)]
+        assert told(cluster) == ["0 checkpoint 1 0-0", "4 delta 1 <0 1-1 0/0 2-2 2/1"]
+
+
+def _leader(server: object) -> int:
+    state = server.core.state  # type: ignore[attr-defined]
+    return int(state.metadata.topic(TOPIC).partitions[0].leader)
 
 
 def _place_of(server: object) -> tuple[bytes, int]:
