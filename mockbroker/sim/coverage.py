@@ -79,7 +79,9 @@ FAULTS = (
 )
 
 #: The moves that 4.3.0 knows.
-_RELEASED = {state: row for state, row in TRANSITIONS.items() if state is not State.UNCOMMITTED}
+_RELEASED: dict[State, dict[Event, State]] = {
+    state: row for state, row in TRANSITIONS.items() if state is not State.UNCOMMITTED
+}
 
 #: By the key of its API, what is not done where there is none.
 _NEEDED = {87: ("state read",), 90: ("offsets described",), 91: ("offsets altered",), 92: ("offsets deleted",)}

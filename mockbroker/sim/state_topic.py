@@ -59,8 +59,10 @@ class ControlRecords:
             if batch.base_offset >= after and header.is_control and not header.is_transactional:
                 for record in batch.records():
                     found = from_record(record)
-                    if found is not None and isinstance(found[1], Checkpoint):
-                        group_id, told = found
+                    if found is None:
+                        continue
+                    group_id, told = found
+                    if isinstance(told, Checkpoint):
                         start = None if told.start < 0 else told.start
                         yield StoredStart(ShareKey(group_id, *place), start, is_fresh=not told.batches)
 

@@ -16,7 +16,7 @@ _SETTINGS = settings(max_examples=40, stateful_step_count=40, deadline=None)
 
 def _play(model: type[RuleBasedStateMachine], edition: str) -> None:
     by_its_rules = type(model.__name__, (model,), {"share_rules": edition_of(edition).rules})
-    run_state_machine_as_test(by_its_rules, settings=_SETTINGS)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(by_its_rules, settings=_SETTINGS)
 
 
 @pytest.mark.parametrize("edition", OTHERS)

@@ -17,11 +17,12 @@ from mockbroker.state.acquisition import Acquired, AcquireMode, acquire, acquire
 from mockbroker.state.batch_rules import TopicRules
 from mockbroker.state.configs import Configs
 from mockbroker.state.in_flight import State
-from mockbroker.state.log import Origin, PartitionLog, StoredBatch
+from mockbroker.state.log import Origin, PartitionLog
 from mockbroker.state.share_partition import SharePartition
 from mockbroker.state.share_rules import RELEASED, ShareRules
 from mockbroker.state.share_session import PartitionKey
 from mockbroker.state.state_batches import StateBatch
+from mockbroker.state.uncommitted import LogBatch
 from tests.mockbroker.state import share_kit
 
 ACCEPT, RELEASE, REJECT = 1, 2, 3
@@ -89,7 +90,7 @@ class Group:
         self.held: list[Acquired] = []
         self.scans: list[int] = []
 
-    def _read_on(self, offset: int) -> Iterator[StoredBatch]:
+    def _read_on(self, offset: int) -> Iterator[LogBatch]:
         self.scans.append(offset)
         return reading_on(self.log)(offset)
 
