@@ -298,7 +298,7 @@ def test_a_new_leader_on_another_node_goes_on_from_the_records() -> None:
             assert later.fetch(wait_ms=0) == []
             assert shown(later.view()) == "1 3 1 available/0, 2 acknowledged/1"
             assert later.first() == [(1, 1, 1), (3, 3, 1)]
-        assert told(cluster) == ["0 checkpoint 1 0-0", "4 delta 1 <0 1-1 0/0 2-2 2/1"]
+            assert told(cluster) == ["0 checkpoint 1 0-0", "4 delta 1 <0 1-1 0/0 2-2 2/1"]
 
 
 def _leader(server: object) -> int:
