@@ -208,4 +208,5 @@ _ENDED = {
     "rst": "the connection was reset before an answer",
     "reuse": "another connection took the same ports before an answer",
     "end": "the capture ends before an answer",
+    "quiet": "so many connections were open that this one, quiet for long, was given up before an answer",
 }

@@ -1,7 +1,7 @@
 """From TCP segments to the ordered bytes of each connection, gaps named. Source: RFC 9293.
 
-A connection ends by FIN on both sides or RST and some quiet time after it, by a SYN that reuses its addresses, or with
-the capture.
+A connection ends by FIN on both sides or RST and some quiet time after it, by a SYN that reuses its addresses, with the
+capture, or where too many are open and it has been quiet for longer than most.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ START_PACKETS = 16
 LATE_SYN_DISTANCE = 1 << 16
 # How long after its end a connection may still receive late packets.
 LINGER_NS = 5_000_000_000
+# So many connections may be open at once; then the half that has been quiet for longest is closed. A scan of ports
+# opens as many as it has packets.
+OPEN_MAX = 100_000
+# Addresses whose reuse is counted; beyond it those are forgotten that are not in use.
+_EPOCHS_MAX = 10 * OPEN_MAX
 
 
 class _Connection:
@@ -32,6 +37,7 @@ class _Connection:
         self.flow = flow
         self.halves = (Half(flow, 0), Half(flow, 1))
         self.packets = 0
+        self.last_ts = 0
         self.ended: str | None = None
         self.ended_ts = 0
 
@@ -47,6 +53,7 @@ class _Connection:
     def take(self, side: int, segment: Segment) -> Iterator[StreamEvent]:
         """One segment of this connection."""
         self.packets += 1
+        self.last_ts = segment.ts
         half, other = self.halves[side], self.halves[1 - side]
         seq, flags = segment.seq, segment.flags
         if flags & _SYN:
@@ -123,6 +130,8 @@ class _Table:
             # A connection is worth a place once it opens or carries data; a stray ACK or RST is not.
             if not (segment.payload or segment.missing or segment.flags & _SYN):
                 return
+            if len(self._open) >= OPEN_MAX:
+                yield from self._close_quiet(segment.ts)
             connection = self._new(key, segment.link)
         was_ended = connection.ended
         yield from connection.take(side, segment)
@@ -134,6 +143,13 @@ class _Table:
         self._epochs[key] = epoch
         connection = self._open[key] = _Connection(Flow(key, epoch, link))
         return connection
+
+    def _close_quiet(self, now: int) -> Iterator[StreamEvent]:
+        quiet = sorted(self._open, key=lambda key: self._open[key].last_ts)[: max(len(self._open) // 2, 1)]
+        for key in quiet:
+            yield from self._open.pop(key).close(now, "quiet")
+        if len(self._epochs) > _EPOCHS_MAX:
+            self._epochs = {key: self._epochs[key] for key in self._open}
 
     def _forget(self, now: int) -> Iterator[StreamEvent]:
         while self._ended and now - self._ended[0][1].ended_ts > LINGER_NS:

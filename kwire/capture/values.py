@@ -91,7 +91,7 @@ class Gap(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """Nothing more will come of this connection: `why` is `fin`, `rst`, `reuse` or `end` (of the capture)."""
+    """Nothing more will come of this connection: `why` is `fin`, `rst`, `reuse`, `quiet` or `end` (of the capture)."""
 
     flow: Flow
     ts: int

@@ -15,13 +15,15 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kwire.capture import source, talks, tls
+from kwire.capture import reassembly, source, talks, tls
 from kwire.capture.arrow import record_batch
 from kwire.capture.options import Options
 from kwire.capture.pipeline import rows
 from kwire.capture.rows import STATUSES
 from kwire.capture.schemas import LEVELS
 from kwire.capture.values import CaptureError
+from kwire.headers import encode_request
+from kwire.messages.api_versions import ApiVersionsRequest
 from tests.kwire.capture.wire import (
     CAPTURES,
     SHARE,
@@ -37,6 +39,7 @@ from tests.kwire.capture.wire import (
 )
 
 WIRES = ip_packets()
+VERSIONS = encode_request(ApiVersionsRequest("me", "1"), 3, 1, "me")
 HEADS = [
     b"",
     struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, 1),
@@ -210,6 +213,23 @@ def test_tls_that_waits_for_secrets_shares_a_bound(monkeypatch: pytest.MonkeyPat
 
     assert len(blocks) > 16 << 20
     assert peak(section() + interface() + blocks) < 8 << 20
+
+
+def test_a_scan_of_ports_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reassembly, "OPEN_MAX", 200)
+    syn = Talk().open().wires[0]
+    scan = []
+    for number in range(5000):
+        source = struct.pack(">HH", 1 + number // 1000, 1024 + number)
+        scan.append(
+            Wire(syn.ts + number * 1000, syn.packet[:12] + source + syn.packet[16:20] + source[2:] + syn.packet[22:])
+        )
+    talk = Talk(("127.0.0.9", 999), start=syn.ts).open().asks(VERSIONS)
+    late = Wire(syn.ts + 6_000_000_000, talk.asks(VERSIONS).wires[-1].packet)
+
+    assert peak(pcap(scan)) < 4 << 20
+    found = read(pcap(sorted([*talk.wires[:-1], *scan, late])))
+    assert [row["api_name"] for row in found if row["api_key"] is not None] == ["ApiVersions"] * 2
 
 
 def test_a_bomb_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
