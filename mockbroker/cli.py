@@ -116,7 +116,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--seed", type=int, metavar="N", help="seed of all chance in the cluster")
     add("--share-edition", default="4.3", metavar="E", help="edition of KIP-932 (default 4.3)")
-    add("--share-persister", default="default", metavar="P", help="default, no-op: share groups forget, or control-records")
+    persisters = "default, no-op: share groups forget, or control-records"
+    add("--share-persister", default="default", metavar="P", help=persisters)
     add("--control", type=int, metavar="PORT", help="not supported yet")
     add("--data-dir", metavar="DIR", help="not supported yet")
     levels = ("debug", "info", "warning", "error")
