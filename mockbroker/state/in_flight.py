@@ -45,7 +45,7 @@ class Event(Enum):
 
 
 #: GAP: the client found no record at the offset. GIVE_UP: a release past the delivery limit, or below the start offset.
-#: DROP: the log start moved, compaction took the record, or its transaction was aborted. COMMIT: the record's transaction.
+#: DROP: the log start moved, compaction took the record, or its transaction was aborted. COMMIT: it was committed.
 TRANSITIONS: dict[State, dict[Event, State]] = {
     State.UNCOMMITTED: {Event.COMMIT: State.AVAILABLE, Event.DROP: State.ARCHIVED},
     State.AVAILABLE: {Event.ACQUIRE: State.ACQUIRED, Event.DROP: State.ARCHIVED},
