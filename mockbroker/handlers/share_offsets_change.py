@@ -185,11 +185,12 @@ def delete_share_group_offsets(request: DeleteShareGroupOffsetsRequest, ctx: Con
     }
     topics = {topic.topic_id for topic in names.values() if topic is not None}
     states = group.states
-    deletion = ShareStateDeletion(group, topics & (states.initialized.keys() | states.deleting), ctx)
+    with_state = topics & (states.initialized.keys() | states.deleting)
+    deletion = ShareStateDeletion(group, with_state, ctx, keep_group=True)
 
     def delete(now: Context) -> Outcome:
         gathering: Gathering[str, dict[bytes, ErrorCode]] = Gathering(("all",), now)
-        deletion.ask(now, gathering.note("all"), keep_group=True)
+        deletion.ask(now, gathering.note("all"))
         return gathering.then_go_on(partial(answer, gathering), now)
 
     def answer(gathering: Gathering[str, dict[bytes, ErrorCode]], now: Context) -> Outcome:

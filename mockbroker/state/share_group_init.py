@@ -132,11 +132,18 @@ class ShareGroupStates:
         started = self.initializing.get(topic_id)
         return self.initialized.get(topic_id, frozenset()) | (started.partitions if started else frozenset())
 
-    def start_deleting(self, topic_ids: set[bytes]) -> None:
+    def initialized_or_deleting(self, topic_id: bytes, topics: Topics) -> frozenset[int]:
+        """The initialised partitions of a topic alone; without any, all of them when it is being deleted."""
+        return self.initialized.get(topic_id) or (
+            self.known(topic_id, topics) if topic_id in self.deleting else frozenset()
+        )
+
+    def start_deleting(self, topic_ids: set[bytes], *, keep_initializing: bool = False) -> None:
         """Note that the state of whole topics is being deleted: they can be assigned no more."""
         for topic_id in topic_ids:
             self.initialized.pop(topic_id, None)
-            self.initializing.pop(topic_id, None)
+            if not keep_initializing:
+                self.initializing.pop(topic_id, None)
         self.deleting |= topic_ids
         self.is_changed = self.is_recorded
 

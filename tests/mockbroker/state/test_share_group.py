@@ -263,3 +263,20 @@ def test_5_7_an_initialisation_is_asked_for_again_when_it_failed_or_is_overdue(d
     driver.group.states.fail(overdue.initialise.partitions)
 
     assert driver.beat("m1", 2, at=30_001).initialise == first.initialise
+
+
+def test_6_5_offsets_that_are_deleted_leave_partitions_alone_that_are_still_being_initialised(driver: Driver) -> None:
+    # Source: Kafka's GroupMetadataManager.sharePartitionsEligibleForOffsetDeletion.
+    driver.initialised(driver.beat("m1", 0, ["T"]))
+    driver.topics.add("T", T, 3)
+    growing = driver.beat("m1", 2)
+    assert growing.initialise is not None
+    assert growing.initialise.partitions == {T: frozenset({2})}
+    states = driver.group.states
+
+    assert states.initialized_or_deleting(T, driver.topics) == {0, 1}
+    states.start_deleting({T}, keep_initializing=True)
+
+    assert set(states.initializing) == {T}
+    assert (states.initialized, states.deleting) == ({}, {T})
+    assert states.initialized_or_deleting(T, driver.topics) == {0, 1, 2}
