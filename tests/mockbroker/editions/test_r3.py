@@ -242,3 +242,34 @@ def test_page_003_a_group_is_empty_stable_and_dead(stage: Stage) -> None:
     row = stage.describe()
     assert (row["errorCode"], row["groupState"]) == (GROUP_ID_NOT_FOUND, "DEAD")
     assert stage.records(OFFSETS)[-1] == ("ConsumerGroupMetadata", {"groupId": "G1"}, None)
+
+
+def test_page_003_compaction_leaves_what_a_coordinator_needs() -> None:
+    with Stage("kip932-r3", nodes=2) as stage:
+        stage.leader_of_group()
+        stage.join(1, node=stage.leader(OFFSETS))
+        home = stage.leader(STATES)
+
+        def write(number: int) -> None:
+            batch = {"baseOffset": 2 * number + 1, "lastOffset": 2 * number + 1, "state": 2, "deliveryCount": 1}
+            asked = {"stateEpoch": 1, "startOffset": -1, "stateBatches": [batch]}
+            assert _flat(stage, "WriteShareGroupState", node=home, **asked) == {"errorCode": 0}
+
+        _flat(stage, "InitializeShareGroupState", node=home, stateEpoch=1, startOffset=0)
+        for number in range(300):
+            write(number)
+        # A segment ends after a week, and what is in it is cleaned.
+        stage.cluster.clock.advance(8 * 24 * HOUR_MS)
+        write(300)
+        stage.cluster.clock.advance(HOUR_MS)
+        before = _flat(stage, "ReadShareGroupState", node=home)
+        rows = stage.records(STATES)
+        keys = [(name, key.get("deltaIndex")) for name, key, _ in rows]
+        # The newest of each index, and the newest checkpoint; what came in the last hour is not cleaned yet.
+        assert len(rows) < 270
+        assert len(set(keys)) >= len(keys) - 2
+        stage.cluster.move_leader(STATES, 0, to=1 - home)
+
+        stage.wait_until(lambda: _flat(stage, "ReadShareGroupState", node=1 - home)["errorCode"] == 0)
+        assert _flat(stage, "ReadShareGroupState", node=1 - home) == before
+        assert len(before["stateBatches"]) == 301
