@@ -255,6 +255,17 @@ def test_a_full_window_finds_markers_behind_the_last_stable_offset_too(log: Log)
     assert group.fetch() == ["0-0/1"]
 
 
+def test_a_window_of_aborted_records_alone_makes_room_at_once_where_4_3_waits_for_a_write(log: Log) -> None:
+    by_markers, by_index = Group(log, MARKERS, in_flight_limit=5), Group(log, RELEASED, in_flight_limit=5)
+    log.write(7, 5)
+    log.write(None, 1)
+    log.end(7, commit=False, bumps=False)
+
+    assert by_markers.fetch(max_bytes=1) == by_index.fetch(max_bytes=1) == []
+    assert (by_markers.partition.start_offset, by_markers.partition.can_acquire()) == (5, True)
+    assert (by_index.partition.start_offset, by_index.partition.can_acquire()) == (0, False)
+
+
 def test_one_producer_ends_many_transactions_in_one_epoch_and_each_has_its_own_outcome(log: Log) -> None:
     group = Group(log, MARKERS, in_flight_limit=2)
     log.write(8, 2)
