@@ -70,9 +70,11 @@ def _draft_capture(path: Path) -> None:
     """A heartbeat in the fourth revision of KIP-932, as the page has it captured."""
     edition = "kip932-r4"
     heartbeat = {"groupId": "G1", "memberId": "AAAAAAAAAAAAAAAAAAAAAQ", "memberEpoch": 0, "subscribedTopicNames": []}
-    with mockbroker.Cluster(share_edition=edition, capture=path) as cluster:
-        with kwire.Client(cluster.bootstrap_servers, edition=edition) as client:
-            client.send(kwire.from_json("ShareGroupHeartbeatRequest", 0, heartbeat, edition=edition), 0)
+    with (
+        mockbroker.Cluster(share_edition=edition, capture=path) as cluster,
+        kwire.Client(cluster.bootstrap_servers, edition=edition) as client,
+    ):
+        client.send(kwire.from_json("ShareGroupHeartbeatRequest", 0, heartbeat, edition=edition), 0)
 
 
 def _is_test(code: str) -> bool:

@@ -29,7 +29,7 @@ NOTES: tuple[tuple[str, str, str], ...] = (
     (
         "The metadata quorum",
         "a controller of its own, its log, other voters",
-        "one voter beside the first node, whose offsets count changes; kraft.version 1 is accepted, and nobody can join",
+        "one voter beside the first node, whose offsets count changes; kraft.version 1 is taken, and nobody can join",
     ),
     (
         "Broker loggers",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kwire.error_codes import ErrorCode
-from mockbroker.state.consumer_group import ConsumerGroup, ConsumerHeartbeat, ConsumerJoin
+from mockbroker.state.consumer_group import ConsumerGroup, ConsumerJoin
+from mockbroker.state.consumer_members import ConsumerHeartbeat
 from mockbroker.state.group_timers import Timers
 from tests.mockbroker.state.group_kit import T, Topics, U, refused
 

@@ -112,16 +112,17 @@ def test_truncation_and_deletion_forget_them() -> None:
     log = Log()
     for step in "hphph":
         log.put("a") if step == "p" else log.hide()
-    assert log.log.hidden is not None
-    log.log.hidden.keep_from = 2
+    hidden = log.log.hidden
+    assert hidden is not None
+    hidden.keep_from = 2
 
     log.log.delete_before(1)
     cut = log.log.truncate(3)
 
-    assert (log.hidden(), len(log.log.hidden)) == ([2], 1)
-    assert log.log.hidden.keep_from is None
+    assert (log.hidden(), len(hidden), hidden.offsets(0, 9)) == ([2], 1, [2])
+    assert str(hidden.keep_from) == "None"
     log.log.restore(cut)
-    assert (log.hidden(), log.log.hidden.offsets(0, 9)) == ([2, 4], [2, 4])
+    assert (log.hidden(), hidden.offsets(0, 9)) == ([2, 4], [2, 4])
 
 
 @pytest.mark.parametrize(("keep_from", "left"), [(None, [1, 3, 5]), (3, [3, 5]), (5, [5]), (NOTHING_KEPT, [])])
