@@ -130,6 +130,10 @@ DEFECTS = tuple(
             ("share-committed-strict-limit",),
         ),
         (
+            "A window that aborted records alone have filled makes no room: nothing is delivered any more",
+            ("share-committed-window-of-aborted",),
+        ),
+        (
             "When the log start has moved past held records, acquisition may begin below it, and the share partition "
             "may stand still",
             (
