@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             world = run(seed, steps=parsed.steps, edition=parsed.share_edition)
         except SeedFailed as failed:
-            return _tell(failed)
+            return _tell(failed, parsed)
         total.add(world.coverage)
         if parsed.seed is not None:
             print(f"seed {seed}: {world.wire.digest}")
@@ -40,12 +40,13 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _tell(failed: SeedFailed) -> int:
+def _tell(failed: SeedFailed, parsed: argparse.Namespace) -> int:
     for number, step in enumerate(failed.steps, 1):
         print(f"{number:5} {step}")
     traceback.print_exception(failed.cause)
     print(failed)
-    print(f"again: python -m mockbroker.sim --seed {failed.seed}")
+    edition = "" if parsed.share_edition == DEFAULT_EDITION else f" --share-edition {parsed.share_edition}"
+    print(f"again: python -m mockbroker.sim --seed {failed.seed} --steps {parsed.steps}{edition}")
     return 1
 
 
