@@ -6,11 +6,13 @@ r1 and r2 give no protocol and speak that of r4; r3 and r5 speak it where they d
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
 from kwire.error_codes import ErrorCode
+from kwire.registry import DEFAULT_EDITION
 from mockbroker.edition_records import EditionRecords
 from mockbroker.editions import draft_offsets, draft_state
 from mockbroker.editions.acknowledge_types import with_early_types
@@ -201,9 +203,9 @@ def _as_it_goes(response: Any, _request: Any) -> Any:
 def _arrival(route: Route, edition: str) -> Arrive | None:
     arrive: Arrive | None = None
     if route.api_key == _SHARE_FETCH:
-        arrive = lambda request: without_limits(request, edition)  # noqa: E731
+        arrive = partial(without_limits, edition=edition)
     elif route.api_key == _SHARE_ACKNOWLEDGE:
-        arrive = recast("ShareAcknowledgeRequest", edition, "4.3")
+        arrive = recast("ShareAcknowledgeRequest", edition, DEFAULT_EDITION)
     if arrive is not None and edition in _EARLY_TYPES:
         return with_early_types(arrive)
     return arrive

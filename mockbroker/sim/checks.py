@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -61,7 +62,7 @@ class Checks:
         for key, ledger in self.ledgers.items():
             ledger.is_gone = key not in now
         for key in sorted(now - self.ledgers.keys()):
-            self.ledgers[key] = Ledger(key, lambda place=key[1:]: self._book.page(place))  # type: ignore[misc]
+            self.ledgers[key] = Ledger(key, partial(self._book.page, key[1:]))
         self._watches = {on: watch for on, watch in self._watches.items() if on[1] in now}
 
     # What clients do.

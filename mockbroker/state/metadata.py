@@ -221,10 +221,6 @@ class Metadata(msgspec.Struct):
         topic.partitions.extend(partitions)
         self._changed(Change.GREW, topic)
 
-    def add_partitions(self, topic: Topic, total: int, assignments: Sequence[Sequence[int]] | None = None) -> None:
-        """Plan partitions and add them."""
-        self.grow(topic, self.plan_partitions(topic, total, assignments))
-
     def lead(self, topic: Topic, partition_index: int, leader: int) -> None:
         """Give a partition to another leader (-1: to none) in the next leader epoch."""
         partition = topic.partitions[partition_index]

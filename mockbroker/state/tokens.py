@@ -66,11 +66,6 @@ class Tokens:
     def __repr__(self) -> str:
         return f"Tokens({len(self._by_id)} tokens, ***)"
 
-    @property
-    def is_enabled(self) -> bool:
-        """Whether there is a secret key."""
-        return bool(self._secret)
-
     def check_enabled(self) -> None:
         """Raises: DELEGATION_TOKEN_AUTH_DISABLED without a secret key."""
         if not self._secret:

@@ -78,7 +78,7 @@ def test_a_topic_that_comes_into_being_meanwhile_is_found_by_a_retry(broker: Bro
     assert topic is not None
     state.nodes[0].persister.initialize(_key(broker, 1), state_epoch=1, done=answers.done, now_ms=broker.now_ms)
     broker.advance(2_000)
-    state.metadata.add_partitions(topic, 2)
+    state.metadata.grow(topic, state.metadata.plan_partitions(topic, 2))
     broker.advance(10_000)
 
     assert answers.codes == [ErrorCode.NONE]

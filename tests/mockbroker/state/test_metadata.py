@@ -86,7 +86,7 @@ def test_every_change_counts_and_is_told() -> None:
     told: list[tuple[Change, str]] = []
     metadata.watch(lambda change, topic: told.append((change, topic.name)))
     topic = metadata.create_topic("t")
-    metadata.add_partitions(topic, 2)
+    metadata.grow(topic, metadata.plan_partitions(topic, 2))
     metadata.lead(topic, 1, -1)
     metadata.delete_topic(topic)
 
@@ -103,7 +103,7 @@ def test_a_topic_only_grows(total: int) -> None:
     topic = metadata.create_topic("t", partition_count=2)
 
     with pytest.raises(KafkaError) as caught:
-        metadata.add_partitions(topic, total)
+        metadata.plan_partitions(topic, total)
     assert caught.value.code is ErrorCode.INVALID_PARTITIONS
 
 
