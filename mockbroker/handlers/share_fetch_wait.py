@@ -144,9 +144,7 @@ class ShareFetchWait:
         behind the others. Only a fetch whose time is up after it has waited reads all in one go (Kafka's
         DelayedShareFetch, maybeReadFromLog and combineLogReadResponse).
         """
-        logs, isolation = ctx.node.logs, self.isolation
-
-        limits = self.limits
+        logs, isolation, limits = ctx.node.logs, self.isolation, self.limits
 
         def read(keys: list[PartitionKey]) -> dict[PartitionKey, Read]:
             if not keys:
@@ -195,9 +193,8 @@ class ShareFetchWait:
                     row.records = joined(read.batches, read.batches[0].base_offset, read.batches[-1].last_offset)
                 elif acquired:
                     row.records = joined(read.batches, acquired[0].first, acquired[-1].last)
-            ctx.wake(
-                wake_key(self.acknowledgements.group_id, *key)
-            )  # The turn of the next fetch of this share partition.
+            # The turn of the next fetch of this share partition.
+            ctx.wake(wake_key(self.acknowledgements.group_id, *key))
         return rows
 
     def _acquire_one(self, ctx: Context, partition: SharePartition, read: Read, room: int) -> list[Acquired]:
