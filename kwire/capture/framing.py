@@ -108,7 +108,7 @@ class Assembler:
 
     def _cut(self, event: Data) -> Generator[Frame | Lost, None, Data | None]:
         """Frames from bytes inside the chain. Returns what lies behind a refused length, else None."""
-        payload, ts = event.payload, event.ts
+        payload, ts, packet = event.payload, event.ts, event.packet
         at, end = 0, len(payload)
         while at < end:
             if self._partial is None:
@@ -117,14 +117,15 @@ class Assembler:
                 if 0 <= size <= end - at - 4:
                     start, at = at + 4, at + 4 + size
                     body = payload[start:at]
-                    yield Frame(self._flow, self._is_request, ts, ts, event.offset + start - 4, size, body, None)
+                    offset = event.offset + start - 4
+                    yield Frame(self._flow, self._is_request, ts, ts, offset, size, body, None, packet)
                     continue
-                self._partial = _Partial(ts, event.offset + at)
+                self._partial = _Partial(ts, event.offset + at, packet)
             partial = self._partial
             at = partial.take(payload, at, ts)
             if partial.size is not None and not 0 <= partial.size <= self._size_max:
                 self._refuse(partial)
-                return Data(event.flow, event.side, ts, event.offset + at, payload[at:])
+                return Data(event.flow, event.side, ts, event.offset + at, payload[at:], packet)
             if partial.is_done:
                 self._partial = None
                 yield partial.frame(self._flow, self._is_request)
@@ -139,13 +140,15 @@ class Assembler:
             kind, detail = "tls", "the answer is a TLS record: the port speaks TLS, and the client does not"
         self._partial = None
         self._begin_search(kind, detail, partial.ts, partial.offset, 0)
-        self._search.add(Data(self._flow, 0, partial.ts, partial.offset, bytes(partial.head)), is_start=False)
+        head = Data(self._flow, 0, partial.ts, partial.offset, bytes(partial.head), partial.packet)
+        self._search.add(head, is_start=False)
 
 
 class _Partial:
     """A frame that has begun: its length once four bytes are there, and what came of it before anything was missing."""
 
-    def __init__(self, ts: int, offset: int) -> None:
+    def __init__(self, ts: int, offset: int, packet: int) -> None:
+        self.packet = packet
         self.ts = self.end_ts = ts
         self.offset = offset
         self.head = bytearray()
@@ -191,4 +194,4 @@ class _Partial:
         """What there is of the frame, whole or not."""
         assert self.size is not None
         data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-        return Frame(flow, is_request, self.ts, self.end_ts, self.offset, self.size, data, self.damage)
+        return Frame(flow, is_request, self.ts, self.end_ts, self.offset, self.size, data, self.damage, self.packet)

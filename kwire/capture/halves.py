@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from typing import NamedTuple
 
-from kwire.capture.values import Data, Flow, Gap
+from kwire.capture.values import Data, Flow, Gap, Segment
 
 # How many packets of the connection a hole may wait for a late one, once its receiver has acknowledged it: then the
 # capture has lost it. Captures are out of order by a few packets even on loopback.
@@ -26,6 +26,7 @@ class _Waiting(NamedTuple):
     payload: bytes
     missing: int
     arrival: int
+    packet: int
 
 
 class Half:
@@ -62,16 +63,17 @@ class Half:
         assert self.start is not None
         return abs(self._near(seq, self.start) - self.start) > distance
 
-    def add(self, seq: int, ts: int, payload: bytes, missing: int, arrival: int) -> list[Data | Gap]:
-        """Take one segment; what can be given in order now."""
+    def add(self, seq: int, segment: Segment, arrival: int) -> list[Data | Gap]:
+        """Take one segment, whose first byte has this number; what can be given in order now."""
         reference = self.next if self.start is not None else (self._waiting[0].seq if self._waiting else seq)
         seq = self._near(seq, reference)
+        taken = _Waiting(seq, segment.ts, segment.payload, segment.missing, arrival, segment.packet)
         if self.start is None or seq > self.next:
-            insort(self._waiting, _Waiting(seq, ts, payload, missing, arrival))
-            self._waiting_size += len(payload)
+            insort(self._waiting, taken)
+            self._waiting_size += len(taken.payload)
             return []
         out: list[Data | Gap] = []
-        self._deliver(_Waiting(seq, ts, payload, missing, arrival), out)
+        self._deliver(taken, out)
         if self._waiting:
             self._drain(out)
         return out
@@ -149,7 +151,7 @@ class Half:
         self.last_ts = segment.ts
         if seen < size:
             payload = segment.payload[seen:] if seen else segment.payload
-            out.append(Data(self.flow, self.side, segment.ts, self.next - self.start, payload))
+            out.append(Data(self.flow, self.side, segment.ts, self.next - self.start, payload, segment.packet))
             self.next += size - seen
         if segment.missing:
             end = segment.seq + size + segment.missing

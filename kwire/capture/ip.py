@@ -102,6 +102,7 @@ class _Unwrapping:
             flags,
             payload,
             found.stop - begin - len(payload),
+            packet.number,
         )
 
     def _inside(self, packet: Packet, kind: int, at: int, depth: int) -> _Inner | Trouble | None:

@@ -47,6 +47,8 @@ class Pairs:
             "file": self._file,
             "conn_id": conn_id(exchange.flow),
             "stream_epoch": exchange.flow.epoch,
+            "req_packet": (request.frame.packet or None) if request is not None else None,
+            "resp_packet": (response.frame.packet or None) if response is not None else None,
         }
         if request is None:
             row.update(dict.fromkeys(("client_id", "api_key", "api_name", "api_version")))

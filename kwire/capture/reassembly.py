@@ -64,7 +64,7 @@ class _Connection:
                 other.begin(segment.ack, is_certain=True)
             other.acknowledge(segment.ack)
         if segment.payload or segment.missing:
-            yield from half.add(seq, segment.ts, segment.payload, segment.missing, self.packets)
+            yield from half.add(seq, segment, self.packets)
         if flags & _FIN:
             half.finish(seq + len(segment.payload) + segment.missing)
         for each in self.halves:

@@ -130,6 +130,7 @@ class MessageRows:
             header_version=request.header_version,
             correlation_id=request.correlation_id,
             client_id=request.client_id,
+            req_packet=frame.packet or None,
             req_ts=frame.ts,
             req_end_ts=frame.end_ts,
             req_bytes=frame.size + 4,
@@ -145,6 +146,7 @@ class MessageRows:
     def _response(self, row: Row, response: Response, request: Request | None) -> None:
         frame, body = response.frame, response.body
         row.update(
+            resp_packet=frame.packet or None,
             resp_ts=frame.ts,
             resp_end_ts=frame.end_ts,
             resp_bytes=frame.size + 4,

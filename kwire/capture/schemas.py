@@ -45,6 +45,8 @@ _MESSAGE_KEY = (
     Column("api_name", Kind.STRING, "name of the API; `SaslToken` for a raw token after SaslHandshake v0"),
     Column("api_version", Kind.INT16, "version of the request, as sent"),
     Column("correlation_id", Kind.INT32, "correlation id of request and response"),
+    Column("req_packet", Kind.INT64, "number of the packet in which the request begins, from 1, as Wireshark counts"),
+    Column("resp_packet", Kind.INT64, "number of the packet in which the response begins"),
 )
 
 MESSAGES = (
@@ -57,7 +59,7 @@ MESSAGES = (
     Column("tls", Kind.BOOL, "whether the connection speaks TLS"),
     *_MESSAGE_KEY[4:7],
     Column("header_version", Kind.INT16, "version of the request header"),
-    *_MESSAGE_KEY[7:8],
+    *_MESSAGE_KEY[7:],
     *_MESSAGE_KEY[3:4],
     Column("software_name", Kind.STRING, "client software, from the connection's ApiVersions request"),
     Column("software_version", Kind.STRING, "its version, from the same request"),

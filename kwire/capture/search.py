@@ -20,6 +20,7 @@ class _Piece(NamedTuple):
     ts: int
     offset: int
     is_start: bool
+    packet: int
 
 
 class Search:
@@ -47,7 +48,7 @@ class Search:
     def add(self, event: Data, *, is_start: bool = True) -> None:
         """More bytes."""
         self._ts = self._ts or event.ts
-        self._pieces.append(_Piece(len(self._buffer), event.ts, event.offset, is_start))
+        self._pieces.append(_Piece(len(self._buffer), event.ts, event.offset, is_start, event.packet))
         self._buffer += event.payload
         self._skipped += len(event.payload)
         if len(self._buffer) > HELD_SIZE_MAX:
@@ -65,7 +66,8 @@ class Search:
             begin = max(piece.start, at)
             if begin < end:
                 payload = bytes(self._buffer[begin:end])
-                out.append(Data(self._flow, 0, piece.ts, piece.offset + begin - piece.start, payload))
+                offset = piece.offset + begin - piece.start
+                out.append(Data(self._flow, 0, piece.ts, offset, payload, piece.packet))
         return out
 
     def lost(self) -> Lost | None:
@@ -107,6 +109,7 @@ class Search:
             if end <= size:
                 continue
             cut = max(size - piece.start, 0)
-            pieces.append(_Piece(piece.start + cut - size, piece.ts, piece.offset + cut, piece.is_start and not cut))
+            is_start = piece.is_start and not cut
+            pieces.append(_Piece(piece.start + cut - size, piece.ts, piece.offset + cut, is_start, piece.packet))
         self._pieces = pieces
         self._next_search = 0

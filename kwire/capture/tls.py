@@ -166,7 +166,7 @@ class Session:
         side = self._sides[index]
         if kind == APPLICATION:
             if content:
-                yield Data(self._flow, index, side.ts, side.offset, content)
+                yield Data(self._flow, index, side.ts, side.offset, content, side.packet)
                 side.offset += len(content)
         elif kind == HANDSHAKE:
             side.handshake += content

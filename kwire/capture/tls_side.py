@@ -44,6 +44,7 @@ class Side:
     def __init__(self) -> None:
         self.buffer = bytearray()
         self.ts = 0
+        self.packet = 0
         self.key: Key | None = None
         self.number = 0
         self.offset = 0
@@ -70,6 +71,7 @@ class Side:
         self.ts = event.ts
         if isinstance(event, Data):
             self.buffer += event.payload
+            self.packet = event.packet
         else:
             self.lose(len(self.buffer) + event.size, event.why)
             self.buffer.clear()

@@ -34,7 +34,10 @@ End = tuple[bytes, int]
 
 
 class Segment(NamedTuple):
-    """One TCP segment. `missing` counts the payload bytes at its end that the capture did not keep (snaplen)."""
+    """One TCP segment. `missing` counts the payload bytes at its end that the capture did not keep (snaplen).
+
+    `packet` is the number of the packet in its file, from 1; 0 where it is not known. What is made of it carries it on.
+    """
 
     ts: int
     link: str
@@ -45,6 +48,7 @@ class Segment(NamedTuple):
     flags: int
     payload: bytes
     missing: int
+    packet: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -74,6 +78,7 @@ class Data(NamedTuple):
     ts: int
     offset: int
     payload: bytes
+    packet: int = 0
 
 
 class Gap(NamedTuple):
@@ -105,7 +110,7 @@ class Frame(NamedTuple):
     """One Kafka frame without its length field.
 
     `data` is the frame, or what precedes the first missing byte of it; `size` is the length that the frame states.
-    `damage` is None for a whole frame, else `gap`, `snaplen` or `end`.
+    `damage` is None for a whole frame, else `gap`, `snaplen` or `end`. `packet` is the one in which it begins.
     """
 
     flow: Flow
@@ -116,6 +121,7 @@ class Frame(NamedTuple):
     size: int
     data: bytes
     damage: str | None
+    packet: int = 0
 
 
 class Lost(NamedTuple):
