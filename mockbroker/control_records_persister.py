@@ -77,12 +77,12 @@ class ControlRecordsPersister(Persister):
         last = max((batch.last for batch in write.batches), default=-1)
         super().send(replace(write, batches=[*unrecorded(write.partition, last), *write.batches]), now_ms, done)
 
-    def decided(self, key: ShareKey, start: int, *, now_ms: int) -> None:
+    def decided(self, key: ShareKey, start: int, *, state_epoch: int, leader_epoch: int, now_ms: int) -> None:
         """A share partition begins here: its first checkpoint says so."""
 
         def decide(room: Any, at_ms: int) -> None:
             control_log: ShareControlLog = room
-            control_log.decide(key, start, now_ms=at_ms)
+            control_log.decide(key, start, state_epoch=state_epoch, leader_epoch=leader_epoch, now_ms=at_ms)
 
         self._enqueue(Task(Kind.INITIALIZE, key, decide, lambda answer, at_ms: None), now_ms)
 

@@ -215,7 +215,7 @@ class Persister:
         )
         self.write(key, written, done=complete, now_ms=now_ms)
 
-    def decided(self, key: ShareKey, start: int, *, now_ms: int) -> None:
+    def decided(self, key: ShareKey, start: int, *, state_epoch: int, leader_epoch: int, now_ms: int) -> None:
         """A leader has found out where a share partition begins; the share coordinator learns it by the first write."""
 
     def hidden(self, key: ShareKey, node: Node) -> Hidden | None:

@@ -98,13 +98,16 @@ class ShareControlLog:
         if start_offset == UNINITIALIZED_START:
             return
         self._append(key, book, chain.begin(start_offset), now_ms)
-        chain.state_epoch = state_epoch
-        self._drop_cached(key)
+        self._supersede(key, chain, state_epoch)
 
-    def decide(self, key: ShareKey, start: int, *, now_ms: int) -> None:
-        """The leader has found out where a share partition without a state begins: that is its first checkpoint."""
-        book = self._book(key)
+    def decide(self, key: ShareKey, start: int, *, state_epoch: int, leader_epoch: int, now_ms: int) -> None:
+        """The leader has found out where a share partition without a state begins: that is its first checkpoint.
+
+        Raises: FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH.
+        """
+        book = self._book(key, leader_epoch)
         chain = book.chain(key.group_id)
+        _must_be_of_now(key, chain, state_epoch)
         if not chain.is_decided:
             self._append(key, book, chain.begin(start), now_ms)
 
@@ -119,17 +122,16 @@ class ShareControlLog:
     def write(self, key: ShareKey, written: Written, *, now_ms: int) -> None:
         """Take what a leader has settled, for `record`. Raises: FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH."""
         chain = self._book(key, written.leader_epoch).chain(key.group_id)
-        if written.state_epoch < chain.state_epoch:
-            raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, f"state epoch {written.state_epoch} of {key} is old")
+        _must_be_of_now(key, chain, written.state_epoch)
         self._waiting.setdefault(key, []).append(written)
 
     def delete(self, key: ShareKey, *, now_ms: int) -> None:
         """Forget a share partition. A checkpoint without a start says so to whoever reads the log."""
         book = self._book(key)
-        chain = book.chains.get(key.group_id)
-        if chain is not None and chain.is_decided:
+        chain = book.chain(key.group_id)
+        if chain.is_decided:
             self._append(key, book, chain.begin(UNINITIALIZED_START), now_ms)
-            self._drop_cached(key)
+        self._supersede(key, chain)
 
     def summary(self, key: ShareKey) -> Summary:
         """Start offset and count of what is done behind it; control records are done for everybody."""
@@ -272,8 +274,20 @@ class ShareControlLog:
             book.log.hidden.keep_from = min(checkpoints.values(), default=NOTHING_KEPT)
             self._files.write(place, to_snapshot_file(checkpoints))
 
-    def _drop_cached(self, key: ShareKey) -> None:
-        """The leader's own share partition knows nothing of what has just been altered: it is read anew."""
+    def _supersede(self, key: ShareKey, chain: Chain, state_epoch: int = 0) -> None:
+        """What was settled of the state until now is none of the one that begins, nor what is still on its way.
+
+        The leader's own share partition knows nothing of what has just been altered: it is read anew.
+        """
+        # An epoch of its own, as a group that stays empty keeps its epoch, however often it is altered.
+        chain.state_epoch = max(chain.state_epoch + 1, state_epoch)
+        self._waiting.pop(key, None)
         partition = self._node.share_partitions.get(*key) if self._node.entered("share_partitions") else None
         if partition is not None:
             self._node.share_partitions.drop(partition)
+
+
+def _must_be_of_now(key: ShareKey, chain: Chain, state_epoch: int) -> None:
+    """Refuse what a leader says of a state that has been altered or deleted since it was read."""
+    if state_epoch < chain.state_epoch:
+        raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, f"state epoch {state_epoch} of {key} is old")

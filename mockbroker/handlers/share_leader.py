@@ -68,7 +68,8 @@ def _load(partition: SharePartition, ctx: Context) -> None:
                 start = _start_offset(answer, node, key, settings, now_ms)
                 partition.window.hidden = node.persister.hidden(key, node)
                 if answer.start_offset == UNINITIALIZED_START:
-                    node.persister.decided(key, start, now_ms=now_ms)
+                    epochs = {"state_epoch": answer.state_epoch, "leader_epoch": partition.leader_epoch}
+                    node.persister.decided(key, start, **epochs, now_ms=now_ms)
                 error = partition.load(start, answer.state_epoch, answer.batches, now_ms=now_ms)
                 if error is None and answer.start_offset == UNINITIALIZED_START and cluster.rules.writes_what_moves:
                     send_write(node, partition.prepare_start(), now_ms)

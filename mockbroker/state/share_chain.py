@@ -43,8 +43,8 @@ class Chain:
     """What has been recorded of one share-partition.
 
     checkpoint_offset: of the newest checkpoint, KIP-932's share checkpoint offset (SCO); -1 before the first one.
-    last_offset: of the newest record. deltas: how many build on the checkpoint. state_epoch: that of the alteration
-    that it began with, known to the leader alone. has_between: whether the log has records for readers there.
+    last_offset: of the newest record. deltas: how many build on the checkpoint. state_epoch: grows with each alteration
+    and deletion, and is known to the leader alone. has_between: whether the log has records for readers there.
     """
 
     def __init__(self, has_between: Callable[[int, int], bool]) -> None:

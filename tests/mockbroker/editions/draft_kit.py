@@ -55,6 +55,11 @@ class Member:
             {"groupId": self.group, "memberId": MEMBER, "memberEpoch": 0, "subscribedTopicNames": [self.topic]},
         )
 
+    def leave(self) -> None:
+        """The last heartbeat; the session stays."""
+        tree = {"groupId": self.group, "memberId": MEMBER, "memberEpoch": -1}
+        assert self.ask("ShareGroupHeartbeat", tree).error_code == 0
+
     def produce(self, count: int, *, partition: int = 0) -> int:
         """One batch of records; returns the offset of its first."""
         records = [Record(n, self.cluster.clock.now_ms(), None, b"value") for n in range(count)]

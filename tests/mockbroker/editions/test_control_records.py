@@ -13,12 +13,14 @@ from kwire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest
 from kwire.records import read_batches
 from mockbroker import Cluster
 from mockbroker.share_control_log import Recovered, Recovery
+from mockbroker.state.share_coordinator import ShareKey, Written
+from mockbroker.state.state_batches import StateBatch
 from tests.mockbroker.editions.control_kit import control_records, log_of, told
 from tests.mockbroker.editions.draft_kit import ACCEPT, RELEASE, TOPIC, Member, shown
 
 EDITION = "kip932-r2"
 DELTAS = "share.coordinator.snapshot.update.records.per.snapshot"
-TEN_MINUTES_MS = 600_000
+TEN_MINUTES_MS, LOCK_MS = 600_000, 30_000
 
 
 @pytest.fixture
@@ -65,6 +67,12 @@ def _fetch(client: Client, offset: int, *, max_wait_ms: int = 0) -> tuple[list[i
 def _latest(client: Client) -> int:
     rows = [ListOffsetsTopic(TOPIC, [ListOffsetsPartition(0, -1, -1)])]
     return int(client.send(ListOffsetsRequest(-1, 0, rows), 7).topics[0].partitions[0].offset)
+
+
+def _delete_state(member: Member) -> None:
+    wanted = {"groupId": "G1", "topics": [{"topicName": TOPIC, "partitions": [0]}]}
+    answer = member.ask("DeleteShareGroupOffsets", wanted)
+    assert answer.responses[0].partitions[0].error_code == 0
 
 
 def test_a_group_without_a_state_begins_with_a_checkpoint(member: Member) -> None:
@@ -254,9 +262,7 @@ def test_a_state_that_is_deleted_is_not_found_by_a_scan_either(cluster: Cluster)
     with Member(cluster, EDITION) as member:
         member.produce(3)
         assert member.alter(1) == 0
-        wanted = {"groupId": "G1", "topics": [{"topicName": TOPIC, "partitions": [0]}]}
-        answer = member.ask("DeleteShareGroupOffsets", wanted)
-        assert answer.responses[0].partitions[0].error_code == 0
+        _delete_state(member)
         assert told(cluster)[-1] == "4 checkpoint 2 -1--1"
     cluster.run(lambda server: server.core.state.kept.share_snapshots(0).lose(_place_of(server)))
     _restart(cluster)
@@ -265,6 +271,66 @@ def test_a_state_that_is_deleted_is_not_found_by_a_scan_either(cluster: Cluster)
         later.join()
         assert later.fetch(wait_ms=0) == []
         assert later.view().start_offset == 5
+
+
+def _leave_with_locks_that_end_now(member: Member) -> None:
+    """What the end of the locks has to have written is on its way for another millisecond."""
+    member.produce(3)
+    assert member.fetch() == [(1, 3, 1)]
+    member.leave()
+    member.cluster.clock.advance(LOCK_MS)
+
+
+def test_a_write_that_was_under_way_does_not_bring_a_deleted_state_back(member: Member) -> None:
+    _leave_with_locks_that_end_now(member)
+    _delete_state(member)
+
+    member.cluster.clock.advance(1)
+    assert told(member.cluster)[1:] == ["4 checkpoint 2 -1--1"]
+    with Member(member.cluster, EDITION, group="G1") as later:
+        later.fetch(wait_ms=0)
+        assert (later.view().start_offset, told(member.cluster)[2:]) == (5, ["5 checkpoint 3 5-5"])
+
+
+def test_a_write_that_was_under_way_is_none_of_the_state_that_begins_anew(cluster: Cluster) -> None:
+    with Member(cluster, EDITION) as member:
+        member.produce(3)
+        assert member.alter(0) == 0
+        assert member.first() == [(0, 2, 1)]
+        cluster.clock.advance(LOCK_MS)
+        assert member.alter(2) == 0  # The group stays empty, and so its epoch stays.
+
+        cluster.clock.advance(1)
+        assert told(cluster) == ["3 checkpoint 1 0-0", "4 checkpoint 2 2-2"]
+
+
+def test_a_leader_that_had_chosen_a_start_does_not_begin_there_after_a_deletion(cluster: Cluster) -> None:
+    def ask(server: object) -> None:
+        node, now_ms = server.core.state.nodes[0], server.core.now_ms  # type: ignore[attr-defined]
+        key = ShareKey("G1", *_place_of(server))
+        node.persister.delete(key, done=lambda answer, at_ms: None, now_ms=now_ms)
+        node.persister.decided(key, 0, state_epoch=0, leader_epoch=0, now_ms=now_ms)
+
+    cluster.run(ask)
+    cluster.clock.advance(1)
+
+    assert told(cluster) == []
+
+
+def test_what_is_written_and_deleted_with_one_message_is_deleted(member: Member) -> None:
+    member.produce(1)
+    written = Written(0, 0, 0, -1, [StateBatch(1, 1, 2, 1)])
+
+    def ask(server: object) -> None:
+        node, now_ms = server.core.state.nodes[0], server.core.now_ms  # type: ignore[attr-defined]
+        key = ShareKey("G1", *_place_of(server))
+        node.persister.write(key, written, done=lambda answer, at_ms: None, now_ms=now_ms)
+        node.persister.delete(key, done=lambda answer, at_ms: None, now_ms=now_ms)
+
+    member.cluster.run(ask)
+    member.cluster.clock.advance(1)
+
+    assert told(member.cluster)[1:] == ["2 checkpoint 2 -1--1"]
 
 
 def test_records_that_are_deleted_take_no_state_with_them(member: Member) -> None:
