@@ -38,7 +38,7 @@ _FRAGMENT, _AUTHENTICATION = 44, 51
 _DEPTH_MAX = 8
 # Systems put at most half of this into one offloaded packet; a length that is beyond it is not believed.
 _OFFLOADED_SIZE_MAX = 1 << 20
-_TCP_HEAD = struct.Struct(">HHIIBB")
+_TCP_HEAD = struct.Struct(">HHIIBBH")
 
 
 class _Inner(NamedTuple):
@@ -87,7 +87,7 @@ class _Unwrapping:
         if found is None or isinstance(found, Trouble):
             return found
         data, start = found.data, found.start
-        source_port, target_port, seq, ack, offset, flags = _TCP_HEAD.unpack_from(data, start)
+        source_port, target_port, seq, ack, offset, flags, window = _TCP_HEAD.unpack_from(data, start)
         begin = start + (offset >> 4) * 4
         if offset < 0x50 or begin > found.stop:
             return _trouble(packet, "tcp_header", "a TCP header states an impossible length")
@@ -103,6 +103,7 @@ class _Unwrapping:
             payload,
             found.stop - begin - len(payload),
             packet.number,
+            window,
         )
 
     def _inside(self, packet: Packet, kind: int, at: int, depth: int) -> _Inner | Trouble | None:

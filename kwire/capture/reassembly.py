@@ -13,7 +13,7 @@ from kwire.capture.halves import Half
 from kwire.capture.values import Closed, End, Flow, Segment, StreamEvent, Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _FIN, _SYN, _RST, _ACK = 0x01, 0x02, 0x04, 0x10
 
@@ -95,7 +95,7 @@ class _Connection:
 
 def streams(segments: Iterable[Segment | Trouble]) -> Iterator[StreamEvent | Trouble]:
     """The bytes of every connection in order, each connection followed by its `Closed`."""
-    table = _Table()
+    table = Connections()
     for segment in segments:
         if isinstance(segment, Trouble):
             yield segment
@@ -104,10 +104,12 @@ def streams(segments: Iterable[Segment | Trouble]) -> Iterator[StreamEvent | Tro
     yield from table.close()
 
 
-class _Table:
+class Connections:
     """All connections that are open, or ended a moment ago."""
 
-    def __init__(self) -> None:
+    def __init__(self, watch: Callable[[Flow | None, int, Segment], None] | None = None) -> None:
+        """`watch` is told the connection and the side of each segment, no connection where it belongs to none."""
+        self._watch = watch
         self._open: dict[tuple[End, End], _Connection] = {}
         self._epochs: dict[tuple[End, End], int] = {}
         self._ended: deque[tuple[tuple[End, End], _Connection]] = deque()
@@ -129,10 +131,14 @@ class _Table:
         if connection is None:
             # A connection is worth a place once it opens or carries data; a stray ACK or RST is not.
             if not (segment.payload or segment.missing or segment.flags & _SYN):
+                if self._watch is not None:
+                    self._watch(None, side, segment)
                 return
             if len(self._open) >= OPEN_MAX:
                 yield from self._close_quiet(segment.ts)
             connection = self._new(key, segment.link)
+        if self._watch is not None:
+            self._watch(connection.flow, side, segment)
         was_ended = connection.ended
         yield from connection.take(side, segment)
         if connection.ended and not was_ended:

@@ -100,7 +100,7 @@ class MessageRows:
 
     def _flow(self, flow: Flow, client: Client | None = None) -> Row:
         row = dict(_EMPTY)
-        side = _client_side(flow)
+        side = flow.client_side
         (client_ip, client_port), (broker_ip, broker_port) = flow.ends[side], flow.ends[1 - side]
         row.update(
             file=self._file,
@@ -220,12 +220,8 @@ def _exchange_status(exchange: Exchange) -> str:
 
 def conn_id(flow: Flow) -> str:
     """The text that names a connection: client first."""
-    side = _client_side(flow)
+    side = flow.client_side
     return _conn_id(flow.ends[side], flow.ends[1 - side])
-
-
-def _client_side(flow: Flow) -> int:
-    return flow.client if flow.client is not None else (flow.opener or 0)
 
 
 @lru_cache(maxsize=4096)

@@ -35,26 +35,45 @@ def frames(
 
     Args: keys: the secrets of connections that speak TLS.
     """
-    talks: dict[Flow, _Talk] = {}
-    budget = _Budget()
+    talks = Talks(options, keys)
     for event in events:
         if isinstance(event, Trouble):
             yield event
-            continue
-        talk = talks.get(event.flow)
-        if talk is None:
-            talk = talks[event.flow] = _Talk(event.flow, options, keys, budget)
-        if isinstance(event, Closed):
-            del talks[event.flow]
-            yield from talk.close(event)
         else:
-            yield from talk.take(event)
+            yield from talks.take(event)
 
 
 @lru_cache(maxsize=4096)
 def address(packed: bytes) -> str:
     """An IP address as text."""
     return str(ipaddress.ip_address(packed))
+
+
+class Talks:
+    """All connections that are open."""
+
+    def __init__(self, options: Options, keys: KeyLog | None = None) -> None:
+        """`keys` are the secrets of connections that speak TLS."""
+        self._options = options
+        self._keys = keys
+        self._talks: dict[Flow, _Talk] = {}
+        self._budget = _Budget()
+
+    def take(self, event: StreamEvent) -> Iterator[FrameEvent]:
+        """What the next event of any connection completes. A connection that has closed knows its `kind`."""
+        talk = self._talks.get(event.flow)
+        if talk is None:
+            talk = self._talks[event.flow] = _Talk(event.flow, self._options, self._keys, self._budget)
+        if isinstance(event, Closed):
+            del self._talks[event.flow]
+            yield from talk.close(event)
+        else:
+            yield from talk.take(event)
+
+
+def is_excluded(flow: Flow, options: Options) -> bool:
+    """Whether the user named ports, and the connection has none of them: then it is not even told."""
+    return bool(options.ports) and not any(end[1] in options.ports for end in flow.ends)
 
 
 class _Budget:
@@ -77,8 +96,7 @@ class _Talk:
         self._is_kafka = False
         self._client = _client_by_port(flow, options.ports)
         self._foreign: Foreign | None = None
-        # Connections of other ports than the user named are not even told.
-        self._is_excluded = bool(options.ports) and not any(end[1] in options.ports for end in flow.ends)
+        self._is_excluded = is_excluded(flow, options)
         self._passed_over = 0
         self._held: list[Data | Gap] = []
         self._held_size = 0
@@ -118,8 +136,11 @@ class _Talk:
             yield self._told(self._foreign)
         elif self._held_size:
             ts = self._held[0].ts
+            self._flow.kind = "not_kafka"
             yield Foreign(self._flow, "not_kafka", ts, "the connection shows no plausible request", self._held_size)
             self._release()
+        if self._flow.kind is None:
+            self._flow.kind = "no_data"
         yield closed
 
     def _read(self, event: Data | Gap) -> Iterator[FrameEvent]:
@@ -165,6 +186,7 @@ class _Talk:
     def _leave(self, foreign: Foreign) -> None:
         """Nothing of this connection is read; it is told at its end, with its size."""
         self._foreign = foreign
+        self._flow.kind = foreign.kind
         for event in self._release():
             self._pass_over(event)
 
@@ -222,6 +244,7 @@ class _Talk:
 
     def _begin(self) -> Iterator[FrameEvent]:
         self._is_kafka = True
+        self._flow.kind = "kafka"
         for event in self._release():
             yield from self._pass_on(event)
 

@@ -37,6 +37,7 @@ class Segment(NamedTuple):
     """One TCP segment. `missing` counts the payload bytes at its end that the capture did not keep (snaplen).
 
     `packet` is the number of the packet in its file, from 1; 0 where it is not known. What is made of it carries it on.
+    `window` is as sent, before any scaling.
     """
 
     ts: int
@@ -49,6 +50,7 @@ class Segment(NamedTuple):
     payload: bytes
     missing: int
     packet: int = 0
+    window: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -68,6 +70,13 @@ class Flow:
     starts_known: list[bool] = field(default_factory=lambda: [False, False])
     awaited: dict[int, int] = field(default_factory=dict)
     is_tls: bool = False
+    kind: str | None = None
+    """`kafka`, `tls`, `not_kafka` or `no_data`, once that is settled; at the end of the connection it always is."""
+
+    @property
+    def client_side(self) -> int:
+        """The side that sends requests, or that seems to, as long as nobody knows."""
+        return self.client if self.client is not None else (self.opener or 0)
 
 
 class Data(NamedTuple):
