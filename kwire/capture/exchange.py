@@ -11,6 +11,7 @@ from kwire.capture.bodies import API_VERSIONS, Decoder, Request, Response
 from kwire.capture.looking import is_request
 from kwire.capture.sasl import principal_of
 from kwire.capture.values import Closed, Flow, Foreign, Frame, FrameEvent, Lost, Trouble
+from kwire.capture.watching import Ended, Seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,7 +44,7 @@ class Exchange:
     response: Response | None
 
 
-Outcome = Exchange | Lost | Foreign | Trouble
+Outcome = Exchange | Lost | Foreign | Trouble | Ended | Seen
 
 
 def exchanges(events: Iterable[FrameEvent | Trouble], options: Options) -> Iterator[Outcome]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, TypeVar
 
+from kwire.capture import traffic
 from kwire.capture.exchange import Exchange, Outcome, exchanges
 from kwire.capture.extras import require_cryptography
 from kwire.capture.ip import segments
@@ -19,6 +20,7 @@ from kwire.capture.source import name_of
 from kwire.capture.talks import frames
 from kwire.capture.topic_names import TopicNames
 from kwire.capture.values import Foreign, Trouble
+from kwire.capture.watching import Ended, Seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -31,14 +33,23 @@ T = TypeVar("T")
 ORDER_WINDOW = 1000
 
 
-def outcomes(source: Source, options: Options | None = None) -> Iterator[Outcome]:
-    """Exchanges as they complete, and what could not become one. Troubles of one kind come once, at the end."""
+def outcomes(source: Source, options: Options | None = None, level: str = "messages") -> Iterator[Outcome]:
+    """Exchanges as they complete, and what could not become one. Troubles of one kind come once, at the end.
+
+    Args: level: for `flows` and `packets` no exchanges come, but connections as they end, and packets.
+    """
     options = options or Options()
     if options.tls_keylog:
         require_cryptography()
     keys = KeyLog(options.tls_keylog)
     troubles: dict[str, tuple[Trouble, int]] = {}
-    for outcome in exchanges(frames(streams(segments(packets(source, keys))), options, keys), options):
+    found: Iterator[Outcome]
+    of_file = segments(packets(source, keys))
+    if level in traffic.LEVELS:
+        found = traffic.sightings(of_file, options, keys, each_packet=level == "packets")
+    else:
+        found = exchanges(frames(streams(of_file), options, keys), options)
+    for outcome in found:
         if isinstance(outcome, Trouble):
             first, count = troubles.get(outcome.kind, (outcome, 0))
             troubles[outcome.kind] = first, count + 1
@@ -56,7 +67,7 @@ def rows(source: Source, level: str = "messages", options: Options | None = None
     Raises: CaptureError when the source is no capture; ValueError for an unknown level.
     """
     options = options or Options()
-    return ordered(outcomes(source, options), row_maker(level, options.name or name_of(source), options))
+    return ordered(outcomes(source, options, level), row_maker(level, options.name or name_of(source), options))
 
 
 def row_maker(level: str, file: str, options: Options) -> Callable[[Outcome], list[Row]]:
@@ -70,6 +81,10 @@ def row_maker(level: str, file: str, options: Options) -> Callable[[Outcome], li
 
     def make(outcome: Outcome) -> list[Row]:
         """The rows of one outcome."""
+        if isinstance(outcome, Ended):
+            return [traffic.flow_row(file, outcome)] if level == "flows" else []
+        if isinstance(outcome, Seen):
+            return [traffic.packet_row(file, outcome)]
         if level == "messages":
             found = messages.rows(outcome)
         else:
@@ -81,7 +96,9 @@ def row_maker(level: str, file: str, options: Options) -> Callable[[Outcome], li
 
 
 def is_asked_for(outcome: Outcome, options: Options) -> bool:
-    """Whether the options want to see this outcome."""
+    """Whether the options want to see this outcome. Connections and packets belong to no API."""
+    if isinstance(outcome, Ended | Seen):
+        return True
     if isinstance(outcome, Foreign):
         # Everything else on the wire is no finding, unless the user said that this port is a broker's.
         return not options.apis and (outcome.kind == "tls" or bool(options.ports))
@@ -108,6 +125,11 @@ def ordered(found: Iterable[Outcome], make: Callable[[Outcome], list[T]]) -> Ite
 
 def _place_of(outcome: Outcome) -> tuple[int, int]:
     """When it began; requests that came in one packet have one time, but follow each other in their stream."""
+    if isinstance(outcome, Ended):
+        return outcome.traffic.first_ts, 0
+    if isinstance(outcome, Seen):
+        # Packets come in the order of the file already, whatever their clock says.
+        return 0, 0
     if not isinstance(outcome, Exchange):
         return outcome.ts, 0
     side = outcome.request or outcome.response

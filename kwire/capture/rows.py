@@ -12,6 +12,7 @@ from kwire.capture.exchange import Exchange
 from kwire.capture.schemas import MESSAGES
 from kwire.capture.talks import address
 from kwire.capture.values import End, Foreign, Issue, Lost, Trouble
+from kwire.capture.watching import Ended, Seen
 from kwire.error_codes import name_of
 from kwire.errors import WireError
 from kwire.payload import PLACES, batches_of
@@ -51,6 +52,8 @@ class MessageRows:
             return [self.exchange(outcome)]
         if isinstance(outcome, Lost):
             return [self.lost(outcome)]
+        if isinstance(outcome, Ended | Seen):
+            return []
         return [self.foreign(outcome) if isinstance(outcome, Foreign) else self.trouble(outcome)]
 
     def exchange(self, exchange: Exchange) -> Row:
@@ -199,6 +202,8 @@ def status_of(outcome: Outcome) -> str:
         return _exchange_status(outcome)
     if isinstance(outcome, Lost):
         return _LOST_STATUS.get(outcome.kind, GAP)
+    if isinstance(outcome, Ended | Seen):
+        return OK
     return _TROUBLE_STATUS.get(outcome.kind, UNDECODABLE)
 
 

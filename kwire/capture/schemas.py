@@ -49,7 +49,7 @@ _MESSAGE_KEY = (
     Column("resp_packet", Kind.INT64, "number of the packet in which the response begins"),
 )
 
-MESSAGES = (
+_CONNECTION = (
     *_MESSAGE_KEY[:3],
     Column("client_ip", Kind.STRING, "address of the side that sends requests"),
     Column("client_port", Kind.INT32, "port of the side that sends requests"),
@@ -57,6 +57,10 @@ MESSAGES = (
     Column("broker_port", Kind.INT32, "port of the side that answers"),
     Column("link", Kind.STRING, "link layer: `ethernet`, `linux_sll`, `linux_sll2`, `loopback` or `raw`"),
     Column("tls", Kind.BOOL, "whether the connection speaks TLS"),
+)
+
+MESSAGES = (
+    *_CONNECTION,
     *_MESSAGE_KEY[4:7],
     Column("header_version", Kind.INT16, "version of the request header"),
     *_MESSAGE_KEY[7:],
@@ -161,12 +165,58 @@ RECORDS = (
     Column("issue", Kind.STRING, "why the records of a batch cannot be read; the row then stands for all that follows"),
 )
 
+FLOWS = (
+    *_CONNECTION,
+    Column("kind", Kind.STRING, "`kafka`, `tls` (not opened), `not_kafka`, or `no_data` (no byte was captured)"),
+    Column("first_ts", Kind.TIME, "time of its first packet"),
+    Column("last_ts", Kind.TIME, "time of its last packet"),
+    Column("first_packet", Kind.INT64, "number of its first packet"),
+    Column("last_packet", Kind.INT64, "number of its last packet"),
+    Column("packets_client", Kind.INT64, "packets that the client sent"),
+    Column("packets_broker", Kind.INT64, "packets that the broker sent"),
+    Column("bytes_client", Kind.INT64, "TCP payload of the client on the wire, what was sent again included"),
+    Column("bytes_broker", Kind.INT64, "TCP payload of the broker, counted the same way"),
+    Column("retransmits_client", Kind.INT64, "packets of the client with bytes that it had sent before"),
+    Column("retransmits_broker", Kind.INT64, "packets of the broker with bytes that it had sent before"),
+    Column("lost_bytes_client", Kind.INT64, "bytes of the client whose packets are not in the capture"),
+    Column("lost_bytes_broker", Kind.INT64, "bytes of the broker whose packets are not in the capture"),
+    Column("zero_windows_client", Kind.INT64, "packets in which the client says that it can take nothing more"),
+    Column("zero_windows_broker", Kind.INT64, "packets in which the broker says that"),
+    Column("rtt_us", Kind.INT64, "round trip of the TCP handshake, microseconds; null where it was not captured"),
+    Column(
+        "ended", Kind.STRING, "`fin`, `rst`, `reuse` of its ports, `quiet` (too many are open), `end` of the capture"
+    ),
+)
+
+PACKETS = (
+    Column("file", Kind.STRING, "the capture's path, or the name given for bytes and file objects"),
+    Column("number", Kind.INT64, "number of the packet, from 1, as Wireshark counts"),
+    Column("ts", Kind.TIME, "when it was captured"),
+    Column("conn_id", Kind.STRING, "its connection, as above; null for a stray packet that belongs to none"),
+    Column("stream_epoch", Kind.INT32, "which connection of these addresses"),
+    Column("from_client", Kind.BOOL, "whether the client sent it; null where nobody knows who that is"),
+    Column("source_ip", Kind.STRING, "address of its sender"),
+    Column("source_port", Kind.INT32, "port of its sender"),
+    Column("target_ip", Kind.STRING, "address of its receiver"),
+    Column("target_port", Kind.INT32, "port of its receiver"),
+    Column("link", Kind.STRING, "link layer: `ethernet`, `linux_sll`, `linux_sll2`, `loopback` or `raw`"),
+    Column("seq", Kind.INT64, "sequence number, as sent"),
+    Column("ack", Kind.INT64, "acknowledgement number, as sent"),
+    Column("flags", Kind.STRING, "flags of TCP, as `SYN,ACK`"),
+    Column("window", Kind.INT32, "receive window, as sent: before any scaling"),
+    Column("payload_bytes", Kind.INT32, "bytes of TCP payload in the capture"),
+    Column("missing_bytes", Kind.INT32, "bytes of it that the capture cut off (snaplen)"),
+    Column("oddity", Kind.STRING, "`retransmission`, `out_of_order`, `overlap` (brings some bytes again), or null"),
+)
+
 LEVELS: dict[str, tuple[Column, ...]] = {
     "messages": MESSAGES,
     "partitions": PARTITIONS,
     "share_acquired": SHARE_ACQUIRED,
     "share_acks": SHARE_ACKS,
     "records": RECORDS,
+    "flows": FLOWS,
+    "packets": PACKETS,
 }
 
 

@@ -78,7 +78,7 @@ def _decode(capture: str, view: View, options: Options, args: argparse.Namespace
     source = sys.stdin.buffer if capture == "-" else capture
     chosen = Filter(options, client_ids=args.client_id, only_errors=args.error, statuses=args.status)
     make: Callable[[Outcome], list[str]] = view.maker(capture, options, chosen)
-    lines: Iterator[str] = ordered(tally.counted(outcomes(source, options)), make)
+    lines: Iterator[str] = ordered(tally.counted(outcomes(source, options, args.level)), make)
     # Several files are told apart by a head line; JSON lines have a column for that.
     head = len(args.captures) > 1 and args.format != "jsonl"
     for line in view.laid_out(lines):

@@ -11,6 +11,7 @@ from kwire.capture.options import Options
 from kwire.capture.pipeline import is_asked_for
 from kwire.capture.rows import UNDECODABLE, status_of
 from kwire.capture.values import Foreign, Trouble
+from kwire.capture.watching import Ended
 
 
 class Filter:
@@ -63,6 +64,8 @@ class Tally:
                 self._others += outcome.kind != "tls"
             elif isinstance(outcome, Trouble):
                 self._troubles.append(outcome.detail)
+            elif isinstance(outcome, Ended):
+                self._exchanges += outcome.flow.kind == "kafka"
             yield outcome
 
     @property

@@ -9,7 +9,6 @@ from typing import Protocol
 
 from kwire.capture.bodies import Message, Request
 from kwire.capture.exchange import Exchange, Outcome
-from kwire.capture.levels import Levels
 from kwire.capture.options import Options
 from kwire.capture.pipeline import row_maker
 from kwire.capture.rows import MessageRows, Row, conn_id
@@ -106,17 +105,9 @@ class LevelTable(_Cells):
 
     def maker(self, file: str, options: Options, chosen: Filter) -> Maker:
         """A line of the table."""
-        names = TopicNames(options.topics)
-        levels = Levels(file, options, names)
-
-        def make(outcome: Outcome) -> list[str]:
-            """The lines of one exchange, if it is chosen."""
-            if not isinstance(outcome, Exchange):
-                return []
-            rows = list(levels.rows(self._level, outcome))
-            return [self._line(row) for row in rows] if chosen.passes(outcome) else []
-
-        return make
+        make = row_maker(self._level, file, options)
+        # Every outcome must be made, since any may tell a topic's name.
+        return lambda outcome: [self._line(row) for row in make(outcome) if chosen.passes(outcome)]
 
     def _line(self, row: Row) -> str:
         cells: list[str] = []
