@@ -141,6 +141,8 @@ def take_in(partition: SharePartition, batches: Sequence[LogBatch], read_on: Rea
             break
         for first, last in _unseen(partition, batch):
             done += _add(partition, waiting, batch, first, last, now_ms=now_ms)
+        if partition.gap is not None and partition.gap.start <= batch.last_offset:
+            partition.move_gap(batch.last_offset + 1)  # What is still missing before it is not in the log.
     in_holes = [one.home.first for one in waiting.tagged if one.home.first < first_new and one not in before]
     if in_holes:
         done += _look_ahead(partition, waiting, in_holes[0], read_on, now_ms)

@@ -310,6 +310,20 @@ def test_holes_of_the_stored_state_find_their_markers_though_nothing_behind_them
     assert group.drain() == {4}
 
 
+def test_reading_goes_on_behind_a_hole_that_compaction_has_left_before_what_was_done(log: Log) -> None:
+    for _ in range(4):
+        log.write(None, 2)
+    _, *kept = log.below(8)
+    log.replace_below(8, kept, [])
+    group = Group(log, MARKERS)
+    group.partition = SharePartition(share_kit.settings(), rules=MARKERS)
+    group.partition.load(0, 0, [StateBatch(2, 3, int(State.ACKNOWLEDGED), 1), StateBatch(4, 5, 0, 1)])
+
+    assert group.fetch(max_bytes=1) == []
+    assert group.fetch(max_bytes=1) == ["4-5/2"]
+    assert group.fetch(max_bytes=1) == ["6-7/1"]
+
+
 def test_a_log_start_behind_the_window_is_where_reading_goes_on(log: Log) -> None:
     group = Group(log, MARKERS)
     log.write(None, 4)
