@@ -23,6 +23,7 @@ from kwire.messages.incremental_alter_configs import (
 )
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.records import Record, write_batch
+from mockbroker.config_keys import Scope
 from mockbroker.sim.chance import do_one
 from mockbroker.state.configs import ResourceKind
 from mockbroker.state.share_coordinator import ShareKey
@@ -103,7 +104,8 @@ class Admin:
             if name == _LIMIT:
                 self._world.checks.limit_changed(group_id)
 
-        resource = AlterConfigsResource(ResourceKind.GROUP, group_id, [AlterableConfig(name, 0, value)])
+        said = self._world.config_name(Scope.GROUP, name)
+        resource = AlterConfigsResource(ResourceKind.GROUP, group_id, [AlterableConfig(said, 0, value)])
         self._ask(self._anybody(), IncrementalAlterConfigsRequest([resource]), 1, changed)
         return f"{group_id}: {name}={value}"
 

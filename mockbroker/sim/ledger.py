@@ -120,7 +120,9 @@ class Ledger:
             self.told.clear()
             self.forgotten.clear()
             return
-        if is_fresh and start_offset in self.wanted:
+        # Chosen by the reset strategy when a leader loaded the state, and stored while the first records were given.
+        is_the_leaders = self.last_start == -1 and start_offset == self.begins
+        if is_fresh and start_offset in self.wanted and not is_the_leaders:
             # Of a group that stays empty the epoch stays too, however often it is to begin elsewhere.
             self._begin_anew(start_offset)
             self.is_unread = True

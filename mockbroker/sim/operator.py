@@ -19,6 +19,7 @@ from kwire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
     DescribeShareGroupOffsetsResponse,
 )
 from kwire.messages.incremental_alter_configs import (
@@ -177,9 +178,17 @@ class Operator:
                         if not row.error_code and not group.error_code:
                             self._world.coverage.count("offsets described")
 
-        request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group_id, None)])
+        # Released, no topics are all of them; drafts want them named.
+        topics = None if self._world.speech.is_released else self._named()
+        request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group_id, topics)])
         self._ask_coordinator(group_id, request, 1, described)
         return f"offsets of {group_id} are described"
+
+    def _named(self) -> list[DescribeShareGroupOffsetsRequestTopic]:
+        return [
+            DescribeShareGroupOffsetsRequestTopic(topic.name, tuple(range(len(topic.partitions))))
+            for topic in self._world.topics()
+        ]
 
     def _read_summary(self) -> str:
         group_id, place = self._rng.choice(self._groups), self._rng.choice(self._world.places())

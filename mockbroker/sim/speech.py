@@ -9,12 +9,18 @@ import msgspec
 
 from kwire.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
 from kwire.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
+from kwire.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
 from kwire.messages.read_share_group_state_summary import (
     PartitionResult,
     ReadShareGroupStateSummaryResponse,
     ReadStateSummaryResult,
 )
-from kwire.registry import DEFAULT_EDITION, api_name, message_class, response_class
+from kwire.registry import DEFAULT_EDITION, api_name, codec_of_name, message_class, response_class
 from mockbroker.editions.recast import recast
 from mockbroker.routes import Route
 
@@ -24,7 +30,7 @@ Spoken = tuple[msgspec.Struct, int, type[msgspec.Struct], Back]
 
 #: Acknowledge types by those of 4.3.0, where gaps had no number yet.
 _EARLY_TYPES = {1: 0, 2: 1, 3: 2}
-_SUMMARY, _ALTER, _DELETE = 87, 91, 92
+_SUMMARY, _DESCRIBE, _ALTER, _DELETE = 87, 90, 91, 92
 _ACKNOWLEDGING = frozenset({78, 79})
 
 #: The limit of each partition, which its session keeps: more than a log of the simulation has.
@@ -69,6 +75,8 @@ class Speech:
         version, answers = self._routes[api_key].versions[1], response_class(api_key, self.edition)
         if api_key == _SUMMARY:
             return self._summary(request), version, answers, _summed_up(request)
+        if api_key == _DESCRIBE:
+            return self._describe(request), version, answers, _described(request)
         name = api_name(api_key)
         said = recast(f"{name}Request", DEFAULT_EDITION, self.edition)(request)
         if api_key == _DELETE:
@@ -90,6 +98,14 @@ class Speech:
                 for batch in partition.acknowledgement_batches if self._early_types else ():
                     batch.acknowledge_types = tuple(_EARLY_TYPES[each] for each in batch.acknowledge_types)
 
+    def _describe(self, request: Any) -> msgspec.Struct:
+        """One group a request, which has to name its topics and their partitions."""
+        (group,) = request.groups
+        codec = codec_of_name("DescribeShareGroupOffsetsRequest", self.edition)
+        row = codec.structs["DescribeShareGroupOffsetsRequestTopic"]
+        topics = [row(topic_name=topic.topic_name, partitions=topic.partitions) for topic in group.topics or ()]
+        return codec.message(group_id=group.group_id, topics=topics)
+
     def _summary(self, request: Any) -> msgspec.Struct:
         if api_name(_SUMMARY, self.edition) == "ReadShareGroupStateSummary":
             said: msgspec.Struct = recast("ReadShareGroupStateSummaryRequest", DEFAULT_EDITION, self.edition)(request)
@@ -109,6 +125,31 @@ def _summed_up(request: Any) -> Back:
         row = answer.results[0].partitions[0] if hasattr(answer, "results") else answer
         result = PartitionResult(index, row.error_code, None, row.state_epoch, start_offset=row.start_offset)
         return ReadShareGroupStateSummaryResponse([ReadStateSummaryResult(topic.topic_id, [result])])
+
+    return back
+
+
+def _described(request: Any) -> Back:
+    """The rows of one group."""
+    (group,) = request.groups
+
+    def back(answer: Any) -> DescribeShareGroupOffsetsResponse:
+        topics = [
+            DescribeShareGroupOffsetsResponseTopic(
+                topic.topic_name,
+                topic.topic_id,
+                [
+                    DescribeShareGroupOffsetsResponsePartition(
+                        row.partition_index, row.start_offset, error_code=row.error_code
+                    )
+                    for row in topic.partitions
+                ],
+            )
+            for topic in answer.responses
+        ]
+        return DescribeShareGroupOffsetsResponse(
+            groups=[DescribeShareGroupOffsetsResponseGroup(group.group_id, topics)]
+        )
 
     return back
 

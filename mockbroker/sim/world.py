@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 from mockbroker.build import build_core
 from mockbroker.config import BrokerConfig
+from mockbroker.config_keys import Scope
+from mockbroker.editions.configs import dialect_of
 from mockbroker.features import finalize
 from mockbroker.kafka_error import KafkaError
 from mockbroker.sim.admin import Admin
@@ -66,8 +68,11 @@ class World:
     def __init__(self, seed: int, edition: str = RELEASED_EDITION) -> None:
         self.rng = random.Random(seed)
         self.edition = edition
+        self._dialect = dialect_of(edition)
         self.core = build_core(
-            config=BrokerConfig(_CONFIG),
+            config=BrokerConfig(
+                {self.config_name(Scope.BROKER, name): text for name, text in _CONFIG.items()}, dialect=self._dialect
+            ),
             node_count=_NODES,
             features=finalize(()),
             topics=_TOPICS,
@@ -95,6 +100,10 @@ class World:
         if self.speech.is_released:
             return name
         return base64.urlsafe_b64encode(name.encode().ljust(16, b"-")).decode().rstrip("=")
+
+    def config_name(self, scope: Scope, name: str) -> str:
+        """How the edition calls a configuration."""
+        return name if self._dialect is None else self._dialect.to_draft(scope, name)
 
     def _some_rng(self) -> random.Random:
         return random.Random(self.rng.getrandbits(64))
@@ -216,6 +225,7 @@ class World:
         self.advance(_REST_MS)
         for group_id in _GROUPS:
             self._drain(Member(self.member_id(f"last-{group_id}"), group_id, _NAMES, self, self.rng))
+            self.checks.drained(group_id)
         self.checks.end()
 
     def _drain(self, member: Member) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kwire.registry import DEFAULT_EDITION, EDITIONS
+from mockbroker.config_keys import Scope
 from mockbroker.sim.__main__ import main
 from mockbroker.sim.coverage import Coverage
-from mockbroker.sim.world import run
+from mockbroker.sim.world import World, run
 
 SEEDS = 15
 STEPS = 150
@@ -22,6 +23,26 @@ def test_no_invariant_breaks_in_an_edition(edition: str) -> None:
     assert met.counts["start moved"]
     assert met.counts["delivered again"]
     assert met.counts["acknowledgement refused"]
+    assert met.counts["config changed"]
+    assert "offsets described" in met.absent or met.counts["offsets described"]
+
+
+@pytest.mark.parametrize(
+    ("edition", "names"),
+    [
+        ("4.3", ["group.share.record.lock.duration.ms", "share.record.lock.duration.ms"]),
+        ("kip932-r1", ["share.record.lock.duration.ms", "record.lock.duration.ms"]),
+        ("kip932-r5", ["group.share.record.lock.duration.ms", "record.lock.duration.ms"]),
+    ],
+)
+def test_configurations_have_the_names_of_the_edition(edition: str, names: list[str]) -> None:
+    world = World(1, edition)
+
+    assert [
+        world.config_name(Scope.BROKER, "group.share.record.lock.duration.ms"),
+        world.config_name(Scope.GROUP, "share.record.lock.duration.ms"),
+    ] == names
+    assert world.core.state.config["group.share.record.lock.duration.ms"] == 5_000
 
 
 def test_the_same_seed_gives_other_bytes_in_another_edition() -> None:

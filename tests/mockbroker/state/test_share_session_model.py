@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -11,12 +11,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.share_rules import RELEASED, ShareRules
 from mockbroker.state.share_session import PartitionKey, Requested, ShareSession, ShareSessions
 
 _MEMBERS = st.sampled_from([("g", "m1"), ("g", "m2"), ("h", "m1")])
 _CONNECTIONS = st.integers(1, 3)
 _KEYS = [PartitionKey(bytes([topic] * 16), index) for topic in (1, 2) for index in (0, 1)]
 _PARTITIONS = st.lists(st.sampled_from(_KEYS), max_size=4)
+_LIMITS = st.sampled_from([0, 1000, 5000])
 _SESSION_MAX = 2
 
 
@@ -29,11 +31,16 @@ def _tried(call: Callable[[], ShareSession | None]) -> tuple[ShareSession | None
 
 
 class Sessions(RuleBasedStateMachine):
-    """The model: by member its connection, expected epoch and partitions in order; by connection what it made last."""
+    """The model: by member its connection, expected epoch, time of last use, and partitions in order, each with whether
+    it must be told and its limit; by connection what it made last. share_rules: what it plays by.
+    """
+
+    share_rules: ClassVar[ShareRules] = RELEASED
 
     def __init__(self) -> None:
         super().__init__()
         self.room = ShareSessions()
+        self.now_ms = 0
         self.model: dict[tuple[str, str], dict[str, Any]] = {}
         self.made: dict[int, tuple[tuple[str, str], bool]] = {}
 
@@ -42,21 +49,51 @@ class Sessions(RuleBasedStateMachine):
         if gone is not None and gone["connection"] in self.made:
             self.made[gone["connection"]] = (self.made[gone["connection"]][0], True)
 
-    @rule(member=_MEMBERS, connection=_CONNECTIONS, keys=_PARTITIONS)
-    def open(self, member: tuple[str, str], connection: int, keys: list[PartitionKey]) -> None:
+    def _make_room(self) -> bool:
+        """Whether there is room; where idle sessions make some, the one that was not used for longest goes."""
+        if len(self.model) < _SESSION_MAX:
+            return True
+        idle_ms = self.share_rules.session_idle_ms
+        oldest = min(self.model, key=lambda member: self.model[member]["used_ms"])
+        if not idle_ms or self.now_ms - self.model[oldest]["used_ms"] <= idle_ms:
+            return False
+        self._forget(oldest)
+        return True
+
+    @rule(duration_ms=st.sampled_from([1, 60_000, 120_000, 120_001]))
+    def time_passes(self, duration_ms: int) -> None:
+        """Sessions are idle meanwhile."""
+        self.now_ms += duration_ms
+
+    @rule(member=_MEMBERS, connection=_CONNECTIONS, keys=_PARTITIONS, limit=_LIMITS)
+    def open(self, member: tuple[str, str], connection: int, keys: list[PartitionKey], limit: int) -> None:
         """The member's old session goes first; a partition listed twice leaves none; a full room refuses."""
         self._forget(member)
-        asked = [Requested(key, "t") for key in keys]
+        asked = [Requested(key, "t", limit) for key in keys]
+        idle_ms = self.share_rules.session_idle_ms
         session, code = _tried(
-            lambda: self.room.open(*member, asked, connection_id=connection, session_max=_SESSION_MAX)
+            lambda: self.room.open(
+                *member,
+                asked,
+                connection_id=connection,
+                session_max=_SESSION_MAX,
+                idle_ms=idle_ms,
+                now_ms=self.now_ms,
+            )
         )
         if len(set(keys)) < len(keys):
             assert code is ErrorCode.UNKNOWN_SERVER_ERROR
             return
         assert code is None
-        assert (session is None) == (len(self.model) >= _SESSION_MAX)
+        assert (session is not None) == self._make_room()
         if session is not None:
-            self.model[member] = {"connection": connection, "epoch": 1, "partitions": dict.fromkeys(keys, False)}
+            partitions = dict.fromkeys(keys, (False, limit))
+            self.model[member] = {
+                "connection": connection,
+                "epoch": 1,
+                "used_ms": self.now_ms,
+                "partitions": partitions,
+            }
             self.made[connection] = (member, False)
 
     @rule(member=_MEMBERS, away=st.sampled_from([0, 0, 0, 1, -1]), closes=st.booleans())
@@ -64,7 +101,7 @@ class Sessions(RuleBasedStateMachine):
         """Only the expected epoch goes on; the closing one is accepted in any, and uses nothing up."""
         expected = self.model.get(member)
         epoch = -1 if closes else (expected["epoch"] if expected else 1) + away
-        session, code = _tried(lambda: self.room.step(*member, epoch))
+        session, code = _tried(lambda: self.room.step(*member, epoch, now_ms=self.now_ms))
         if expected is None:
             assert code is ErrorCode.SHARE_SESSION_NOT_FOUND
             return
@@ -72,19 +109,25 @@ class Sessions(RuleBasedStateMachine):
         assert code is (None if is_expected else ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         if session is None:
             return
-        expected["epoch"] += epoch != -1
+        if epoch != -1:
+            expected["epoch"] += 1
+            expected["used_ms"] = self.now_ms
         assert session.epoch == expected["epoch"]
 
-    @rule(member=_MEMBERS, added=_PARTITIONS, forgotten=_PARTITIONS)
-    def update(self, member: tuple[str, str], added: list[PartitionKey], forgotten: list[PartitionKey]) -> None:
-        """What is new goes to the end and must be told once; what is known keeps its place; forgetting comes last."""
+    @rule(member=_MEMBERS, added=_PARTITIONS, forgotten=_PARTITIONS, limit=_LIMITS)
+    def update(
+        self, member: tuple[str, str], added: list[PartitionKey], forgotten: list[PartitionKey], limit: int
+    ) -> None:
+        """What is new goes to the end and must be told once; what is known keeps its place, and gets the new limit;
+        forgetting comes last.
+        """
         session = self.room.get(*member)
         if session is None:
             return
-        session.update([Requested(key, "t") for key in added], forgotten)
+        session.update([Requested(key, "t", limit) for key in added], forgotten)
         partitions = self.model[member]["partitions"]
         for key in added:
-            partitions.setdefault(key, True)
+            partitions[key] = (partitions.get(key, (True, 0))[0], limit)
         for key in forgotten:
             partitions.pop(key, None)
 
@@ -98,8 +141,9 @@ class Sessions(RuleBasedStateMachine):
         session = self.room.get(*member)
         assert session is not None
         told = session.must_answer(key, has_records=records, has_error=error)
-        assert told == (records or error or partitions[key])
-        partitions[key] = error
+        must_tell, limit = partitions[key]
+        assert told == (records or error or must_tell)
+        partitions[key] = (error, limit)
         if records:
             partitions[key] = partitions.pop(key)
 
@@ -112,6 +156,8 @@ class Sessions(RuleBasedStateMachine):
     @rule(connection=_CONNECTIONS)
     def disconnect(self, connection: int) -> None:
         """The session that a connection made last ends with it, unless it has ended or was replaced."""
+        if not self.share_rules.sessions_end_with_connections:
+            return
         ended = self.room.disconnected(connection)
         if connection not in self.made:
             assert ended is None
@@ -135,7 +181,7 @@ class Sessions(RuleBasedStateMachine):
             session = self.room.get(*member)
             assert session is not None
             assert (session.connection_id, session.epoch) == (wanted["connection"], wanted["epoch"])
-            told = [(key, partition.must_send) for key, partition in session.partitions.items()]
+            told = [(key, (one.must_send, one.max_bytes)) for key, one in session.partitions.items()]
             assert told == list(wanted["partitions"].items())
 
 
