@@ -10,6 +10,8 @@ from kwire.registry import DEFAULT_EDITION
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kwire.capture.only import Only
+
 FRAME_SIZE_MAX = 256 * 1024 * 1024
 
 
@@ -33,5 +35,7 @@ class Options:
     """The lines of TLS key logs: secrets, so they are left out where options are shown."""
     frame_size_max: int = FRAME_SIZE_MAX
     """A longer frame is taken for a loss of synchronization."""
+    only: Only | None = None
+    """Conditions that heads decide: what fails them has no rows, and its bodies need not be decoded."""
     name: str | None = None
     """What the `file` column says; the path by default."""

@@ -85,12 +85,13 @@ def row_maker(level: str, file: str, options: Options) -> Callable[[Outcome], li
             return [traffic.flow_row(file, outcome)] if level == "flows" else []
         if isinstance(outcome, Seen):
             return [traffic.packet_row(file, outcome)]
+        if not is_asked_for(outcome, options):
+            # Whatever is left out still tells its topics' names.
+            names.learn_from(outcome)
+            return []
         if level == "messages":
-            found = messages.rows(outcome)
-        else:
-            found = list(levels.rows(level, outcome)) if isinstance(outcome, Exchange) else []
-        # Whatever is left out has still told its topics' names.
-        return found if is_asked_for(outcome, options) else []
+            return messages.rows(outcome)
+        return list(levels.rows(level, outcome)) if isinstance(outcome, Exchange) else []
 
     return make
 
@@ -102,6 +103,8 @@ def is_asked_for(outcome: Outcome, options: Options) -> bool:
     if isinstance(outcome, Foreign):
         # Everything else on the wire is no finding, unless the user said that this port is a broker's.
         return not options.apis and (outcome.kind == "tls" or bool(options.ports))
+    if options.only is not None and not options.only.allows(outcome):
+        return False
     if not options.apis:
         return True
     return isinstance(outcome, Exchange) and outcome.request is not None and outcome.request.api_name in options.apis

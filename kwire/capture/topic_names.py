@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kwire import uuids
+from kwire.capture.exchange import Exchange
 from kwire.capture.facts import Topic, topics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import msgspec
+
+    from kwire.capture.exchange import Outcome
 
 
 class TopicNames:
@@ -19,14 +22,27 @@ class TopicNames:
     def __init__(self, known: Mapping[str, str]) -> None:
         """`known` maps ids (base64url text) to names."""
         self._names = dict(known)
+        self.version = 0
+        """Counts the names that were learned, so that a reader knows when to look again."""
 
     def learn(self, message: msgspec.Struct) -> list[Topic]:
         """The topics of a message; those with both id and name are remembered."""
         found = list(topics(message))
         for topic in found:
             if topic.name and topic.topic_id:
-                self._names[uuids.to_text(topic.topic_id)] = topic.name
+                topic_id = uuids.to_text(topic.topic_id)
+                if self._names.get(topic_id) != topic.name:
+                    self._names[topic_id] = topic.name
+                    self.version += 1
         return found
+
+    def learn_from(self, outcome: Outcome) -> None:
+        """The same of both sides of an exchange that has no rows; other outcomes name no topics."""
+        if not isinstance(outcome, Exchange):
+            return
+        for side in (outcome.request, outcome.response):
+            if side is not None and side.body is not None:
+                self.learn(side.body)
 
     def name_and_id(self, topic: Topic) -> tuple[str | None, str | None]:
         """Name and id (as text) of a topic, as far as they are known."""

@@ -9,11 +9,14 @@ from typing import Any
 from kwire.capture.keylog import read_key_logs
 from kwire.capture.options import Options
 from kwire.capture.schemas import LEVELS
+from kwire.capture.schemas import columns as columns_of
 from kwire.registry import EDITIONS
 
 LEVEL_DEFAULT = "messages"
 # These come from `load()` itself.
 SPARK_OPTIONS = frozenset({"path", "paths"})
+# These say what the source gives, not how a capture is read.
+OWN_OPTIONS = frozenset({"level", "columns"})
 
 
 def _boolean(text: str) -> bool:
@@ -22,8 +25,12 @@ def _boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
+def _listed(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
 def _words(text: str) -> frozenset[str]:
-    return frozenset(filter(None, (word.strip() for word in text.split(","))))
+    return frozenset(_listed(text))
 
 
 def _ports(text: str) -> frozenset[int]:
@@ -75,15 +82,29 @@ def level(given: Mapping[str, str]) -> str:
     return name
 
 
+def columns(given: Mapping[str, str]) -> list[str]:
+    """The columns asked for by option `columns`, in the order named; all of the level without it.
+
+    Raises: ValueError that names the columns there are.
+    """
+    known = [column.name for column in columns_of(level(given))]
+    wanted = list(dict.fromkeys(_listed(given.get("columns", "")))) or known
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise ValueError(f"level {level(given)} has no column {', '.join(unknown)}; it has {', '.join(known)}")
+    return wanted
+
+
 def parse(given: Mapping[str, str]) -> Options:
     """The options for the reader of captures.
 
     Raises: ValueError for an unknown option or a value that does not fit.
     """
-    wanted = {name: text for name, text in given.items() if name not in SPARK_OPTIONS and name != "level"}
+    wanted = {name: text for name, text in given.items() if name not in SPARK_OPTIONS | OWN_OPTIONS}
     unknown = sorted(wanted.keys() - PARSERS.keys())
     if unknown:
-        raise ValueError(f"kafka_capture has no option {', '.join(unknown)}; it has level, {', '.join(PARSERS)}")
+        known = ", ".join([*sorted(OWN_OPTIONS), *PARSERS])
+        raise ValueError(f"kafka_capture has no option {', '.join(unknown)}; it has {known}")
     values = {}
     for name, text in wanted.items():
         try:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql.datasource import EqualTo, StringContains
+from pyspark.sql.datasource import EqualTo, GreaterThan
+from pyspark.sql.functions import parse_json
+from pyspark.sql.types import StructType
 
 import kwire
 import kwire.spark
@@ -23,6 +25,7 @@ pytestmark = pytest.mark.spark
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 FILES = sorted(map(str, CAPTURES.glob("*.pcap")))
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def load(spark: SparkSession, level: str, *names: str, **options: str) -> DataFrame:
@@ -86,15 +89,86 @@ def test_filtered_rows_are_those_that_pass_by_hand(spark: SparkSession) -> None:
     assert sorted(map(tuple, found)) == sorted(plain) != []
 
 
-def test_the_reader_ships_only_what_a_filter_keeps() -> None:
-    reader = CaptureDataSource({"path": FILES[0]}).reader(CaptureDataSource({}).schema())
+CONDITIONS = [
+    "tls = false AND NOT api_name = 'Fetch'",
+    "api_name IN ('ShareFetch', 'Produce') OR api_key = 3",
+    "api_name NOT IN ('ShareFetch', 'Produce')",
+    "api_key NOT IN (1, NULL)",
+    "client_id IS NULL",
+    "group_id IS NOT NULL AND NOT group_id <=> member_id",
+    "client_id NOT LIKE 'kwire%'",
+    "client_id LIKE '%a%' AND conn_id LIKE '127.0.0.1:%'",
+    "error_code <> 0",
+    "NOT (error_code <=> 0)",
+    "latency_us > 1.5 AND latency_us < 70000",
+    "req_ts BETWEEN '{middle}' AND '2100-01-01'",
+    "req_ts = '{middle}' OR resp_ts < '{middle}'",
+    "NOT req_ts < '{middle}' AND broker_port = client_port - 1",
+    "NOT (resp_ts <=> '{middle}') AND stream_epoch = 0",
+    "status = 'ok' AND order_ok",
+    "NOT order_ok",
+    "order_ok IS NULL AND api_version >= 0",
+]
+
+
+@pytest.fixture(scope="module")
+def unfiltered(spark: SparkSession) -> DataFrame:
+    """All rows as Spark's own, so that no filter of ours comes between."""
+    return load(spark, "messages", *FILES).localCheckpoint()
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_filter_gives_the_rows_that_spark_itself_would_keep(
+    spark: SparkSession, unfiltered: DataFrame, condition: str
+) -> None:
+    middle = unfiltered.selectExpr("CAST(percentile_approx(req_ts, 0.5) AS STRING)").collect()[0][0]
+    wanted = condition.format(middle=middle)
+
+    found = load(spark, "messages", *FILES).filter(wanted).toArrow()
+
+    assert sorted_rows(found) == sorted_rows(unfiltered.filter(wanted).toArrow())
+
+
+def reader_of(*names: str, **given: str) -> CaptureReader:
+    source = CaptureDataSource({"path": FILES[0], **given})
+    whole = source.schema()
+    reader = source.reader(StructType([whole[name] for name in names]) if names else whole)
     assert isinstance(reader, CaptureReader)
-    left = StringContains(("client_id",), "x")
+    return reader
+
+
+def rows_of(reader: CaptureReader) -> list[dict[str, object]]:
+    return [row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist()]
+
+
+def test_the_reader_ships_only_what_a_filter_keeps() -> None:
+    reader = reader_of()
+    left = EqualTo(("latency_us",), 1.5)
 
     assert list(reader.pushFilters([EqualTo(("api_name",), "Metadata"), left])) == [left]
-    rows = [name for batch in reader.read(reader.partitions()[0]) for name in batch.column("api_name").to_pylist()]
 
-    assert set(rows) == {"Metadata"}
+    assert {row["api_name"] for row in rows_of(reader)} == {"Metadata"}
+
+
+def test_a_filter_may_look_at_a_column_that_does_not_leave() -> None:
+    reader = reader_of("correlation_id")
+    assert list(reader.pushFilters([EqualTo(("api_name",), "Metadata")])) == []
+
+    rows = rows_of(reader)
+
+    assert rows
+    assert all(set(row) == {"correlation_id"} for row in rows)
+
+
+def test_what_heads_decide_is_known_before_a_body_is_decoded() -> None:
+    reader = reader_of()
+    wanted = [EqualTo(("api_name",), "Fetch"), GreaterThan(("req_ts",), NOON), EqualTo(("group_id",), "g")]
+    list(reader.pushFilters(wanted))
+
+    only = reader.wanted.reading.only
+
+    assert only is not None
+    assert only.columns == {"api_name", "req_ts"}
 
 
 def test_a_schema_of_fewer_columns_reads_only_those(spark: SparkSession) -> None:
@@ -104,6 +178,29 @@ def test_a_schema_of_fewer_columns_reads_only_those(spark: SparkSession) -> None
 
     assert frame.columns == ["api_name", "latency_us"]
     assert frame.filter("api_name IS NOT NULL").count() > 0
+
+
+def test_the_option_columns_chooses_them_and_their_order(spark: SparkSession) -> None:
+    frame = load(spark, "messages", FILES[0], columns="latency_us, api_name")
+
+    assert frame.columns == ["latency_us", "api_name"]
+    assert frame.toArrow().to_pylist() == kwire.read_capture(FILES[0]).select(frame.columns).to_pylist()
+
+
+def test_bodies_become_variants_by_parse_json(spark: SparkSession) -> None:
+    frame = load(spark, "messages", str(CAPTURES / "small_share.pcap")).filter("api_name = 'ShareFetch'")
+    bodies = frame.select(parse_json("body_request").alias("request"), parse_json("body_response").alias("response"))
+
+    found = bodies.selectExpr(
+        "schema_of_variant(request) AS kind",
+        "variant_get(request, '$.maxWaitMs', 'int') AS wait",
+        "variant_get(response, '$.acquisitionLockTimeoutMs', 'int') AS lock",
+    ).collect()
+
+    assert found
+    assert all(row["kind"].startswith("OBJECT<") for row in found)
+    assert {row["lock"] for row in found} == {2_000}
+    assert all(row["wait"] >= 0 for row in found)
 
 
 def test_times_are_moments_in_utc(spark: SparkSession) -> None:
@@ -119,7 +216,8 @@ def test_times_are_moments_in_utc(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("level", "name", "options", "told"),
     [
-        ("packets", FILES[0], {}, "option level is 'packets', and may be messages, partitions"),
+        ("frames", FILES[0], {}, "option level is 'frames', and may be messages, partitions"),
+        ("messages", FILES[0], {"columns": "api_name,api"}, "level messages has no column api; it has file"),
         ("messages", FILES[0], {"colour": "red"}, "kafka_capture has no option colour"),
         ("messages", FILES[0], {"ports": "ninety"}, "option ports is 'ninety'"),
         ("messages", FILES[0], {"edition": "9.9"}, "option edition is '9.9': expected one of 4.3"),

@@ -1,0 +1,104 @@
+"""Conditions that the head of an exchange decides: what fails them is left out before its bodies are decoded.
+
+They follow SQL: a comparison with a null is unknown, and what is unknown is left out. Conditions on other columns are
+for whoever reads the rows; here they only let everything pass.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kwire.capture.exchange import Exchange
+from kwire.capture.rows import conn_id
+from kwire.capture.talks import address
+
+if TYPE_CHECKING:
+    from kwire.capture.exchange import Outcome
+    from kwire.capture.values import Flow
+
+_TESTS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda value, values: value in values,
+    "starts": str.startswith,
+    "ends": str.endswith,
+    "contains": operator.contains,
+}
+
+_OF_FLOW: dict[str, Callable[[Flow], object]] = {
+    "conn_id": conn_id,
+    "stream_epoch": lambda flow: flow.epoch,
+    "client_ip": lambda flow: address(flow.ends[flow.client_side][0]),
+    "client_port": lambda flow: flow.ends[flow.client_side][1],
+    "broker_ip": lambda flow: address(flow.ends[1 - flow.client_side][0]),
+    "broker_port": lambda flow: flow.ends[1 - flow.client_side][1],
+    "link": lambda flow: flow.link,
+}
+
+_OF_REQUEST = ("api_key", "api_name", "api_version", "client_id")
+
+_TIMES: dict[str, tuple[str, str]] = {
+    "req_ts": ("request", "ts"),
+    "req_end_ts": ("request", "end_ts"),
+    "resp_ts": ("response", "ts"),
+    "resp_end_ts": ("response", "end_ts"),
+}
+
+COLUMNS = frozenset({*_OF_FLOW, *_OF_REQUEST, *_TIMES})
+"""What a condition may name. `tls` is not here: it is known of a connection, but may change while that is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One column compared with a value. Times are microseconds. `test` is a key of `_TESTS`, or `null`."""
+
+    column: str
+    test: str
+    value: Any = None
+    is_negated: bool = False
+
+    def holds(self, value: object) -> bool:
+        """Whether it is true of this value; unknown is not."""
+        if self.test == "null":
+            return (value is None) is not self.is_negated
+        if value is None:
+            return False
+        return _TESTS[self.test](value, self.value) is not self.is_negated
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """All of these must hold."""
+
+    conditions: tuple[Condition, ...]
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that are looked at."""
+        return frozenset(condition.column for condition in self.conditions)
+
+    def allows(self, outcome: Outcome) -> bool:
+        """Whether an outcome may have rows that are wanted. What is no exchange is always wanted."""
+        if not isinstance(outcome, Exchange):
+            return True
+        return all(condition.holds(_value(outcome, condition.column)) for condition in self.conditions)
+
+    def allows_values(self, values: Mapping[str, object]) -> bool:
+        """The same for values of columns, where there is no exchange yet; a column that is not there is no obstacle."""
+        return all(each.column not in values or each.holds(values[each.column]) for each in self.conditions)
+
+
+def _value(exchange: Exchange, column: str) -> object:
+    if column in _OF_FLOW:
+        return _OF_FLOW[column](exchange.flow)
+    if column in _TIMES:
+        name, when = _TIMES[column]
+        side = getattr(exchange, name)
+        return None if side is None else getattr(side.frame, when) // 1000
+    return getattr(exchange.request, column, None)

@@ -1,0 +1,91 @@
+"""What a query asks of captures: a level, columns, conditions, and how files are read. It travels to the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import Filter
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from kwire.capture import arrow
+from kwire.capture.only import Only
+from kwire.capture.options import Options
+from kwire.spark import options, pushdown
+
+if TYPE_CHECKING:
+    from pyarrow.compute import Expression
+
+# Rendering messages as JSON is the dearest part of reading; it is left out when nobody asked for these columns.
+BODY_COLUMNS = frozenset({"body_request", "body_response"})
+
+
+@dataclass
+class Wanted:
+    """Holds plain values only. `columns` are those of the rows that leave, `filters` may look at more."""
+
+    level: str
+    options: Options
+    columns: list[str]
+    filters: list[Filter] = field(default_factory=list)
+
+    def take(self, filters: Iterable[Filter]) -> Iterator[Filter]:
+        """Keep the filters that Arrow can apply with SQL's meaning; the others are given back."""
+        schema = arrow.schema(self.level)
+        for each in filters:
+            if pushdown.expression(each, schema) is None:
+                yield each
+            else:
+                self.filters.append(each)
+
+    @property
+    def needed(self) -> list[str]:
+        """The columns that must be made: those that leave, and those that filters look at."""
+        looked_at = [name for name in map(pushdown.column_of, self.filters) if name is not None]
+        return list(dict.fromkeys([*self.columns, *looked_at]))
+
+    @property
+    def reading(self) -> Options:
+        """How the files are read for this."""
+        heads = tuple(filter(None, map(pushdown.head_condition, self.filters)))
+        bodies = self.options.bodies and not BODY_COLUMNS.isdisjoint(self.needed)
+        return replace(self.options, bodies=bodies, only=Only(heads) if heads else None)
+
+    def kept(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows that pass the filters, with the columns that leave; empty batches are left out."""
+        condition = self._condition()
+        for batch in batches:
+            passed = batch if condition is None else batch.filter(condition)
+            if passed.num_rows:
+                yield passed.select(self.columns)
+
+    def _condition(self) -> Expression | None:
+        schema = arrow.schema(self.level)
+        parts = [part for each in self.filters if (part := pushdown.expression(each, schema)) is not None]
+        return reduce(and_, parts) if parts else None
+
+
+def wanted(given: Mapping[str, str], schema: StructType) -> Wanted:
+    """What the options of a query and its columns ask for.
+
+    Raises: ValueError for what the source does not have.
+    """
+    level = options.level(given)
+    _check(schema, level)
+    return Wanted(level, options.parse(given), schema.names)
+
+
+def _check(schema: StructType, level: str) -> None:
+    """ValueError unless each column is one of the level, with its type; Spark would only say that they differ."""
+    known = from_arrow_schema(arrow.schema(level))
+    for column in schema:
+        if column.name not in known.names:
+            raise ValueError(f"level {level} has no column {column.name}; it has {', '.join(known.names)}")
+        if column.dataType != known[column.name].dataType:
+            expected = known[column.name].dataType.simpleString()
+            raise ValueError(f"column {column.name} is {expected}, not {column.dataType.simpleString()}")
