@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, TypeVar
 
@@ -48,7 +49,9 @@ def outcomes(source: Source, options: Options | None = None, level: str = "messa
     if level in traffic.LEVELS:
         found = traffic.sightings(of_file, options, keys, each_packet=level == "packets")
     else:
-        found = exchanges(frames(streams(of_file), options, keys), options)
+        # Only rows of messages tell of sessions.
+        wanted = replace(options, sessions=options.sessions and level == "messages")
+        found = exchanges(frames(streams(of_file), options, keys), wanted)
     for outcome in found:
         if isinstance(outcome, Trouble):
             first, count = troubles.get(outcome.kind, (outcome, 0))
@@ -87,13 +90,20 @@ def row_maker(level: str, file: str, options: Options) -> Callable[[Outcome], li
             return [traffic.packet_row(file, outcome)]
         if not is_asked_for(outcome, options):
             # Whatever is left out still tells its topics' names.
-            names.learn_from(outcome)
+            _learn(names, outcome)
             return []
         if level == "messages":
             return messages.rows(outcome)
         return list(levels.rows(level, outcome)) if isinstance(outcome, Exchange) else []
 
     return make
+
+
+def _learn(names: TopicNames, outcome: Outcome) -> None:
+    if isinstance(outcome, Exchange):
+        for side in (outcome.request, outcome.response):
+            if side is not None and side.body is not None:
+                names.learn(side.body)
 
 
 def is_asked_for(outcome: Outcome, options: Options) -> bool:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kwire import uuids
-from kwire.capture.exchange import Exchange
 from kwire.capture.facts import Topic, topics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import msgspec
-
-    from kwire.capture.exchange import Outcome
 
 
 class TopicNames:
@@ -35,14 +32,6 @@ class TopicNames:
                     self._names[topic_id] = topic.name
                     self.version += 1
         return found
-
-    def learn_from(self, outcome: Outcome) -> None:
-        """The same of both sides of an exchange that has no rows; other outcomes name no topics."""
-        if not isinstance(outcome, Exchange):
-            return
-        for side in (outcome.request, outcome.response):
-            if side is not None and side.body is not None:
-                self.learn(side.body)
 
     def name_and_id(self, topic: Topic) -> tuple[str | None, str | None]:
         """Name and id (as text) of a topic, as far as they are known."""
