@@ -1,0 +1,87 @@
+"""The state of share partitions over time, rebuilt from the traffic of a capture alone.
+
+    for row in share_timeline(rows(path, "messages"), rows(path, "flows")):
+        print(row["ts"], row["group_id"], row["first_offset"], row["last_offset"], row["state"], row["cause"])
+
+It needs the JSON bodies of the level `messages`. `kwire.spark.share_timeline` does the same with DataFrames.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+
+from kwire.capture.rows import Row
+from kwire.capture.share_timeline import context, reading
+from kwire.capture.share_timeline.context import Context, Fact, facts
+from kwire.capture.share_timeline.events import CAUSES, Event, Told, Transition, place_in_time
+from kwire.capture.share_timeline.machine import DELIVERY_COUNT_LIMIT, SharePartitionMachine
+from kwire.capture.share_timeline.reading import ConnectionReader
+
+__all__ = ["APIS", "CAUSES", "DELIVERY_COUNT_LIMIT", "Transition", "share_timeline", "transitions"]
+
+#: The APIs whose messages tell anything here; rows of others may be left out.
+APIS = tuple(dict.fromkeys((*reading.APIS, *context.APIS)))
+_MOMENTS = ("req_ts", "req_end_ts", "resp_ts", "resp_end_ts")
+
+
+def share_timeline(
+    messages: Iterable[Told],
+    flows: Iterable[Told] = (),
+    *,
+    delivery_count_limit: int = DELIVERY_COUNT_LIMIT,
+    topics: Mapping[str, str] | None = None,
+) -> list[Row]:
+    """The transitions of all share partitions in some captures, by group, topic and partition, each in its order.
+
+    Args: messages: rows of the level `messages`, with bodies. flows: rows of the level `flows`; without them a member
+        that dies is not seen to end its session. delivery_count_limit: of groups of which no message tells it.
+        topics: names by id, for topics that no message names.
+    """
+    found: list[Told] = []
+    told: set[Fact] = set()
+    until = 0
+    for row in messages:
+        told.update(facts(row))
+        until = max(until, *(row[moment] or 0 for moment in _MOMENTS))
+        if row["api_name"] in reading.APIS:
+            found.append(row)
+    known = Context(told)
+    known.names = {**(topics or {}), **known.names}
+    by_place: dict[tuple[str, str, int], list[Event]] = defaultdict(list)
+    for event in events(found, flows):
+        by_place[event.group_id, event.topic_id or "", event.partition or 0].append(event)
+    made: list[Row] = []
+    for (group_id, topic_id, partition), mine in by_place.items():
+        place = {"group_id": group_id, "topic": known.names.get(topic_id), "topic_id": topic_id, "partition": partition}
+        told_of = transitions(mine, known, until=until, delivery_count_limit=delivery_count_limit)
+        made += [{**place, **transition._asdict()} for transition in told_of]
+    made.sort(key=lambda row: (str(row["group_id"]), str(row["topic"] or ""), str(row["topic_id"]), row["partition"]))
+    return made
+
+
+def events(messages: Iterable[Told], flows: Iterable[Told]) -> Iterator[Event]:
+    """The events of all connections, one connection after the other."""
+    reader = ConnectionReader()
+    of_connections: dict[tuple[object, ...], list[Told]] = defaultdict(list)
+    for row in messages:
+        of_connections[row["file"], row["conn_id"], row["stream_epoch"]].append(row)
+    ends = {(row["file"], row["conn_id"], row["stream_epoch"]): row for row in flows}
+    for connection, mine in of_connections.items():
+        for row in sorted(mine, key=lambda row: (row["req_ts"] or 0, row["correlation_id"] or 0)):
+            yield from reader.read(row)
+        if connection in ends:
+            yield from reader.end(ends[connection])
+
+
+def transitions(
+    mine: Sequence[Event], known: Context, *, until: int, delivery_count_limit: int = DELIVERY_COUNT_LIMIT
+) -> Iterator[Transition]:
+    """What the events of one share partition come to, in whatever order they are given."""
+    machine = SharePartitionMachine(delivery_count_limit=delivery_count_limit)
+    first = mine[0]
+    wide = known.events(first.group_id, first.topic_id, first.partition)
+    for event in sorted(chain(mine, wide), key=place_in_time):
+        yield from machine.feed(event)
+    yield from machine.finish(until)
