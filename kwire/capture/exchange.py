@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kwire.capture.bodies import API_VERSIONS, Decoder, Request, Response
 from kwire.capture.looking import is_request
 from kwire.capture.sasl import principal_of
+from kwire.capture.sessions import Session, Sessions
 from kwire.capture.values import Closed, Flow, Foreign, Frame, FrameEvent, Lost, Trouble
 from kwire.capture.watching import Ended, Seen
 
@@ -36,12 +37,13 @@ class Client:
 
 @dataclass(slots=True)
 class Exchange:
-    """A request with its response; one of them may be missing."""
+    """A request with its response; one of them may be missing. `session` is the one that a fetch belongs to."""
 
     flow: Flow
     client: Client
     request: Request | None
     response: Response | None
+    session: Session | None = None
 
 
 Outcome = Exchange | Lost | Foreign | Trouble | Ended | Seen
@@ -49,20 +51,44 @@ Outcome = Exchange | Lost | Foreign | Trouble | Ended | Seen
 
 def exchanges(events: Iterable[FrameEvent | Trouble], options: Options) -> Iterator[Outcome]:
     """Every request with its response as soon as both are there; the rest when the connection closes."""
-    decoder = Decoder(options.edition)
-    pairings: dict[Flow, _Pairing] = {}
+    pairing = Exchanges(options)
     for event in events:
-        if isinstance(event, Frame):
-            pairing = pairings.get(event.flow)
-            if pairing is None:
-                pairing = pairings[event.flow] = _Pairing(event.flow, decoder)
+        if isinstance(event, Frame | Closed):
             yield from pairing.take(event)
-        elif isinstance(event, Closed):
-            done = pairings.pop(event.flow, None)
-            if done is not None:
-                yield from done.close(event.why)
         else:
             yield event
+
+
+class Exchanges:
+    """The open requests of all connections."""
+
+    def __init__(self, options: Options) -> None:
+        """`options.sessions` says whether exchanges tell of their sessions."""
+        self._decoder = Decoder(options.edition)
+        self._pairings: dict[Flow, _Pairing] = {}
+        self._sessions = Sessions() if options.sessions else None
+
+    def take(self, event: Frame | Closed) -> Iterator[Exchange]:
+        """What a frame, or the end of a connection, completes."""
+        if isinstance(event, Frame):
+            pairing = self._pairings.get(event.flow)
+            if pairing is None:
+                pairing = self._pairings[event.flow] = _Pairing(event.flow, self._decoder)
+            return _followed(pairing.take(event), self._sessions)
+        done = self._pairings.pop(event.flow, None)
+        return iter(()) if done is None else _followed(done.close(event.why), self._sessions)
+
+    def expire(self, before_ts: int) -> Iterator[Exchange]:
+        """The requests that were sent before this time are not waited for any longer."""
+        for pairing in self._pairings.values():
+            yield from _followed(pairing.expire(before_ts), self._sessions)
+
+
+def _followed(found: Iterator[Exchange], sessions: Sessions | None) -> Iterator[Exchange]:
+    for exchange in found:
+        if sessions is not None:
+            exchange.session = sessions.follow(exchange)
+        yield exchange
 
 
 class _Pairing:
@@ -96,6 +122,27 @@ class _Pairing:
             yield self._exchange(request, None)
         for orphan in self._orphans.values():
             yield self._exchange(None, self._decoder.response(orphan, None))
+
+    def expire(self, before_ts: int) -> Iterator[Exchange]:
+        """Give up what was sent before this time; an answer that comes yet stands alone."""
+        late = [each for queue in self._waiting.values() for each in queue if each.frame.ts < before_ts]
+        for request in sorted(late, key=lambda each: each.number):
+            assert request.correlation_id is not None
+            self._leave(request.correlation_id, request)
+            request.note("no_response", _ENDED["expired"])
+            yield self._exchange(request, None)
+        for correlation_id in [each for each, frame in self._orphans.items() if frame.ts < before_ts]:
+            yield self._exchange(None, self._decoder.response(self._orphans.pop(correlation_id), None))
+
+    def _leave(self, correlation_id: int, request: Request) -> None:
+        """The request waits no longer."""
+        queue = self._waiting[correlation_id]
+        queue.remove(request)
+        self._in_flight -= 1
+        if queue:
+            self._flow.awaited[correlation_id] = len(queue)
+        else:
+            del self._waiting[correlation_id], self._flow.awaited[correlation_id]
 
     def _request(self, frame: Frame) -> Iterator[Exchange]:
         request = self._token(frame) if self._is_token(frame) else self._decoder.request(frame)
@@ -133,12 +180,8 @@ class _Pairing:
             yield self._exchange(request, self._token_answer(request, frame))
             return
         if queue and correlation_id is not None:
-            request = queue.popleft()
-            self._in_flight -= 1
-            if queue:
-                self._flow.awaited[correlation_id] = len(queue)
-            else:
-                del self._waiting[correlation_id], self._flow.awaited[correlation_id]
+            request = queue[0]
+            self._leave(correlation_id, request)
             yield self._answered_by(request, frame)
         elif correlation_id is None:
             yield self._exchange(None, self._decoder.response(frame, None))
@@ -209,5 +252,6 @@ _ENDED = {
     "rst": "the connection was reset before an answer",
     "reuse": "another connection took the same ports before an answer",
     "end": "the capture ends before an answer",
+    "expired": "no answer came within the time that open requests are kept",
     "quiet": "so many connections were open that this one, quiet for long, was given up before an answer",
 }

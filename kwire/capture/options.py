@@ -29,6 +29,8 @@ class Options:
     """Whether JSON bodies and the `records` level carry keys and values."""
     bodies: bool = True
     """Whether rows carry `body_request` and `body_response`; without them reading is faster."""
+    sessions: bool = True
+    """Whether rows of messages tell of fetch and share sessions; that needs the bodies of all fetches."""
     topics: Mapping[str, str] = field(default_factory=dict)
     """Topic names by id (base64url text), for ids that the capture itself does not name."""
     tls_keylog: str = field(default="", repr=False)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kwire.capture.bodies import Message, Request, Response
     from kwire.capture.exchange import Client, Outcome
     from kwire.capture.options import Options
+    from kwire.capture.sessions import Session
     from kwire.capture.topic_names import TopicNames
     from kwire.capture.values import Flow
 
@@ -67,6 +68,8 @@ class MessageRows:
         if response is not None:
             self._response(row, response, request)
             issues += response.issues
+        if exchange.session is not None:
+            self._session(row, exchange.session)
         for side in (request, response):
             if side is not None:
                 issues += _record_issues(side)
@@ -169,6 +172,11 @@ class MessageRows:
             row["member_id"] = row["member_id"] or getattr(body, "member_id", None) or None
             self._count(row, body)
             row["body_response"] = self._json(response)
+
+    def _session(self, row: Row, session: Session) -> None:
+        row["session_id"], row["session_epoch"] = session.id, session.epoch
+        if session.partitions is not None:
+            row["session_partitions"] = session.partitions.text(self._names)
 
     def _count(self, row: Row, body: msgspec.Struct) -> None:
         found = self._names.learn(body)

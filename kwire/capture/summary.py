@@ -46,6 +46,7 @@ def summarize(exchange: Exchange, names: TopicNames) -> str:
     found = _topics(asked) or _topics(answered)
     if found:
         parts.append(_topics_text(found, names))
+    parts += session_text(exchange, names)
     for message in (request, response):
         if message is not None and message.body is not None:
             parts += _records(message)
@@ -84,6 +85,24 @@ def _topics_text(found: list[Topic], names: TopicNames) -> str:
     shown = [name + _numbers(numbers) for name, numbers in list(texts.items())[:_TOPICS_SHOWN]]
     more = len(texts) - len(shown)
     return " ".join(shown) + (f" and {more} more topics" if more else "")
+
+
+def session_text(exchange: Exchange, names: TopicNames) -> Iterator[str]:
+    """What an incremental request of a session stands for."""
+    session = exchange.session
+    if session is None or not session.is_incremental:
+        return
+    if session.id is not None:
+        yield f"session {session.id} epoch {session.epoch}"
+    if session.partitions is None:
+        answered = exchange.response.body if exchange.response is not None else None
+        if not getattr(answered, "error_code", 0):
+            yield "of a session that was not captured from its beginning"
+        return
+    named = list(session.partitions.named(names).items())
+    shown = " ".join(name + _numbers(numbers) for name, numbers in named[:_TOPICS_SHOWN])
+    more = len(named) - _TOPICS_SHOWN
+    yield f"of all {shown or 'nothing'}{f' and {more} more topics' if more > 0 else ''}"
 
 
 def _numbers(numbers: list[int]) -> str:

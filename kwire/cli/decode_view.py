@@ -13,7 +13,7 @@ from kwire.capture.options import Options
 from kwire.capture.pipeline import row_maker
 from kwire.capture.rows import MessageRows, Row, conn_id
 from kwire.capture.schemas import Kind, columns
-from kwire.capture.summary import summarize
+from kwire.capture.summary import session_text, summarize
 from kwire.capture.text import instant, json_line
 from kwire.capture.topic_names import TopicNames
 from kwire.cli.decode_filter import Filter
@@ -142,6 +142,8 @@ class Trees:
             lines = [" ".join(filter(None, (_time(row), _connection(outcome), _api(row), _latency(row), _result(row))))]
             issues = row["issues"]
             assert isinstance(issues, list)
+            if isinstance(outcome, Exchange):
+                lines += [f"  {part}" for part in session_text(outcome, names)]
             lines += [f"  ! {_issue(issue)}" for issue in issues]
             lines = [escape(line) for line in lines]
             if isinstance(outcome, Exchange):
