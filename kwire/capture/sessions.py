@@ -6,8 +6,7 @@ full request that opened the session, as long as the epochs show that no request
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -205,7 +204,7 @@ def _added(asked: msgspec.Struct) -> Iterator[_Named]:
         # An acknowledgement names partitions too, and adds none.
         return
     for topic in getattr(asked, "topics", ()):
-        yield _key(topic), [getattr(each, _number(type(each)), 0) for each in topic.partitions]
+        yield _key(topic), [_number(each) for each in topic.partitions]
 
 
 def _forgotten(asked: msgspec.Struct) -> Iterator[_Named]:
@@ -220,6 +219,6 @@ def _key(topic: msgspec.Struct) -> str | bytes:
     return topic_id if topic_id != uuids.ZERO else name or ""
 
 
-@cache
-def _number(cls: Hashable) -> str:
-    return "partition" if hasattr(cls, "partition") else "partition_index"
+def _number(partition: msgspec.Struct) -> int:
+    number: int = getattr(partition, "partition", None) or getattr(partition, "partition_index", 0)
+    return number
