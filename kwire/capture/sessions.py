@@ -220,5 +220,4 @@ def _key(topic: msgspec.Struct) -> str | bytes:
 
 
 def _number(partition: msgspec.Struct) -> int:
-    number: int = getattr(partition, "partition", None) or getattr(partition, "partition_index", 0)
-    return number
+    return int(getattr(partition, "partition", None) or getattr(partition, "partition_index", 0))
