@@ -21,13 +21,12 @@ from kwire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from kwire.regex import Pattern, PatternError
 from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.markers import write_marker
 from mockbroker.outcome import Outcome, Reply
-from mockbroker.state.regex_match import Pattern
-from mockbroker.state.regex_syntax import RegexError
 from mockbroker.state.transaction import Holder, Place, State, Transaction
 from mockbroker.state.transactions import Ending
 
@@ -174,5 +173,5 @@ def _pattern(text: str | None) -> Pattern | None:
         return None
     try:
         return Pattern(text)
-    except RegexError as wrong:
+    except PatternError as wrong:
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{text!r} is no expression: {wrong}") from None

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from kwire.capture.where.condition import ALL, ANY, Comparison, Condition, Negation, Presence, Several, Truth
 from kwire.capture.where.fields import Field, Kind, fields
 from kwire.capture.where.operands import Operand, OperandError, TimeOfDay, nearest, operand
-from kwire.capture.where.pattern import Pattern, PatternError
 from kwire.capture.where.tokens import END, QUOTED, SIGN, WORD, FilterError, Token, tokens
+from kwire.regex import Pattern, PatternError
 
 if TYPE_CHECKING:
     from kwire.capture.where.fields import Values
@@ -175,8 +175,10 @@ class _Parser:
         try:
             pattern = Pattern(token.text)
         except PatternError as error:
-            inside = token.at + (token.kind == QUOTED) + error.at
-            raise FilterError(f"the pattern: {error}", self._text, min(inside, len(self._text))) from error
+            inside = max(token.text.find(error.fragment), 0)
+            raise FilterError(
+                f"the pattern: {error}", self._text, token.at + (token.kind == QUOTED) + inside
+            ) from error
         return lambda value: isinstance(value, str) and pattern.search(value)
 
     def _takes(self, word: str, sign: str) -> bool:

@@ -242,7 +242,7 @@ def test_columns_tell_what_must_be_known() -> None:
         ("latency~2", 7, "searches text"),
         ("client>=null", 8, "null is compared by = and !="),
         ("client in (a, null)", 14, "null stands in no list"),
-        ("client ~ 'a['", 11, "the pattern: this [ is not closed"),
+        ("client ~ 'a['", 11, "the pattern: missing ]: ["),
         ("(api=Fetch", 10, "'and', 'or' or ), found the end"),
         ("api=Fetch)", 9, "expected 'and', 'or' or the end, found ')'"),
         ("api Fetch", 4, "expected 'and', 'or' or the end, found 'Fetch'"),
