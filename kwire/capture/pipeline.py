@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, TypeVar
 
 from kwire.capture import traffic
@@ -13,6 +12,7 @@ from kwire.capture.ip import segments
 from kwire.capture.keylog import KeyLog
 from kwire.capture.levels import Levels
 from kwire.capture.options import Options
+from kwire.capture.order import InOrder
 from kwire.capture.packets import packets
 from kwire.capture.reassembly import streams
 from kwire.capture.rows import MessageRows, Row
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Exchanges end in another order than they began; so many are held to put them in the order of requests.
-ORDER_WINDOW = 1000
-
 
 def outcomes(source: Source, options: Options | None = None, level: str = "messages") -> Iterator[Outcome]:
     """Exchanges as they complete, and what could not become one. Troubles of one kind come once, at the end.
@@ -43,7 +40,6 @@ def outcomes(source: Source, options: Options | None = None, level: str = "messa
     if options.tls_keylog:
         require_cryptography()
     keys = KeyLog(options.tls_keylog)
-    troubles: dict[str, tuple[Trouble, int]] = {}
     found: Iterator[Outcome]
     of_file = segments(packets(source, keys))
     if level in traffic.LEVELS:
@@ -52,6 +48,12 @@ def outcomes(source: Source, options: Options | None = None, level: str = "messa
         # Only rows of messages tell of sessions.
         wanted = replace(options, sessions=options.sessions and level == "messages")
         found = exchanges(frames(streams(of_file), options, keys), wanted)
+    yield from gathered(found)
+
+
+def gathered(found: Iterable[Outcome]) -> Iterator[Outcome]:
+    """The outcomes; troubles of one kind come once, at the end."""
+    troubles: dict[str, tuple[Trouble, int]] = {}
     for outcome in found:
         if isinstance(outcome, Trouble):
             first, count = troubles.get(outcome.kind, (outcome, 0))
@@ -73,13 +75,16 @@ def rows(source: Source, level: str = "messages", options: Options | None = None
     return ordered(outcomes(source, options, level), row_maker(level, options.name or name_of(source), options))
 
 
-def row_maker(level: str, file: str, options: Options) -> Callable[[Outcome], list[Row]]:
+def row_maker(
+    level: str, file: str, options: Options, names: TopicNames | None = None
+) -> Callable[[Outcome], list[Row]]:
     """What turns every outcome of one capture into its rows: none for what the options do not ask for.
 
+    Args: names: those of topics that captures before this one have told.
     Raises: ValueError for an unknown level.
     """
     columns(level)
-    names = TopicNames(options.topics)
+    names = names or TopicNames(options.topics)
     messages, levels = MessageRows(file, options, names), Levels(file, options, names)
 
     def make(outcome: Outcome) -> list[Row]:
@@ -125,26 +130,8 @@ def ordered(found: Iterable[Outcome], make: Callable[[Outcome], list[T]]) -> Ite
 
     It is made at once, so that no frame is held longer than it must.
     """
-    held: list[tuple[tuple[int, int], int, list[T]]] = []
-    for number, outcome in enumerate(found):
-        made = make(outcome)
-        if made:
-            heappush(held, (_place_of(outcome), number, made))
-        if len(held) > ORDER_WINDOW:
-            yield from heappop(held)[2]
-    while held:
-        yield from heappop(held)[2]
-
-
-def _place_of(outcome: Outcome) -> tuple[int, int]:
-    """When it began; requests that came in one packet have one time, but follow each other in their stream."""
-    if isinstance(outcome, Ended):
-        return outcome.traffic.first_ts, 0
-    if isinstance(outcome, Seen):
-        # Packets come in the order of the file already, whatever their clock says.
-        return 0, 0
-    if not isinstance(outcome, Exchange):
-        return outcome.ts, 0
-    side = outcome.request or outcome.response
-    assert side is not None
-    return side.frame.ts, side.frame.offset
+    held = InOrder[T]()
+    for outcome in found:
+        yield from held.push(outcome, make(outcome))
+    while (made := held.pop()) is not None:
+        yield from made

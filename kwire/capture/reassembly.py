@@ -165,6 +165,11 @@ class Connections:
                 del self._open[key]
                 yield from connection.close(now, "fin")
 
+    def expire(self, before_ts: int) -> Iterator[StreamEvent]:
+        """End every connection that has been quiet since this time."""
+        for key in [key for key, connection in self._open.items() if connection.last_ts < before_ts]:
+            yield from self._open.pop(key).close(self._ts, "quiet")
+
     def close(self) -> Iterator[StreamEvent]:
         """End every connection that is open."""
         for connection in self._open.values():

@@ -77,7 +77,7 @@ def of_secret(suite: int, secret: bytes) -> RecordCipher:
     """The cipher of TLS 1.3 for one traffic secret."""
     chosen = _SUITES_13[suite]
     key = _expand_label(secret, b"key", chosen.key_size, chosen.hash)
-    return _Cipher13(_aead(chosen.cipher, key), _expand_label(secret, b"iv", 12, chosen.hash), chosen.cipher)
+    return _Cipher13(chosen.cipher, key, _expand_label(secret, b"iv", 12, chosen.hash))
 
 
 def next_secret(suite: int, secret: bytes) -> bytes:
@@ -106,7 +106,7 @@ def of_master(
 def _cipher_12(suite: _Suite, mac_key: bytes, key: bytes, iv: bytes, *, encrypt_then_mac: bool) -> RecordCipher:
     if suite.cipher == "cbc":
         return _Cbc(key, mac_key, suite.mac, encrypt_then_mac=encrypt_then_mac)
-    return _Cipher12(_aead(suite.cipher, key), iv)
+    return _Cipher12(suite.cipher, key, iv)
 
 
 def _aead(name: str, key: bytes) -> _Aead:
@@ -134,10 +134,15 @@ def _prf(secret: bytes, seed: bytes, size: int, suite: _Suite) -> bytes:
 class _Cipher13:
     """An AEAD of TLS 1.3: the nonce is the vector and the number, the real content type is inside."""
 
-    def __init__(self, aead: _Aead, iv: bytes, name: str) -> None:
-        self._aead = aead
+    def __init__(self, name: str, key: bytes, iv: bytes) -> None:
+        self._made_of = name, key, iv
+        self._aead = _aead(name, key)
         self._iv = int.from_bytes(iv, "big")
         self.overhead = 5 + 1 + (8 if name == "ccm8" else _TAG)
+
+    def __reduce__(self) -> tuple[type, tuple[str, bytes, bytes]]:
+        """A connection may go on in another capture and process; the library's own objects cannot."""
+        return type(self), self._made_of
 
     def open(self, number: int, head: bytes, body: bytes) -> Opened | None:
         """Its padding is zeros behind the content type."""
@@ -152,11 +157,16 @@ class _Cipher13:
 class _Cipher12:
     """An AEAD of TLS 1.2: GCM with a salt of four bytes and the rest of the nonce in the record, or ChaCha20."""
 
-    def __init__(self, aead: _Aead, iv: bytes) -> None:
-        self._aead = aead
+    def __init__(self, name: str, key: bytes, iv: bytes) -> None:
+        self._made_of = name, key, iv
+        self._aead = _aead(name, key)
         self._iv = iv
         self._explicit = 12 - len(iv)
         self.overhead = 5 + self._explicit + _TAG
+
+    def __reduce__(self) -> tuple[type, tuple[str, bytes, bytes]]:
+        """A connection may go on in another capture and process; the library's own objects cannot."""
+        return type(self), self._made_of
 
     def open(self, number: int, head: bytes, body: bytes) -> Opened | None:
         """The header counts in the authentication with the size of the content."""

@@ -32,7 +32,7 @@ def sightings(
     segments: Iterable[Segment | Trouble], options: Options, keys: KeyLog | None = None, *, each_packet: bool
 ) -> Iterator[Sighting]:
     """Every connection at its end; with `each_packet` every packet too, in the order of the file."""
-    following = _Following(options, keys, each_packet=each_packet)
+    following = Following(options, keys, each_packet=each_packet)
     for segment in segments:
         if isinstance(segment, Trouble):
             yield segment
@@ -42,14 +42,14 @@ def sightings(
     yield from following.close()
 
 
-class _Following:
+class Following:
     """The rooms of the pipeline up to frames, with a watch on what goes through them."""
 
     def __init__(self, options: Options, keys: KeyLog | None, *, each_packet: bool) -> None:
         self._options = options
         self._each_packet = each_packet
         self._watch = Watch()
-        self._connections = Connections(self._see)
+        self._connections = Connections(self)
         self._talks = Talks(options, keys)
         self._held: deque[Seen] = deque()
 
@@ -70,7 +70,13 @@ class _Following:
         yield from self._through(self._connections.close())
         yield from self.settled()
 
-    def _see(self, flow: Flow | None, side: int, segment: Segment) -> None:
+    def expire(self, before_ts: int) -> Iterator[Sighting]:
+        """End the connections that have been quiet since this time."""
+        yield from self._through(self._connections.expire(before_ts))
+        yield from self.settled()
+
+    def __call__(self, flow: Flow | None, side: int, segment: Segment) -> None:
+        """Watch a segment: `Connections` calls this."""
         oddity = self._watch.take(flow, side, segment)
         if not self._each_packet:
             return
