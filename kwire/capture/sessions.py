@@ -220,4 +220,6 @@ def _key(topic: msgspec.Struct) -> str | bytes:
 
 
 def _number(partition: msgspec.Struct) -> int:
-    return int(getattr(partition, "partition", None) or getattr(partition, "partition_index", 0))
+    number: int | None = getattr(partition, "partition", None)
+    index: int = getattr(partition, "partition_index", 0)
+    return index if number is None else number

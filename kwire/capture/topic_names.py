@@ -33,6 +33,10 @@ class TopicNames:
                     self.version += 1
         return found
 
+    def known(self) -> dict[str, str]:
+        """All names by id (base64url text), as `Options.topics` takes them."""
+        return dict(self._names)
+
     def name_and_id(self, topic: Topic) -> tuple[str | None, str | None]:
         """Name and id (as text) of a topic, as far as they are known."""
         topic_id = None if topic.topic_id is None else uuids.to_text(topic.topic_id)
