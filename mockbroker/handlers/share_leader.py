@@ -14,6 +14,7 @@ from mockbroker.state.share_coordinator import UNINITIALIZED_START, ShareKey, St
 from mockbroker.state.share_partition import PendingWrite, SharePartition, Status
 from mockbroker.state.share_partitions import wake_key
 from mockbroker.state.share_session import ShareSession
+from mockbroker.state.state_batches import combine
 
 if TYPE_CHECKING:
     from mockbroker.context import Context
@@ -65,12 +66,15 @@ def _load(partition: SharePartition, ctx: Context) -> None:
             if isinstance(answer, KafkaError):
                 error = partition.fail(leader_error(answer))
             else:
-                start = _start_offset(answer, node, key, settings, now_ms)
+                start, batches = _start_offset(answer, node, key, settings, now_ms), answer.batches
                 partition.window.hidden = node.persister.hidden(key, node)
                 if answer.start_offset == UNINITIALIZED_START:
                     epochs = {"state_epoch": answer.state_epoch, "leader_epoch": partition.leader_epoch}
                     node.persister.decided(key, start, **epochs, now_ms=now_ms)
-                error = partition.load(start, answer.state_epoch, answer.batches, now_ms=now_ms)
+                    if cluster.rules.writes_what_moves:
+                        # A leader that has not heard of a new beginning writes states without a start.
+                        batches = tuple(combine((), batches, start))
+                error = partition.load(start, answer.state_epoch, batches, now_ms=now_ms)
                 if error is None and answer.start_offset == UNINITIALIZED_START and cluster.rules.writes_what_moves:
                     send_write(node, partition.prepare_start(), now_ms)
         except KafkaError as refusal:

@@ -225,10 +225,12 @@ class Checks:
     def _stuck_at(self, key: ShareKey) -> int | None:
         """From where on a share partition delivers nothing any more, None for one that is well.
 
-        Two defects of 4.3.0. A log start that is not beyond the start changes nothing (updateCacheAndOffsets): neither
-        the gap window of a load that begins below it, nor records below it that a strict limit has left available. And
-        a start that a load finds in a hole of the log has no batch to move over (canMoveStartOffset): it stays, until
-        the window is full. 4.0.0 looks for ever for what compaction has taken.
+        Three defects of 4.3.0. A log start that is not beyond the start changes nothing (updateCacheAndOffsets):
+        neither the gap window of a load that begins below it, nor records below it that a strict limit has left
+        available. A start that a load finds in a hole of the log has no batch to move over (canMoveStartOffset): it
+        stays, until the window is full. And a hole that the stored state left, of which compaction has taken all, is
+        read for ever where a read brings nothing else to acquire: nothing moves its gap window then
+        (SharePartition.acquire). 4.0.0 looks for ever for what compaction has taken.
         """
         log_start = self._log_start(key)
         for (_, on), watch in self._watches.items():
@@ -236,7 +238,7 @@ class Checks:
             if on == key and partition.next_fetch_offset() < log_start <= partition.start_offset:
                 self._coverage.count("stuck below the log start")
                 return partition.start_offset
-            is_blind = on == key and not partition.rules.archives_missing
+            is_blind = on == key and (not partition.rules.archives_missing or partition.gap_is_open)
             if is_blind and partition.next_fetch_offset() in self._book.page(key[1:]).lost:
                 self._coverage.count("stuck in a hole")
                 return partition.start_offset

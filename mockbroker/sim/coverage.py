@@ -89,11 +89,21 @@ _NEEDED = {87: ("state read",), 90: ("offsets described",), 91: ("offsets altere
 _LATER = ("lock renewed", "delivered in record_limit")
 
 
-def _absent(speech: Speech) -> list[str]:
-    """What an edition does not have."""
+def _absent(rules: ShareRules, speech: Speech) -> list[str]:
+    """What an edition does not have, in its messages or by its rules."""
     if speech.is_released:
         return []
-    return [*_LATER, *(name for key, names in _NEEDED.items() if speech.lacks(key) for name in names)]
+    names = rules.group_configs
+    by_rules = {
+        "ACQUIRED-GAP": speech.sayable((0,)) != (0,),
+        # Aborted records are acquired, and dropped then, where the log's index tells of them.
+        "ACQUIRED-DROP": rules.follows_markers or (names is not None and "share.isolation.level" not in names),
+        "archived by compaction": not rules.archives_missing,
+        "gap window opened": not rules.reads_holes,
+        "state read": rules.state_in_log or not rules.manages_state,
+    }
+    by_messages = (name for key, acts in _NEEDED.items() if speech.lacks(key) for name in acts)
+    return list(dict.fromkeys([*_LATER, *by_messages, *(name for name, is_so in by_rules.items() if is_so)]))
 
 
 class Coverage:
@@ -103,7 +113,7 @@ class Coverage:
         self._table = dict(TRANSITIONS) if rules.follows_markers else _RELEASED
         moves = [f"{state.name}-{event.name}" for state, row in self._table.items() for event in row]
         self.counts: Counter[str] = Counter(dict.fromkeys((*moves, *SITUATIONS, *ACTS, *FAULTS, *DEFECTS), 0))
-        self.absent = _absent(speech) if speech is not None else []
+        self.absent = _absent(rules, speech) if speech is not None else []
 
     def count(self, name: str, times: int = 1) -> None:
         """Note that something was met."""

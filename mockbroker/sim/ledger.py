@@ -120,9 +120,7 @@ class Ledger:
             self.told.clear()
             self.forgotten.clear()
             return
-        # Chosen by the reset strategy when a leader loaded the state, and stored while the first records were given.
-        is_the_leaders = self.last_start == -1 and start_offset == self.begins
-        if is_fresh and start_offset in self.wanted and not is_the_leaders:
+        if is_fresh and start_offset in self.wanted and not self._is_the_leaders(start_offset):
             # Of a group that stays empty the epoch stays too, however often it is to begin elsewhere.
             self._begin_anew(start_offset)
             self.is_unread = True
@@ -130,6 +128,12 @@ class Ledger:
             return
         self.went_back = self.went_back or start_offset < self.last_start
         self.last_start = start_offset
+
+    def _is_the_leaders(self, start_offset: int) -> bool:
+        """Whether the reset strategy chose it when a leader loaded the state: stored as the first records are given."""
+        if self.last_start != -1 or self.begins is None:
+            return False
+        return not any(offset in self.page().present for offset in range(start_offset, self.begins))
 
     def look_at_stored(self, stored: Stored) -> None:
         """Take note of what the share coordinator keeps: it forgets nothing but by the two defects of 4.3.0.

@@ -218,6 +218,8 @@ class Watch:
         """The start has moved over a record: it must be done, and known to be so by the share coordinator."""
         if (was is not None and was.is_done) or offset in self._aborted():
             return
+        if was is None and offset in self._ledger.passed_over:
+            return
         if was is None and offset in self._ledger.page().lost:
             self._coverage.count("start passed a hole")
             return

@@ -21,13 +21,18 @@ UNMOVED = -1
 
 
 class StoredSpan:
-    """How far what is stored of a share partition reaches: its start, and the first offset without a stored state."""
+    """How far what is stored of a share partition reaches: its start, and the first offset without a stored state.
 
-    __slots__ = ("end", "start")
+    has_start: whether a start is stored at all. Until it is, every write names one, lest the next leader choose another
+    by the reset strategy, and find the states of records before it.
+    """
+
+    __slots__ = ("end", "has_start", "start")
 
     def __init__(self, start: int, end: int) -> None:
         self.start = start
         self.end = end
+        self.has_start = True
 
 
 def content(
@@ -38,6 +43,8 @@ def content(
     named = UNMOVED
     if start >= stored.end and start != stored.start:
         named = stored.start = stored.end = start
+    elif not stored.has_start:
+        named = stored.start = partition.start_offset
     written = [batch._replace(first=max(batch.first, named)) for batch in batches if batch.last >= named]
     end = max((batch.last + 1 for batch in written), default=stored.end)
     if end > stored.end:

@@ -353,12 +353,16 @@ class SharePartition:
 
     def prepare_start(self) -> PendingWrite:
         """A write of nothing but the start, where the reset strategy has chosen it."""
+        if self.stored is not None:
+            self.stored.has_start = False
         return PendingWrite(self, self.state_epoch, self.leader_epoch, self.start_offset, -1, [])
 
     def complete(self, write: PendingWrite, error: ErrorCode | None, *, now_ms: int) -> None:
         """The write arrived, or failed. A release after expiry holds in both cases (share-semantics 1.3, 3.3)."""
-        if error is not None and self.stored is not None:
+        if self.stored is not None and error is not None:
             self.stored.start = moved_writes.UNMOVED  # Whatever is stored now: the next start is named again.
+        elif self.stored is not None and write.start_offset != moved_writes.UNMOVED:
+            self.stored.has_start = True
         if error is not None and write.changes:
             self.undo(write.changes)
             for entry, batch, _, _ in write.changes:

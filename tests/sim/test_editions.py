@@ -56,4 +56,7 @@ def test_what_an_edition_does_not_have_is_said(capsys: pytest.CaptureFixture[str
 
     line = capsys.readouterr().out.splitlines()[-1]
     _, _, absent = line.partition("; not in this edition: ")
-    assert absent == "lock renewed, delivered in record_limit, offsets described, offsets altered, offsets deleted"
+    assert absent == (
+        "lock renewed, delivered in record_limit, offsets described, offsets altered, offsets deleted, "
+        "ACQUIRED-DROP, archived by compaction, gap window opened, state read"
+    )

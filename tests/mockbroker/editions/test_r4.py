@@ -203,3 +203,22 @@ def test_page_002_altering_needs_a_group_that_is_empty(stage: Stage) -> None:
     stage.heartbeat(1, -1)
     assert code() == 0
     assert _state(stage, "ReadShareGroupState")["startOffset"] == 5
+
+
+def test_states_that_were_written_before_a_new_beginning_do_not_hinder_it(stage: Stage) -> None:
+    config = {"name": "group.share.auto.offset.reset", "configOperation": 0, "value": "earliest"}
+    resource = {"resourceType": 32, "resourceName": "G1", "configs": [config]}
+    [altered] = stage.ask("IncrementalAlterConfigs", {"resources": [resource]}, version=1)["responses"]
+    assert altered["errorCode"] == 0
+    stage.join(1)
+    stage.produce(20)
+    topics = [{"name": "t", "partitions": [{"partitionIndex": 0, "offset": 9}]}]
+    assert stage.ask("DeleteRecords", {"topics": topics, "timeoutMs": 1000}, version=2)["topics"][0]["partitions"]
+    # A leader that has heard of no new beginning writes no start, as it knows of one that is stored.
+    batch = {"baseOffset": 0, "lastOffset": 10, "state": AVAILABLE, "deliveryCount": 1}
+    written: Json = {"stateEpoch": 1, "startOffset": -1, "stateBatches": [batch]}
+    assert _state(stage, "WriteShareGroupState", **written)["errorCode"] == 0
+
+    assert stage.fetch(1, wait_ms=0) == []
+    stage.wait_until(lambda: stage.cluster.share_partition("G1", "t", 0) is not None)
+    assert stage.fetch(1) == [(9, 10, 2), (11, 19, 1)]

@@ -25,11 +25,11 @@ Known = tuple[State, int]
 class Play:
     """A share partition and its coordinator; writes are under way until they are delivered, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, start: int = 0) -> None:
         metadata = Metadata([0], CONFIG, random.Random(0))
         self.key = ShareKey("g", metadata.create_topic("t").topic_id, 0)
         self.coordinator = ShareCoordinator(metadata, CONFIG, rules=RULES[R4])
-        self.coordinator.initialize(self.key, state_epoch=1, start_offset=0, now_ms=0)
+        self.coordinator.initialize(self.key, state_epoch=1, start_offset=start, now_ms=0)
         self.pending: list[PendingWrite] = []
         self.now_ms = self.end = 0
         self.partition = self.load()
@@ -38,7 +38,7 @@ class Play:
         """A leader that takes over."""
         stored = self.coordinator.read(self.key, leader_epoch=0, now_ms=0)
         partition = SharePartition(settings(), send=lambda write, _: self.pending.append(write), rules=RULES[R4])
-        assert partition.load(stored.start_offset, 1, stored.batches) is None
+        assert partition.load(max(stored.start_offset, 0), 1, stored.batches) is None
         return partition
 
     def fetch(self, member: str, count: int) -> None:
@@ -161,3 +161,18 @@ def test_a_start_does_not_pass_records_whose_write_may_still_fail() -> None:
     heir = play.load()
     assert [heir.state_of(offset).is_terminal for offset in range(6)] == [False] * 3 + [True] * 3
     assert heir.start_offset == play.partition.start_offset == 0
+
+
+def test_until_a_start_is_stored_every_write_names_it() -> None:
+    play = Play(start=-1)
+    lost = play.partition.prepare_start()
+    play.fetch("m1", 3)
+    play.acknowledge(0, 0, 1, 2)
+    (first,) = play.pending
+    assert (lost.start_offset, first.start_offset, [batch[:2] for batch in first.batches]) == (0, 0, [(0, 0)])
+    play.partition.complete(lost, ErrorCode.COORDINATOR_NOT_AVAILABLE, now_ms=0)
+    play.deliver()
+
+    assert play.load().start_offset == 0
+    play.acknowledge(0, 1, 1, 2)
+    assert play.pending[0].start_offset == -1
