@@ -47,7 +47,7 @@ class _Delivery:
         if self._node is None:
             self._node, self._since_ms = node, now_ms
             self._answers = [_done(task, room, now_ms) for task in self._tasks]
-            room.record(now_ms=now_ms)
+            room.record()
             self._end_offset = room.end_offset(key)
         if node is not self._node:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"node {node.node_id} was started anew")

@@ -215,6 +215,11 @@ class Node:
         return Telemetry(lambda: subscriptions_of(self._cluster.configs), bytes_max=bytes_max)
 
     @property
+    def share_states(self) -> ShareStateLog | ShareControlLog:
+        """Where state of share partitions is kept that this node is asked for."""
+        return self.share_control_log if self._cluster.rules.state_in_log else self.share_state_log
+
+    @property
     def share_coordinator(self) -> ShareCoordinator:
         """The stored state of share partitions."""
         return self.share_state_log.coordinator

@@ -7,25 +7,27 @@ is missing or wrong.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kwire.error_codes import ErrorCode
 from mockbroker.calls import Unsettled
 from mockbroker.kafka_error import KafkaError
 from mockbroker.share_control_records import from_record, from_snapshot_file, to_bytes, to_snapshot_file
+from mockbroker.share_state_log import Written as Recorded
 from mockbroker.state.hidden import NOTHING_KEPT, Hidden
 from mockbroker.state.log import PartitionLog, StoredBatch
 from mockbroker.state.metadata import Change, Topic
 from mockbroker.state.share_chain import Chain, Checkpoint, Delta
-from mockbroker.state.share_coordinator import UNINITIALIZED_START, ShareKey, Stored, Summary, Written
+from mockbroker.state.share_coordinator import NO_EPOCH, UNINITIALIZED_START, ShareKey, Stored, Summary, Written
 from mockbroker.state.state_batches import combine
 
 if TYPE_CHECKING:
     from mockbroker.context import ClusterState
     from mockbroker.node import Node
 
+T = TypeVar("T")
 Place = tuple[bytes, int]
 
 #: How many deltas build on a checkpoint, by the name that share coordinators have for it.
@@ -87,7 +89,7 @@ class ShareControlLog:
         self._node = node
         self._files = cluster.kept.share_snapshots(node.node_id)
         self._books: dict[Place, _Book] = {}
-        self._waiting: dict[ShareKey, list[Written]] = {}
+        self._waiting: dict[ShareKey, list[tuple[int, Written]]] = {}
 
     # Operations, each for one share partition. The persister has the writes of a message recorded by `record`.
 
@@ -123,7 +125,9 @@ class ShareControlLog:
         """Take what a leader has settled, for `record`. Raises: FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH."""
         chain = self._book(key, written.leader_epoch).chain(key.group_id)
         _must_be_of_now(key, chain, written.state_epoch)
-        self._waiting.setdefault(key, []).append(written)
+        if not chain.is_decided and written.start_offset == UNINITIALIZED_START:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key} has no start yet")
+        self._waiting.setdefault(key, []).append((now_ms, written))
 
     def delete(self, key: ShareKey, *, now_ms: int) -> None:
         """Forget a share partition. A checkpoint without a start says so to whoever reads the log."""
@@ -143,17 +147,18 @@ class ShareControlLog:
         control_count = 0 if hidden is None else hidden.between(chain.start, book.log.high_watermark)
         return Summary(chain.start, chain.settled_count + control_count, book.leader_epoch, chain.state_epoch)
 
-    def record(self, *, now_ms: int) -> None:
+    def record(self) -> None:
         """Append one control record for all writes of a share partition that came with a message."""
         waiting, self._waiting = self._waiting, {}
         for key, writes in waiting.items():
-            book = self._book(key)
+            book, now_ms = self._book(key), writes[-1][0]
             chain = book.chain(key.group_id)
-            batches = [batch for write in writes for batch in write.batches]
-            start = max(write.start_offset for write in writes)
+            batches = [batch for _, write in writes for batch in write.batches]
+            start = max(write.start_offset for _, write in writes)
+            checkpoint = chain.next_checkpoint(start, batches)
             is_lost = chain.checkpoint_offset < book.log.start_offset
-            if is_lost or not chain.is_decided or chain.deltas >= self._deltas_max:
-                self._append(key, book, chain.next_checkpoint(start, batches), now_ms)
+            if is_lost or chain.deltas >= self._deltas_max or chain.start_after(batches) != checkpoint.start:
+                self._append(key, book, checkpoint, now_ms)
                 continue
             delta = chain.next_delta(batches)
             if delta.batches:
@@ -171,6 +176,39 @@ class ShareControlLog:
                 self._append(ShareKey(group_id, *place), book, chain.next_checkpoint(start, ()), now_ms)
         return start
 
+    # Requests that ask for state, and may as well be answered by a coordinator.
+
+    @property
+    def coordinator(self) -> ShareControlLog:
+        """Whose operations are asked for."""
+        return self
+
+    def do(self, operation: Callable[[], T], key: ShareKey | None = None) -> tuple[T | KafkaError, Recorded | None]:
+        """Do one thing for one share partition. Returns: the answer, and what replicas must have before it leaves.
+
+        key: None for what does not wait.
+        """
+        try:
+            answer = operation()
+            self.record()
+            if key is None:
+                return answer, None
+            return answer, Recorded(key.topic_id, key.partition, self.end_offset(key))
+        except KafkaError as refusal:
+            return refusal, None
+
+    def error_of(self, recorded: Recorded, *, since_ms: int, now_ms: int) -> KafkaError | None:
+        """What is wrong with something that was recorded: nothing (None), once all replicas in sync have it.
+
+        Raises: Unsettled as long as they have not.
+        """
+        topic_id, index, end_offset = recorded
+        try:
+            self.must_be_safe(ShareKey("", topic_id, index), end_offset, since_ms=since_ms, now_ms=now_ms)
+        except KafkaError as refusal:
+            return refusal
+        return None
+
     # What persisters and people look at.
 
     def end_offset(self, key: ShareKey) -> int:
@@ -178,12 +216,15 @@ class ShareControlLog:
         return self._book(key).log.end_offset
 
     def must_be_safe(self, key: ShareKey, end_offset: int, *, since_ms: int, now_ms: int) -> None:
-        """Pass when all replicas in sync have the log up to there. Raises: Unsettled, REQUEST_TIMED_OUT after long."""
+        """Pass when all replicas in sync have the log up to there.
+
+        Raises: Unsettled, after long COORDINATOR_NOT_AVAILABLE; NOT_COORDINATOR where another node leads meanwhile.
+        """
         if self._book(key).log.high_watermark >= end_offset:
             return
         if now_ms - since_ms < self._cluster.config.integer("share.coordinator.write.timeout.ms"):
             raise Unsettled
-        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"not all replicas have what was recorded of {key}")
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"not all replicas have what was recorded of {key}")
 
     def hidden(self, key: ShareKey) -> Hidden:
         """The offsets of control records, which are never in flight."""
@@ -289,5 +330,5 @@ class ShareControlLog:
 
 def _must_be_of_now(key: ShareKey, chain: Chain, state_epoch: int) -> None:
     """Refuse what a leader says of a state that has been altered or deleted since it was read."""
-    if state_epoch < chain.state_epoch:
+    if NO_EPOCH != state_epoch < chain.state_epoch:
         raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, f"state epoch {state_epoch} of {key} is old")

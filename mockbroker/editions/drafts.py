@@ -56,7 +56,8 @@ _WITH_DELTAS = replace(_COORDINATED, writes_each_epoch=False, updates_max=DELTA_
 
 RULES: Mapping[str, ShareRules] = {
     R1: _FIRST,
-    R2: replace(_FIRST, state_in_log=True),
+    # A leader that has recorded nothing yet knows as much as one that has recorded that the start is open.
+    R2: replace(_FIRST, state_in_log=True, unknown_state=ErrorCode.INVALID_REQUEST, sums_up_unknown=True),
     R3: _WITH_DELTAS,
     R4: _WITH_DELTAS,
     R5: replace(_COORDINATED, notes_initialising=False, altering_bumps=True),

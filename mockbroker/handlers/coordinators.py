@@ -52,7 +52,10 @@ def _row(key_type: int, key: str, ctx: Context) -> Coordinator:
     try:
         _must_find(key_type, key, ctx)
         kind, text = _resolve(key_type, key, ctx)
-        node_id = find(ctx.cluster.metadata, ctx.cluster.calls, kind, text, now_ms=ctx.now_ms)
+        if kind is CoordinatorKind.SHARE and ctx.cluster.rules.state_in_log:
+            node_id = _leader(text, ctx)
+        else:
+            node_id = find(ctx.cluster.metadata, ctx.cluster.calls, kind, text, now_ms=ctx.now_ms)
         node = ctx.cluster.nodes.get(node_id)
         if node is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -61,6 +64,13 @@ def _row(key_type: int, key: str, ctx: Context) -> Coordinator:
     # Kafka leaves the text of a row empty, not null, unless it has something to say.
     host, port = node.endpoint(ctx.connection.listener)
     return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message="")
+
+
+def _leader(key: str, ctx: Context) -> int:
+    """Who has the state of a share-partition in its log; -1 for nobody."""
+    _, topic_id, index = key.rsplit(":", _COLONS)
+    partition = ctx.cluster.metadata.leader(uuids.from_text(topic_id), int(index))
+    return -1 if partition is None else partition.leader
 
 
 def _lose(rows: list[Coordinator], ctx: Context) -> None:

@@ -1,5 +1,7 @@
 """The state RPCs of the share coordinator (83 to 87): each row on its own, in the order of the request.
 
+Where leaders keep the state in their own logs (`ShareRules.state_in_log`) they are who is asked.
+
 A request without group id or topics, or with a topic that names no partitions, is answered without rows
 (share-semantics 7.3); only Initialize passes over topics without partitions, and answers for the others.
 """
@@ -88,7 +90,7 @@ class _Topic(Protocol[P_co]):
 def initialize_share_group_state(request: InitializeShareGroupStateRequest, ctx: Context) -> Outcome:
     """Begin the state of share partitions anew."""
     _must_manage(ctx)
-    room = ctx.node.share_coordinator
+    room = ctx.node.share_states.coordinator
 
     def one(key: ShareKey, asked: InitializePartition) -> Initialized:
         room.initialize(key, state_epoch=asked.state_epoch, start_offset=asked.start_offset, now_ms=ctx.now_ms)
@@ -114,7 +116,7 @@ def refuse_initialize_share_group_state(
 
 def read_share_group_state(request: ReadShareGroupStateRequest, ctx: Context) -> Outcome:
     """Tell a leader what is stored, and take note of its epoch."""
-    room = ctx.node.share_coordinator
+    room = ctx.node.share_states.coordinator
 
     def one(key: ShareKey, asked: ReadPartition) -> ReadResult:
         stored = room.read(key, leader_epoch=asked.leader_epoch, now_ms=ctx.now_ms)
@@ -131,7 +133,7 @@ def read_share_group_state(request: ReadShareGroupStateRequest, ctx: Context) ->
 
 def write_share_group_state(request: WriteShareGroupStateRequest, ctx: Context) -> Outcome:
     """Store what a leader has settled."""
-    room = ctx.node.share_coordinator
+    room = ctx.node.share_states.coordinator
 
     def one(key: ShareKey, asked: WritePartition) -> WriteResult:
         batches = [
@@ -151,7 +153,7 @@ def write_share_group_state(request: WriteShareGroupStateRequest, ctx: Context) 
 def delete_share_group_state(request: DeleteShareGroupStateRequest, ctx: Context) -> Outcome:
     """Forget share partitions."""
     _must_manage(ctx)
-    room = ctx.node.share_coordinator
+    room = ctx.node.share_states.coordinator
 
     def one(key: ShareKey, asked: DeletePartition) -> Deleted:
         room.delete(key, now_ms=ctx.now_ms)
@@ -173,7 +175,7 @@ def refuse_delete_share_group_state(
 def read_share_group_state_summary(request: ReadShareGroupStateSummaryRequest, ctx: Context) -> Outcome:
     """Tell start offsets and delivery-complete counts; the request's leader epoch is not looked at."""
     _must_manage(ctx, "states are not summed up in this edition")
-    room = ctx.node.share_coordinator
+    room = ctx.node.share_states.coordinator
 
     def one(key: ShareKey, asked: SummaryPartition) -> SummaryResult:
         summary = room.summary(key)
@@ -236,7 +238,7 @@ def _each(
     Only brokers may ask this: without CLUSTER_ACTION every row is refused.
     """
     rows: _Rows[R] = _Rows()
-    log = ctx.node.share_state_log
+    log = ctx.node.share_states
     for topic in topics:
         found = rows.found.setdefault(topic.topic_id, {})
         for asked in topic.partitions:
@@ -278,7 +280,7 @@ class _Rows(Generic[R]):
         def look(now: Context) -> Outcome:
             try:
                 for (topic_id, index), written in list(self.written.items()):
-                    error = now.node.share_state_log.error_of(written, since_ms=since_ms, now_ms=now.now_ms)
+                    error = now.node.share_states.error_of(written, since_ms=since_ms, now_ms=now.now_ms)
                     if error is not None:
                         row = type(self.found[topic_id][index])(index)
                         self.found[topic_id][index] = _refused(row, error)

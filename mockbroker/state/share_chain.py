@@ -94,6 +94,10 @@ class Chain:
         after._set(start, batches)
         return Checkpoint((self.epoch + 1) % EPOCHS, after.start, after.end, after.batches)
 
+    def start_after(self, batches: Iterable[StateBatch]) -> int:
+        """Where the state begins after the delta of these changes, which can tell of no start but by them."""
+        return self._settled_to(self.start, combine(self.batches, batches, self.start))
+
     def next_delta(self, batches: Iterable[StateBatch]) -> Delta:
         """The delta of these changes, without what is recorded already."""
         merged = combine(self.batches, batches, self.start)
