@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     import msgspec
 
+# Ids without a name that are remembered.
+_MISSED_MAX = 10_000
+
 
 class TopicNames:
     """What one capture has told so far, and what the user knows beforehand."""
@@ -21,6 +24,9 @@ class TopicNames:
         self._names = dict(known)
         self.version = 0
         """Counts the names that were learned, so that a reader knows when to look again."""
+        self.came_late = False
+        """Whether a topic was named only after somebody had asked for its name: a second reading would know more."""
+        self._missed: set[str] = set()
 
     def learn(self, message: msgspec.Struct) -> list[Topic]:
         """The topics of a message; those with both id and name are remembered."""
@@ -31,6 +37,7 @@ class TopicNames:
                 if self._names.get(topic_id) != topic.name:
                     self._names[topic_id] = topic.name
                     self.version += 1
+                    self.came_late = self.came_late or topic_id in self._missed
         return found
 
     def known(self) -> dict[str, str]:
@@ -40,4 +47,7 @@ class TopicNames:
     def name_and_id(self, topic: Topic) -> tuple[str | None, str | None]:
         """Name and id (as text) of a topic, as far as they are known."""
         topic_id = None if topic.topic_id is None else uuids.to_text(topic.topic_id)
-        return topic.name or self._names.get(topic_id or ""), topic_id
+        name = topic.name or self._names.get(topic_id or "")
+        if name is None and topic_id is not None and len(self._missed) < _MISSED_MAX:
+            self._missed.add(topic_id)
+        return name, topic_id

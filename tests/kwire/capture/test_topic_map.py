@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from kwire import registry
-from kwire.capture.facts import _struct_in
+from kwire.capture.facts import Topic, _struct_in
 from kwire.capture.options import Options
 from kwire.capture.topic_map import names_in, read_topics, teachers
 from kwire.capture.topic_names import TopicNames
@@ -77,6 +77,18 @@ def test_a_first_pass_finds_names_wherever_they_stand_and_keeps_those_of_the_use
 
     assert found == {to_text(ID): "mine", to_text(OTHER): "other", "fvtbe02hTLyuZUWVZ10nEw": "t-share"}
     assert names_in([io.BytesIO(late_name())], Options()) == {to_text(ID): "mine"}
+
+
+def test_names_that_come_after_somebody_asked_for_them_are_late() -> None:
+    topic, named = Topic(None, ID, [], 0), MetadataResponse(topics=[MetadataResponseTopic(name="mine", topic_id=ID)])
+    early, late = TopicNames({}), TopicNames({})
+    early.learn(named)
+
+    assert early.name_and_id(topic) == ("mine", to_text(ID))
+    assert late.name_and_id(topic) == (None, to_text(ID))
+    assert not late.came_late
+    late.learn(named)
+    assert (early.came_late, late.came_late) == (False, True)
 
 
 DESCRIBED = f"""\
