@@ -62,7 +62,6 @@ class SharePartitionMachine:
         self._floor: int | None = None  # No start lies below: a state that was told, or the log's start.
         self._log_start: int | None = None
         self._next_deadline: int | None = None
-        self._batches = 0
         self._steps: list[_Step] = []
 
     @property
@@ -155,11 +154,10 @@ class SharePartitionMachine:
     def _come_back(self, first: int, last: int, held: Run, ts: int, cause: str, *, is_inferred: bool = True) -> None:
         """Records that were held may be delivered again, unless they have met the limit or lie below the start."""
         start = self.start_offset
-        spent = held.delivery_count is not None and held.delivery_count >= self._limit
-        state = ARCHIVED if spent or (start is not None and last < start) else AVAILABLE
+        state = ARCHIVED if self._is_spent(held) or (start is not None and last < start) else AVAILABLE
         self._step(
             ts,
-            Run(first, last, state, held.delivery_count, batch=held.batch),
+            Run(first, last, state, held.delivery_count),
             cause,
             member_id=held.member_id,
             is_inferred=is_inferred,
@@ -179,15 +177,8 @@ class SharePartitionMachine:
             for low, high, known in self.runs.pieces(first, last):
                 self._explain(low, high, known, count, event.ts)
             self._limit = max(self._limit, count)
-            for low, high, known in self.runs.pieces(first, last):
-                run = Run(
-                    low, high, ACQUIRED, count, event.member_id, event.ts + self._lock_ms * _MS, self._batch_of(known)
-                )
-                self._step(event.ts, run, "acquire")
-            self._batches += 1
-
-    def _batch_of(self, known: Run | None) -> int:
-        return self._batches if known is None else known.batch
+            run = Run(first, last, ACQUIRED, count, event.member_id, event.ts + self._lock_ms * _MS)
+            self._step(event.ts, run, "acquire")
 
     def _explain(self, first: int, last: int, known: Run | None, count: int, ts: int) -> None:
         """What must have happened to records that are delivered now, if nothing has told why they could be."""
@@ -195,7 +186,7 @@ class SharePartitionMachine:
             if self._lowest is not None and self._lowest <= first < (self.start_offset or 0):
                 self._step(ts, Run(first, last, AVAILABLE, count - 1), "load", is_inferred=True)
             return
-        came_back = Run(first, last, AVAILABLE, count - 1, batch=known.batch)
+        came_back = Run(first, last, AVAILABLE, count - 1)
         if known.delivery_count is not None and count <= known.delivery_count:
             # Counts never fall but where a leader knows only what was stored.
             self._step(ts, came_back, "load", member_id=known.member_id, is_inferred=True)
@@ -220,8 +211,11 @@ class SharePartitionMachine:
             for low, high, known in self.runs.pieces(first, last):
                 if self._is_settled(low, high, known, start):
                     continue
-                held = known or Run(low, high, ACQUIRED, None, event.member_id, None, self._batches)
-                self._settle(low, high, held, kind, event)
+                held = known or Run(low, high, ACQUIRED, None, event.member_id)
+                if known is not None and self._has_passed(known, event):
+                    self._come_back(low, high, known, min(known.deadline or event.ts, event.ts), "lock_timeout")
+                else:
+                    self._settle(low, high, held, kind, event)
 
     def _is_settled(self, first: int, last: int, known: Run | None, start: int | None) -> bool:
         """Whether a word on these changes nothing: what is settled is settled, below the start and above."""
@@ -231,11 +225,23 @@ class SharePartitionMachine:
             return False
         return self._floor is not None or (self._lowest is not None and first >= self._lowest)
 
+    def _has_passed(self, held: Run, event: Event) -> bool:
+        """Whether a good answer means that the start has passed these: their last lock has run out in front of it."""
+        if held.member_id == event.member_id and (held.deadline or event.ts) >= event.ts:
+            return False
+        return all(run.is_terminal or self._ends_here(run, event.ts) for run in self.runs if run.first <= held.first)
+
+    def _ends_here(self, held: Run, ts: int) -> bool:
+        return held.state == ACQUIRED and self._is_spent(held) and self._is_over(held, ts)
+
+    def _is_spent(self, held: Run) -> bool:
+        return held.delivery_count is not None and held.delivery_count >= self._limit
+
     def _settle(self, first: int, last: int, held: Run, kind: int, event: Event) -> None:
         is_inferred = event.error_code is None
         if kind == _RENEW:
             deadline = event.ts + self._lock_ms * _MS
-            run = Run(first, last, ACQUIRED, held.delivery_count, event.member_id, deadline, held.batch)
+            run = Run(first, last, ACQUIRED, held.delivery_count, event.member_id, deadline)
             self._step(event.ts, run, "renew", is_inferred=is_inferred)
             return
         cause, state = _ACKNOWLEDGED_AS[kind]
@@ -243,13 +249,16 @@ class SharePartitionMachine:
             holder = replace(held, member_id=event.member_id)
             self._come_back(first, last, holder, event.ts, cause, is_inferred=is_inferred)
             return
-        run = Run(first, last, state, held.delivery_count, batch=held.batch)
+        run = Run(first, last, state, held.delivery_count)
         self._step(event.ts, run, cause, member_id=event.member_id, is_inferred=is_inferred)
 
     def _renew_in_vain(self, event: Event) -> None:
         """A refused acknowledgement changes nothing, but the renewals before the refused offset hold."""
+        start = self.start_offset or 0
         for first, last, kind in event.runs:
             for low, high, known in self.runs.pieces(first, last):
+                if known is None and high < start:
+                    continue  # What the start has passed is never refused.
                 is_over = known is not None and known.deadline is not None and known.deadline <= event.ts
                 if known is None or known.member_id != event.member_id or is_over:
                     return
@@ -257,13 +266,9 @@ class SharePartitionMachine:
                     self._settle(low, high, known, kind, event._replace(error_code=None))
 
     def _close(self, event: Event) -> None:
-        """Give back what the member holds; within a batch Kafka stops at the first record that somebody else holds."""
-        stopped: int | None = None
+        """Give back what the member holds."""
         for run in list(self.runs):
-            if run.batch == stopped or run.state != ACQUIRED:
-                continue
-            if run.member_id != event.member_id:
-                stopped = run.batch
+            if run.state != ACQUIRED or run.member_id != event.member_id:
                 continue
             is_over = run.deadline is not None and run.deadline <= event.ts
             cause, ts = ("lock_timeout", run.deadline or event.ts) if is_over else ("session_close", event.ts)
@@ -284,10 +289,9 @@ class SharePartitionMachine:
                 continue
             if expected < first:
                 # Holes in the stored state are delivered before the start passes them.
-                self.runs.put(Run(expected, first - 1, AVAILABLE, 0, batch=self._batches))
-            run = Run(first, last, STATES.get(state, AVAILABLE), count, batch=self._batches)
+                self.runs.put(Run(expected, first - 1, AVAILABLE, 0))
+            run = Run(first, last, STATES.get(state, AVAILABLE), count)
             self._step(event.ts, run, "load")
-            self._batches += 1
             expected = last + 1
         self._stored = event.start, sum(len(run) for run in self.runs if run.is_terminal)
 
@@ -316,7 +320,7 @@ class SharePartitionMachine:
                     continue
                 is_over = self._is_over(known, event.ts)
                 ts = min(event.ts, known.deadline or event.ts) if is_over else event.ts
-                run = Run(low, high, STATES[state], count, batch=known.batch)
+                run = Run(low, high, STATES[state], count)
                 cause = "lock_timeout" if is_over else "unseen"
                 self._step(ts, run, cause, member_id=known.member_id)
         start = self.start_offset
@@ -339,7 +343,7 @@ class SharePartitionMachine:
         self._log_start = None
         for run in list(self.runs):
             if run.first < cut and run.state == AVAILABLE:
-                gone = Run(run.first, min(run.last, cut - 1), ARCHIVED, run.delivery_count, batch=run.batch)
+                gone = Run(run.first, min(run.last, cut - 1), ARCHIVED, run.delivery_count)
                 self._step(event.ts, gone, "log_start", is_inferred=True)
         self._floor = max(self._floor or 0, cut)
         self.end_offset = max(self.end_offset or 0, cut)

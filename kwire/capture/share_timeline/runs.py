@@ -11,7 +11,7 @@ from kwire.capture.share_timeline.events import ACKNOWLEDGED, ARCHIVED
 
 @dataclass(slots=True)
 class Run:
-    """Offsets that are alike. batch: what was acquired anew at once has one number, even when it is divided later."""
+    """Offsets that are alike. deadline: when their lock runs out, nanoseconds."""
 
     first: int
     last: int
@@ -19,7 +19,6 @@ class Run:
     delivery_count: int | None
     member_id: str | None = None
     deadline: int | None = None
-    batch: int = 0
 
     @property
     def is_terminal(self) -> bool:
