@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 
 
 def packets(source: Source, keys: KeyLog | None = None) -> Iterator[Packet | Trouble]:
-    """The packets of a pcap or pcapng file, packed or not, read as a stream.
+    """The packets of a pcap or pcapng file, packed or not, or of a feed, read as a stream.
 
     Args: keys: takes the TLS secrets that a pcapng file holds.
     Raises: CaptureError when it is neither; damage after the first bytes is a Trouble instead.
     """
+    if hasattr(source, "packets"):
+        yield from source.packets(keys)
+        return
     with opened(source) as reader:
         magic = reader.magic
         if magic in pcap.MAGICS:

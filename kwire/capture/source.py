@@ -19,6 +19,9 @@ from kwire.capture.values import CaptureError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from kwire.capture.keylog import KeyLog
+    from kwire.capture.values import Packet, Trouble
+
     from _typeshed import WriteableBuffer
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -40,7 +43,14 @@ class Readable(Protocol):
         """Up to `size` bytes; none at the end."""
 
 
-Source = str | os.PathLike[str] | bytes | bytearray | memoryview | Readable
+class Feed(Protocol):
+    """What gives packets itself: files that follow each other, an interface."""
+
+    def packets(self, keys: KeyLog | None) -> Iterator[Packet | Trouble]:
+        """The packets as they come. `keys` takes the TLS secrets that are among them."""
+
+
+Source = str | os.PathLike[str] | bytes | bytearray | memoryview | Readable | Feed
 
 
 class Reader:
@@ -152,7 +162,7 @@ def _buffered(source: Source) -> io.BufferedReader:
         return io.BufferedReader(cast("io.RawIOBase", io.BytesIO(source)))
     if not hasattr(source, "read"):
         raise CaptureError(f"a capture is a path, bytes or a binary file object, not {type(source).__name__}")
-    return io.BufferedReader(_Adapter(source), _CHUNK)
+    return io.BufferedReader(_Adapter(cast("Readable", source)), _CHUNK)
 
 
 class _Adapter(io.RawIOBase):

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from kwire.capture.schemas import Kind, columns
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kwire.capture.rows import Row
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -23,13 +25,17 @@ def instant(ts: int) -> str:
     return f"{whole}.{digits if fraction % 1000 else digits[:6]}Z"
 
 
-def json_line(row: Row, level: str) -> str:
-    """The row as one line of JSON, its keys in the order of the level's columns.
+def json_line(row: Row, level: str, names: Sequence[str] = ()) -> str:
+    """The row as one line of JSON, its keys in the order of the level's columns, or those named in theirs.
 
     All of it is ASCII: characters that could act on a terminal are escapes.
     """
-    shown = {column.name: row[column.name] for column in columns(level)}
-    for column in columns(level):
+    there = columns(level)
+    if names:
+        by_name = {column.name: column for column in there}
+        there = tuple(by_name[name] for name in names)
+    shown = {column.name: row[column.name] for column in there}
+    for column in there:
         value = shown[column.name]
         if column.kind is Kind.TIME and isinstance(value, int):
             shown[column.name] = instant(value)

@@ -1,4 +1,4 @@
-"""``kwire decode``: captures as a table, JSON lines, or a tree with byte ranges.
+"""``kwire decode``: captures as a table, JSON lines, a tree with byte ranges, or the packets that matter.
 
 Exit code 1 when a file is no capture, when no Kafka is found in it, or when something in it cannot be decoded.
 """
@@ -6,99 +6,122 @@ Exit code 1 when a file is no capture, when no Kafka is found in it, or when som
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO, cast
 
 from kwire import registry
 from kwire.capture.options import Options
-from kwire.capture.rows import STATUSES
-from kwire.capture.schemas import LEVELS
+from kwire.capture.schemas import columns
 from kwire.capture.values import CaptureError
+from kwire.cli.decode_arguments import add_arguments
 from kwire.cli.wrong_use import WrongUseError
-from kwire.escape import one_line
+from kwire.escape import escape, one_line
 
 if TYPE_CHECKING:
-    from kwire.capture.exchange import Outcome
-    from kwire.cli.decode_view import View
+    from kwire.capture.where import FilterError, Where
 
-GOOD, FOUND_WRONG = 0, 1
+__all__ = ["add_arguments", "run"]
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``kwire decode``."""
-    parser.add_argument("captures", nargs="+", metavar="CAPTURE", help="pcap or pcapng, plain or packed; - is stdin")
-    parser.add_argument("--format", choices=("table", "jsonl", "tree"), default="table", help="default: table")
-    parser.add_argument("--level", choices=tuple(LEVELS), default="messages", help="what a row is (default: messages)")
-    parser.add_argument(
-        "--port", action="append", type=_port, default=[], help="a broker's port (default: find Kafka by looking)"
-    )
-    parser.add_argument("--api", action="append", type=_api, default=[], help="only this API, as ShareFetch")
-    parser.add_argument("--client-id", action="append", default=[], metavar="ID", help="only this client id")
-    parser.add_argument("--error", action="store_true", help="only what was answered with an error")
-    parser.add_argument("--status", action="append", choices=STATUSES, default=[], help="only this status")
-    parser.add_argument("--edition", default=registry.DEFAULT_EDITION, help="of the messages (default: %(default)s)")
-    parser.add_argument(
-        "--tls-keylog", action="append", default=[], metavar="FILE", help="secrets of TLS connections (SSLKEYLOGFILE)"
-    )
-    parser.add_argument("--show-secrets", action="store_true", help="show credentials instead of ***")
-    parser.add_argument("--payload", action="store_true", help="show keys and values of records")
+GOOD, FOUND_WRONG, WRONG_USE = 0, 1, 2
+# What a shell reports for a program that Ctrl-C ended: 128 + SIGINT.
+INTERRUPTED = 130
 
 
 def run(args: argparse.Namespace) -> int:
     """Decode every capture to stdout; what concerns a whole file goes to stderr."""
+    _check(args)
+    from kwire.capture.where.tokens import FilterError
+
+    try:
+        where = _where(args)
+    except FilterError as error:
+        _point_at(error)
+        return WRONG_USE
+    options = _options(args)
+    from kwire.cli.decode_run import Decoding
+
+    with _output(args) as out:
+        decoding = Decoding(args, options, where, out)
+        worst = GOOD
+        for capture in args.captures:
+            try:
+                worst = max(worst, decoding.decode(capture))
+            except CaptureError as error:
+                out.flush()
+                print(f"kwire: {one_line(str(capture))}: {one_line(str(error))}", file=sys.stderr)
+                worst = max(worst, FOUND_WRONG)
+            if worst == INTERRUPTED:
+                break
+        decoding.close()
+    return worst
+
+
+def _check(args: argparse.Namespace) -> None:
+    """What one argument cannot know of the others."""
     registry.require_edition(args.edition)
-    if args.format == "tree" and args.level != "messages":
-        raise WrongUseError("--format tree shows whole messages; --level goes with table and jsonl")
-    options = Options(
+    if not args.captures:
+        raise WrongUseError("which capture? A file, or - for stdin")
+    if args.follow and len(args.captures) > 1:
+        raise WrongUseError("--follow goes with one file, folder or pattern in quotes")
+    if args.duration is not None and not args.follow:
+        raise WrongUseError("--duration goes with --follow")
+    if args.format in {"tree", "pcapng"} and args.level != "messages":
+        raise WrongUseError(f"--format {args.format} shows whole messages; --level goes with table and jsonl")
+    if args.columns and args.format not in {"table", "jsonl"}:
+        raise WrongUseError("--columns goes with table and jsonl")
+    there = [column.name for column in columns(args.level)]
+    for name in args.columns:
+        if name not in there:
+            raise WrongUseError(f"--columns: {name!r} is not one of {', '.join(there)}")
+    if args.format == "pcapng" and args.output is None and sys.stdout.isatty():
+        raise WrongUseError("pcapng is not for a terminal: name a file with -o, or write into a pipe")
+
+
+def _where(args: argparse.Namespace) -> Where | None:
+    if args.filter is None:
+        return None
+    from kwire.capture.where import Where
+
+    where = Where(args.filter, args.level)
+    if not args.payload and not where.columns.isdisjoint({"key", "value"}):
+        raise WrongUseError("--filter asks for keys or values of records: it takes --payload")
+    return where
+
+
+def _point_at(error: FilterError) -> None:
+    """Say what is wrong with a filter, and show where."""
+    from kwire.cli.terminal import width_of
+
+    before = escape(error.text[max(error.at - 60, 0) : error.at])
+    there = escape(error.text[error.at : error.at + error.size])
+    after = escape(error.text[error.at + error.size :], limit=60)
+    print(f"kwire: --filter: {one_line(str(error))}", file=sys.stderr)
+    print(f"  {before}{there}{after}", file=sys.stderr)
+    print(f"  {' ' * width_of(before)}{'^' * max(width_of(there), 1)}", file=sys.stderr)
+
+
+def _options(args: argparse.Namespace) -> Options:
+    return Options(
         edition=args.edition,
         ports=frozenset(args.port),
         apis=frozenset(args.api),
         show_secrets=args.show_secrets,
         payload=args.payload,
         tls_keylog=_key_logs(args.tls_keylog),
+        topics=_topics(args.topics) if args.topics is not None else {},
     )
-    view = _view(args)
-    worst = GOOD
-    for capture in args.captures:
-        try:
-            worst = max(worst, _decode(capture, view, options, args))
-        except CaptureError as error:
-            sys.stdout.flush()
-            print(f"kwire: {one_line(str(capture))}: {one_line(str(error))}", file=sys.stderr)
-            worst = FOUND_WRONG
-    return worst
 
 
-def _decode(capture: str, view: View, options: Options, args: argparse.Namespace) -> int:
-    from kwire.capture.pipeline import ordered, outcomes
-    from kwire.cli.decode_filter import Filter, Tally
+def _topics(path: str) -> dict[str, str]:
+    from kwire.capture.topic_map import read_topics
 
-    tally = Tally()
-    source = sys.stdin.buffer if capture == "-" else capture
-    chosen = Filter(options, client_ids=args.client_id, only_errors=args.error, statuses=args.status)
-    make: Callable[[Outcome], list[str]] = view.maker(capture, options, chosen)
-    lines: Iterator[str] = ordered(tally.counted(outcomes(source, options, args.level)), make)
-    # Several files are told apart by a head line; JSON lines have a column for that.
-    head = len(args.captures) > 1 and args.format != "jsonl"
-    for line in view.laid_out(lines):
-        if head:
-            print(f"== {one_line(capture)}")
-            head = False
-        print(line)
-    for note in tally.notes():
-        print(f"kwire: {one_line(capture)}: {note}", file=sys.stderr)
-    return FOUND_WRONG if tally.found_wrong else GOOD
-
-
-def _view(args: argparse.Namespace) -> View:
-    from kwire.cli import decode_view
-
-    if args.format == "jsonl":
-        return decode_view.JsonLines(args.level)
-    if args.format == "tree":
-        return decode_view.Trees()
-    return decode_view.Table() if args.level == "messages" else decode_view.LevelTable(args.level)
+    try:
+        return read_topics(path)
+    except ValueError as error:
+        raise WrongUseError(f"{path}: {error}") from error
 
 
 def _key_logs(paths: list[str]) -> str:
@@ -110,15 +133,18 @@ def _key_logs(paths: list[str]) -> str:
         raise WrongUseError(str(error)) from error
 
 
-def _port(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) < 65_536:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port")
-    return int(text)
-
-
-def _api(text: str) -> str:
-    names = {registry.api_name(key).lower(): registry.api_name(key) for key in registry.API_KEYS}
-    found = names.get(text.lower())
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an API, as Fetch or ShareFetch")
-    return found
+@contextmanager
+def _output(args: argparse.Namespace) -> Iterator[TextIO]:
+    """Stdout, or the file that was named; one of the captures must not be written over."""
+    if args.output is None:
+        yield sys.stdout
+        return
+    for capture in args.captures:
+        if os.path.exists(args.output) and os.path.exists(capture) and os.path.samefile(capture, args.output):
+            raise WrongUseError(f"{args.output}: is the capture that is read")
+    if args.format == "pcapng":
+        with open(args.output, "wb") as file:
+            yield cast("TextIO", file)
+        return
+    with open(args.output, "w", encoding="utf-8", errors="backslashreplace") as text:
+        yield text

@@ -4,30 +4,43 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from kwire.capture import facts
 from kwire.capture.exchange import Exchange, Outcome
 from kwire.capture.options import Options
 from kwire.capture.pipeline import is_asked_for
-from kwire.capture.rows import UNDECODABLE, status_of
+from kwire.capture.rows import OK, UNDECODABLE, Row, status_of
 from kwire.capture.values import Foreign, Trouble
 from kwire.capture.watching import Ended
 
+if TYPE_CHECKING:
+    from kwire.capture.where import Where
+
 
 class Filter:
-    """All conditions must hold; one of the values of each."""
+    """All conditions must hold; one of the values of each. `where` is the condition on rows, None for all."""
 
     def __init__(
-        self, options: Options, *, client_ids: Collection[str], only_errors: bool, statuses: Collection[str]
+        self,
+        options: Options,
+        *,
+        client_ids: Collection[str] = (),
+        only_errors: bool = False,
+        statuses: Collection[str] = (),
+        where: Where | None = None,
     ) -> None:
         """Empty collections let everything pass."""
         self._options = options
         self._client_ids = frozenset(client_ids)
         self._only_errors = only_errors
         self._statuses = frozenset(statuses)
+        self.where = where
+        self.shown = 0
+        self.errors = 0
 
     def passes(self, outcome: Outcome) -> bool:
-        """Whether the outcome is shown."""
+        """Whether the outcome may be shown."""
         if not is_asked_for(outcome, self._options):
             return False
         if self._statuses and status_of(outcome) not in self._statuses:
@@ -42,22 +55,35 @@ class Filter:
         body = None if response is None else response.body
         return not self._only_errors or (body is not None and facts.error_code(body) != 0)
 
+    def passes_row(self, row: Row) -> bool:
+        """Whether a row of an outcome that passes is shown; counts those that are."""
+        if self.where is not None and not self.where.passes(row):
+            return False
+        self.shown += 1
+        self.errors += bool(row.get("error_code"))
+        return True
+
+    def text(self) -> str:
+        """How many rows were shown, for a person."""
+        errors = f", {self.errors} with an error" if self.errors else ""
+        return f"{self.shown} {'row' if self.shown == 1 else 'rows'} shown{errors}"
+
 
 class Tally:
     """What the whole file held, shown or not."""
 
     def __init__(self) -> None:
-        self._exchanges = 0
+        self.exchanges = 0
+        self._statuses: Counter[str] = Counter()
         self._tls = 0
         self._others = 0
-        self._statuses: Counter[str] = Counter()
         self._troubles: list[str] = []
 
     def counted(self, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
         """The same outcomes, counted as they pass."""
         for outcome in outcomes:
             if isinstance(outcome, Exchange):
-                self._exchanges += 1
+                self.exchanges += 1
                 self._statuses[status_of(outcome)] += 1
             elif isinstance(outcome, Foreign):
                 self._tls += outcome.kind == "tls"
@@ -65,13 +91,19 @@ class Tally:
             elif isinstance(outcome, Trouble):
                 self._troubles.append(outcome.detail)
             elif isinstance(outcome, Ended):
-                self._exchanges += outcome.flow.kind == "kafka"
+                self.exchanges += outcome.flow.kind == "kafka"
             yield outcome
 
     @property
     def found_wrong(self) -> bool:
         """Whether the file holds no Kafka, or Kafka that cannot be decoded."""
-        return not self._exchanges or self._statuses[UNDECODABLE] > 0
+        return not self.exchanges or self._statuses[UNDECODABLE] > 0
+
+    def text(self) -> str:
+        """What was read, for a person."""
+        odd = [f"{count} {status}" for status, count in self._statuses.items() if status != OK]
+        whole = f"{self.exchanges} {'exchange' if self.exchanges == 1 else 'exchanges'}"
+        return whole + (f" ({', '.join(odd)})" if odd else "")
 
     def notes(self) -> Iterator[str]:
         """What a reader of the file should know beside the rows."""
@@ -84,5 +116,5 @@ class Tally:
             )
         if self._others:
             yield "1 connection is not Kafka" if self._others == 1 else f"{self._others} connections are not Kafka"
-        if not self._exchanges:
+        if not self.exchanges:
             yield "no Kafka request found"

@@ -1,217 +1,236 @@
-"""The views of ``kwire decode``: every outcome becomes lines of text, escaped for the terminal."""
+"""The views of ``kwire decode``: every outcome becomes lines of cells, escaped for the terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice
 from typing import Protocol
 
-from kwire.capture.bodies import Message, Request
 from kwire.capture.exchange import Exchange, Outcome
+from kwire.capture.facts import topics
 from kwire.capture.options import Options
 from kwire.capture.pipeline import row_maker
-from kwire.capture.rows import MessageRows, Row, conn_id
-from kwire.capture.schemas import Kind, columns
-from kwire.capture.summary import session_text, summarize
-from kwire.capture.text import instant, json_line
+from kwire.capture.rows import MessageRows, Row
+from kwire.capture.text import json_line
 from kwire.capture.topic_names import TopicNames
+from kwire.capture.where.fields import TOPICS
+from kwire.cli.decode_cells import (
+    CELL_MAX,
+    about,
+    api,
+    connection,
+    grid_column,
+    latency,
+    result,
+    shown_columns,
+    time_of_day,
+    value_cell,
+)
 from kwire.cli.decode_filter import Filter
-from kwire.errors import UnsupportedVersion
+from kwire.cli.grid import Cell, Column, Grid, Line
+from kwire.cli.terminal import Screen, paint
 from kwire.escape import escape
-from kwire.layout import describe_request, describe_response, render_tree
 
-# So many rows are read before the widths of the columns are settled; wider cells later push their line to the right.
-_ROWS_MEASURED = 500
-_CELL_MAX = 400
-# Columns that a table leaves out: the same in all rows, or numbers that stand beside their name.
-_NOT_IN_TABLES = frozenset({"file", "stream_epoch", "api_key", "error_code", "ack_type", "correlation_id", "topic_id"})
+#: The lines of one row.
+Block = Sequence[Line]
+Maker = Callable[[Outcome], list[Block]]
 
-Maker = Callable[[Outcome], list[str]]
-_SEPARATOR = "\x1f"
+
+class Layout(Protocol):
+    """How lines become text."""
+
+    def add(self, line: Line) -> Iterator[str]:
+        """What can be printed now that this line has come."""
+
+    def settle(self) -> Iterator[str]:
+        """What was held until more is known."""
 
 
 class View(Protocol):
     """One way to show outcomes."""
 
     def maker(self, file: str, options: Options, chosen: Filter) -> Maker:
-        """What turns an outcome of a file into lines."""
+        """What turns an outcome of a file into the lines of its rows."""
 
-    def laid_out(self, lines: Iterable[str]) -> Iterator[str]:
-        """The lines as they are printed."""
+    def layout(self, screen: Screen) -> Layout:
+        """How its lines are printed."""
+
+
+class Plain:
+    """Lines that are printed as they come."""
+
+    def __init__(self, screen: Screen) -> None:
+        """Only the colours of the screen matter."""
+        self._is_coloured = screen.is_coloured
+
+    def add(self, line: Line) -> Iterator[str]:
+        """The cells of the line, one after the other."""
+        yield "".join(paint(cell.text, cell.style) if self._is_coloured else cell.text for cell in line)
+
+    def settle(self) -> Iterator[str]:
+        """Nothing is held."""
+        return iter(())
+
+
+class Messages:
+    """The rows of `messages` that are chosen; what a filter asks beyond its columns is added to them."""
+
+    def __init__(self, file: str, options: Options, chosen: Filter) -> None:
+        """Bodies as JSON are made only for a filter that reads them."""
+        asked = chosen.where.columns if chosen.where is not None else frozenset[str]()
+        bodies = options.bodies and not asked.isdisjoint({"body_request", "body_response"})
+        self.names = TopicNames(options.topics)
+        self._rows = MessageRows(file, replace(options, bodies=bodies), self.names)
+        self._asks_topics = TOPICS in asked
+        self._chosen = chosen
+
+    def row(self, outcome: Outcome) -> Row | None:
+        """The row of an outcome, if it is chosen. Every outcome must come here, since any may tell a topic's name."""
+        row = self._rows.rows(outcome)[0]
+        if not self._chosen.passes(outcome):
+            return None
+        if self._asks_topics:
+            row[TOPICS] = topics_of(outcome, self.names)
+        return row if self._chosen.passes_row(row) else None
+
+
+def topics_of(outcome: Outcome, names: TopicNames) -> list[str]:
+    """The names of all topics that request, response and session name; their ids where no name is known."""
+    if not isinstance(outcome, Exchange):
+        return []
+    found: dict[str, None] = {}
+    for side in (outcome.request, outcome.response):
+        for topic in topics(side.body) if side is not None and side.body is not None else ():
+            name, topic_id = names.name_and_id(topic)
+            found[name or topic_id or ""] = None
+    session = outcome.session
+    if session is not None and session.partitions is not None:
+        found.update(dict.fromkeys(session.partitions.named(names)))
+    return list(found)
 
 
 class JsonLines:
     """One JSON object for each row."""
 
-    def __init__(self, level: str) -> None:
+    def __init__(self, level: str, names: Sequence[str] = ()) -> None:
+        """`names` are the columns to show; all by default."""
         self._level = level
+        self._names = names
 
     def maker(self, file: str, options: Options, chosen: Filter) -> Maker:
         """Rows of the level."""
-        make = row_maker(self._level, file, options)
-        return lambda outcome: [json_line(row, self._level) for row in make(outcome) if chosen.passes(outcome)]
-
-    def laid_out(self, lines: Iterable[str]) -> Iterator[str]:
-        """As they are."""
-        return iter(lines)
-
-
-class _Cells:
-    """Lines of cells, aligned in columns under a head."""
-
-    head: tuple[str, ...]
-
-    def laid_out(self, lines: Iterable[str]) -> Iterator[str]:
-        """The head, then every line with its cells under it."""
-        cells = (line.split(_SEPARATOR) for line in lines)
-        first = list(islice(cells, _ROWS_MEASURED))
-        if not first:
-            return
-        widths = [max(map(len, column)) for column in zip(self.head, *first, strict=True)]
-        for row in chain([list(self.head)], first, cells):
-            yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-
-
-class Table(_Cells):
-    """One line for each message: time, connection, API, latency, outcome, and what it was about."""
-
-    head = ("TIME", "CONNECTION", "API", "LATENCY", "RESULT", "SUMMARY")
-
-    def maker(self, file: str, options: Options, chosen: Filter) -> Maker:
-        """A line of the table."""
+        level = self._level
+        asks_topics = chosen.where is not None and TOPICS in chosen.where.columns
         names = TopicNames(options.topics)
-        messages = MessageRows(file, replace(options, bodies=False), names)
+        make_rows = row_maker(level, file, options, names)
 
-        def make(outcome: Outcome) -> list[str]:
-            """The line of one outcome, if it is chosen."""
-            row = messages.rows(outcome)[0]
-            if not chosen.passes(outcome):
+        def make(outcome: Outcome) -> list[Block]:
+            """A line for each row that is chosen."""
+            rows = make_rows(outcome)
+            if not rows or not chosen.passes(outcome):
                 return []
-            cells = [_time(row), str(row["conn_id"] or ""), _api(row), _latency(row), _result(row)]
-            cells.append(_about(outcome, row, names))
-            return [_SEPARATOR.join(escape(cell, limit=_CELL_MAX) for cell in cells)]
+            if asks_topics:
+                rows[0][TOPICS] = topics_of(outcome, names)
+            return [((Cell(json_line(row, level, self._names)),),) for row in rows if chosen.passes_row(row)]
 
         return make
 
+    def layout(self, screen: Screen) -> Layout:
+        """As they are; JSON is for programs, and has no colours."""
+        return Plain(Screen())
 
-class LevelTable(_Cells):
-    """The rows of a lower level, one line each."""
 
-    def __init__(self, level: str) -> None:
-        self._level = level
-        self._columns = [column for column in columns(level) if column.name not in _NOT_IN_TABLES]
-        self.head = tuple(column.name.upper() for column in self._columns)
+class Table:
+    """One line for each message: time, connection, API, latency, outcome, and what it was about."""
+
+    columns = (
+        Column("TIME", short=2),
+        Column("CONNECTION", short=1),
+        Column("API", gives=((4, 21), (6, 12))),
+        Column("LATENCY", is_right=True, short=3),
+        Column("RESULT", gives=((3, 20), (6, 8))),
+        Column("SUMMARY", gives=((0, 60), (3, 36), (5, 24), (7, 8))),
+    )
+
+    def __init__(self, screen: Screen) -> None:
+        self._slow_us = screen.slow_us
 
     def maker(self, file: str, options: Options, chosen: Filter) -> Maker:
         """A line of the table."""
-        make = row_maker(self._level, file, options)
-        # Every outcome must be made, since any may tell a topic's name.
-        return lambda outcome: [self._line(row) for row in make(outcome) if chosen.passes(outcome)]
 
-    def _line(self, row: Row) -> str:
-        cells: list[str] = []
-        for column in self._columns:
-            value = row[column.name]
-            if value is None:
-                cells.append("")
-            elif column.kind is Kind.TIME and isinstance(value, int):
-                cells.append(instant(value))
-            elif column.kind is Kind.BINARY and isinstance(value, bytes):
-                cells.append(value.decode("utf-8", "backslashreplace"))
-            elif column.kind is Kind.HEADERS and isinstance(value, list):
-                cells.append(" ".join(f"{each['key']}({each['value_size']})" for each in value))
-            else:
-                cells.append(str(value))
-        return _SEPARATOR.join(escape(cell, limit=_CELL_MAX) for cell in cells)
+        messages = Messages(file, options, chosen)
+
+        def make(outcome: Outcome) -> list[Block]:
+            """The line of one outcome, if it is chosen."""
+            row = messages.row(outcome)
+            if row is None:
+                return []
+            line = (
+                time_of_day(row),
+                connection(row),
+                api(row),
+                latency(row, outcome, self._slow_us),
+                result(row),
+                about(outcome, row, messages.names),
+            )
+            return [([cell._replace(text=escape(cell.text, limit=CELL_MAX)) for cell in line],)]
+
+        return make
+
+    def layout(self, screen: Screen) -> Layout:
+        """Aligned in columns under a head."""
+        return Grid(self.columns, width=screen.width, is_coloured=screen.is_coloured)
+
+
+class LevelTable:
+    """The rows of any level, one line each, with the columns that matter to a reader."""
+
+    def __init__(self, level: str, names: Sequence[str] = ()) -> None:
+        """`names` are the columns to show; by default those that a person looks at."""
+
+        self._level = level
+        self._columns = shown_columns(level, names)
+
+    def maker(self, file: str, options: Options, chosen: Filter) -> Maker:
+        """A line of the table."""
+
+        make_rows = row_maker(self._level, file, options)
+
+        def make(outcome: Outcome) -> list[Block]:
+            """The lines of one outcome that are chosen. Every outcome is made, since any may tell a topic's name."""
+            rows = make_rows(outcome)
+            if not rows or not chosen.passes(outcome):
+                return []
+            return [([value_cell(column, row) for column in self._columns],) for row in rows if chosen.passes_row(row)]
+
+        return make
+
+    def layout(self, screen: Screen) -> Layout:
+        """Aligned in columns under a head."""
+
+        columns = [grid_column(column) for column in self._columns]
+        return Grid(columns, width=screen.width, is_coloured=screen.is_coloured)
 
 
 class Trees:
     """Every frame with the byte range of each field."""
 
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+
     def maker(self, file: str, options: Options, chosen: Filter) -> Maker:
         """A head line, the issues, and the trees of request and response."""
-        names = TopicNames(options.topics)
-        messages = MessageRows(file, replace(options, bodies=False), names)
+        from kwire.cli.decode_tree import tree_lines
 
-        def make(outcome: Outcome) -> list[str]:
+        messages = Messages(file, options, chosen)
+
+        def make(outcome: Outcome) -> list[Block]:
             """The lines of one outcome, if it is chosen."""
-            row = messages.rows(outcome)[0]
-            if not chosen.passes(outcome):
-                return []
-            lines = [" ".join(filter(None, (_time(row), _connection(outcome), _api(row), _latency(row), _result(row))))]
-            issues = row["issues"]
-            assert isinstance(issues, list)
-            if isinstance(outcome, Exchange):
-                lines += [f"  {part}" for part in session_text(outcome, names)]
-            lines += [f"  ! {_issue(issue)}" for issue in issues]
-            lines = [escape(line) for line in lines]
-            if isinstance(outcome, Exchange):
-                lines += _frame_lines("request", outcome.request, outcome.request, options)
-                lines += _frame_lines("response", outcome.response, outcome.request, options)
-            return [*lines, ""]
+            row = messages.row(outcome)
+            return [] if row is None else [list(tree_lines(outcome, row, options, self._screen))]
 
         return make
 
-    def laid_out(self, lines: Iterable[str]) -> Iterator[str]:
-        """As they are."""
-        return iter(lines)
-
-
-def _frame_lines(side: str, message: Message | None, request: Request | None, options: Options) -> list[str]:
-    if message is None:
-        return []
-    frame = message.frame
-    lines = [f"  {side}: {frame.size} bytes behind the length field, at byte {frame.offset} of its stream"]
-    if request is None or request.is_token or request.api_key is None:
-        # Nobody knows what it is: it may be a token, or a response full of secrets.
-        return [*lines, f"    {frame.data[:64].hex(' ') if options.show_secrets else '***'}"]
-    try:
-        if message is request:
-            tree = describe_request(frame.data, edition=options.edition)
-        else:
-            tree = describe_response(frame.data, request.api_key, message.version, edition=options.edition)
-    except UnsupportedVersion as error:
-        return [*lines, f"    {escape(str(error))}"]
-    text = render_tree(tree, show_secrets=options.show_secrets, payload=options.payload)
-    return [*lines, *(f"    {line}" for line in text.splitlines())]
-
-
-def _time(row: Row) -> str:
-    ts = row["req_ts"] if row["req_ts"] is not None else row["resp_ts"]
-    return instant(ts)[11:-1] if isinstance(ts, int) else ""
-
-
-def _connection(outcome: Outcome) -> str:
-    flow = getattr(outcome, "flow", None)
-    return "" if flow is None else conn_id(flow)
-
-
-def _api(row: Row) -> str:
-    if row["api_name"] is None:
-        return "" if row["api_key"] is None else f"API {row['api_key']} v{row['api_version']}"
-    return str(row["api_name"]) + ("" if row["api_version"] is None else f" v{row['api_version']}")
-
-
-def _latency(row: Row) -> str:
-    latency = row["latency_us"]
-    return f"{latency / 1000:.3f} ms" if isinstance(latency, int) else ""
-
-
-def _result(row: Row) -> str:
-    if row["status"] != "ok":
-        return str(row["status"])
-    return str(row["error_name"]) if row["error_code"] else "ok"
-
-
-def _about(outcome: Outcome, row: Row, names: TopicNames) -> str:
-    text = summarize(outcome, names) if isinstance(outcome, Exchange) else ""
-    issues = row["issues"]
-    assert isinstance(issues, list)
-    return "  ".join(filter(None, [text, *(f"! {_issue(issue)}" for issue in issues)]))
-
-
-def _issue(issue: dict[str, object]) -> str:
-    where = "" if issue["at"] is None else f" at byte {issue['at']}"
-    path = f"{issue['path']}: " if issue["path"] else ""
-    return f"{issue['side']} {issue['kind']}{where}: {path}{issue['detail']}"
+    def layout(self, screen: Screen) -> Layout:
+        """As they are: a value that was cut would be no value."""
+        return Plain(screen)

@@ -52,12 +52,20 @@ def _number(field: Field, text: str) -> Operand:
     return _exact(Fraction(found[1]))
 
 
-def _span(field: Field, text: str) -> Operand:
+def span_ns(text: str) -> Fraction | None:
+    """A number with a unit of time, as 20ms, in nanoseconds; None when it is none."""
     found = _NUMBER.fullmatch(text)
-    if found is None or (found[2] and found[2].replace("µ", "u") not in _SPANS):
+    unit = _SPANS.get(found[2].replace("µ", "u")) if found is not None else None
+    return None if found is None or unit is None else Fraction(found[1]) * unit
+
+
+def _span(field: Field, text: str) -> Operand:
+    span = span_ns(text)
+    if span is not None:
+        return _exact(span / field.unit)
+    found = _NUMBER.fullmatch(text)
+    if found is None or found[2]:
         raise OperandError(f"{field.name} is compared with a span of time, as 20ms or 1.5s, not with {text!r}")
-    if found[2]:
-        return _exact(Fraction(found[1]) * _SPANS[found[2].replace("µ", "u")] / field.unit)
     # The column's own name tells its unit; behind a short name a bare number would be a guess.
     if field.name not in field.columns and Fraction(found[1]):
         raise OperandError(f"{text!r} needs a unit: ns, us, ms, s, m or h, as in {field.name}>20ms")

@@ -1,0 +1,53 @@
+"""Exchanges end in another order than they began; here what was made of them waits to come in the order of requests."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from kwire.capture.exchange import Exchange
+from kwire.capture.watching import Ended, Seen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kwire.capture.exchange import Outcome
+
+T = TypeVar("T")
+
+# So many outcomes are held to put them in order.
+ORDER_WINDOW = 1000
+
+
+class InOrder(Generic[T]):
+    """Holds what was made of outcomes, and gives it back by their times, as far as a window of outcomes allows."""
+
+    def __init__(self) -> None:
+        """Nothing is held."""
+        self._held: list[tuple[tuple[int, int], int, Sequence[T]]] = []
+        self._count = 0
+
+    def push(self, outcome: Outcome, made: Sequence[T]) -> Sequence[T]:
+        """Hold what was made of an outcome; what has waited long enough comes back."""
+        if made:
+            self._count += 1
+            heappush(self._held, (_place_of(outcome), self._count, made))
+        return heappop(self._held)[2] if len(self._held) > ORDER_WINDOW else ()
+
+    def pop(self) -> Sequence[T] | None:
+        """What comes next of all that is held; None when nothing is."""
+        return heappop(self._held)[2] if self._held else None
+
+
+def _place_of(outcome: Outcome) -> tuple[int, int]:
+    """When it began; requests that came in one packet have one time, but follow each other in their stream."""
+    if isinstance(outcome, Ended):
+        return outcome.traffic.first_ts, 0
+    if isinstance(outcome, Seen):
+        # Packets come in the order of the file already, whatever their clock says.
+        return 0, 0
+    if not isinstance(outcome, Exchange):
+        return outcome.ts, 0
+    side = outcome.request or outcome.response
+    assert side is not None
+    return side.frame.ts, side.frame.offset

@@ -1,0 +1,79 @@
+"""How the rows of ``kwire decode`` get out: in order, laid out, as soon as that can be."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TextIO
+
+from kwire.capture.exchange import Outcome
+from kwire.capture.order import InOrder
+from kwire.cli.decode_view import Block, Layout
+
+# What is held to come in order waits no longer than this where somebody watches.
+_HELD_SECONDS = 0.5
+
+
+class Printer:
+    """Of one input. `head` is printed before the first row; `before_row` is called before anything is."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        out: TextIO,
+        *,
+        head: str = "",
+        limit: int | None = None,
+        is_live: bool = False,
+        before_row: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`is_live`: rows are shown as they come."""
+        self._layout = layout
+        self._out = out
+        self._head = head
+        self._left = limit
+        self._is_live = is_live
+        self._before_row = before_row
+        self._held = InOrder[Block]()
+        self._shown_at = time.monotonic()
+
+    @property
+    def left(self) -> int | None:
+        """How many more rows were asked for; None without a limit."""
+        return self._left
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many rows as were asked for are printed."""
+        return self._left == 0
+
+    def push(self, outcome: Outcome, made: Sequence[Block]) -> None:
+        """The rows of an outcome; those whose turn it is are printed."""
+        self._print(self._held.push(outcome, made))
+        if self._is_live and made and time.monotonic() - self._shown_at > _HELD_SECONDS:
+            self.show()
+
+    def show(self) -> None:
+        """Print all that is held, since nobody knows when more will come."""
+        while (made := self._held.pop()) is not None:
+            self._print(made)
+        self._write(self._layout.settle())
+        self._out.flush()
+        self._shown_at = time.monotonic()
+
+    def _print(self, made: Sequence[Block]) -> None:
+        for block in made:
+            if self._left == 0:
+                return
+            if self._left is not None:
+                self._left -= 1
+            for line in block:
+                self._write(self._layout.add(line))
+
+    def _write(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self._before_row()
+            if self._head:
+                self._out.write(self._head + "\n")
+                self._head = ""
+            self._out.write(text + "\n")

@@ -1,0 +1,168 @@
+"""One run of ``kwire decode`` over one input after the other."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, TextIO
+
+from kwire.capture.options import Options
+from kwire.capture.pipeline import outcomes
+from kwire.cli.decode_filter import Filter, Tally
+from kwire.cli.decode_print import Printer
+from kwire.cli.terminal import Screen, is_terminal, paint, wants_colour, width_for
+from kwire.escape import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kwire.capture.source import Source
+    from kwire.capture.where import Where
+    from kwire.cli.decode_view import View
+    from kwire.cli.progress import Progress
+    from kwire.cli.stop import Stop
+
+GOOD, FOUND_WRONG, INTERRUPTED = 0, 1, 130
+# A file that is read faster than anybody looks needs no progress.
+_LONG_SIZE = 16 * 1024 * 1024
+
+
+class Decoding:
+    """What holds for all inputs."""
+
+    def __init__(self, args: argparse.Namespace, options: Options, where: Where | None, out: TextIO) -> None:
+        """`out` takes the rows."""
+        self._args = args
+        self._options = options
+        self._where = where
+        self._out = out
+        self._screen = Screen(
+            width=width_for(out),
+            is_coloured=wants_colour(args.color, out),
+            slow_us=int(args.slow // 1000),
+        )
+        self._view = _view(args, self._screen)
+        self._left: int | None = args.limit
+
+    def decode(self, capture: str) -> int:
+        """Decode one input; the result is its exit code."""
+        if self._left == 0:
+            return GOOD
+        started = time.monotonic()
+        args, tally = self._args, Tally()
+        chosen = Filter(
+            self._options,
+            client_ids=args.client_id,
+            only_errors=args.error,
+            statuses=args.status,
+            where=self._where,
+        )
+        was_interrupted = False
+        with ExitStack() as stack:
+            opened = _Input(capture, args, stack)
+            # Several files are told apart by a head line; JSON lines have a column for that.
+            head = f"== {one_line(capture)}" if len(args.captures) > 1 and args.format != "jsonl" else ""
+            printer = Printer(
+                self._view.layout(self._screen),
+                self._out,
+                head=head,
+                limit=self._left,
+                is_live=opened.is_live,
+                before_row=opened.hide_progress,
+            )
+            make = self._view.maker(capture, self._options, chosen)
+            try:
+                for outcome in tally.counted(outcomes(opened.source(printer.show), self._options, args.level)):
+                    printer.push(outcome, make(outcome))
+                    if printer.is_full:
+                        break
+            except KeyboardInterrupt:
+                was_interrupted = True
+            opened.hide_progress()
+            printer.show()
+        self._left = printer.left
+        self._tell(capture, tally, chosen, time.monotonic() - started, was_interrupted=was_interrupted)
+        if was_interrupted:
+            return INTERRUPTED
+        return FOUND_WRONG if tally.found_wrong else GOOD
+
+    def close(self) -> None:
+        """All inputs are done."""
+        self._out.flush()
+
+    def _tell(self, capture: str, tally: Tally, chosen: Filter, seconds: float, *, was_interrupted: bool) -> None:
+        """What concerns the whole input, and for a person also how much it was."""
+        name = one_line(capture)
+        for note in tally.notes() if not was_interrupted else ():
+            print(f"kwire: {name}: {note}", file=sys.stderr)
+        if was_interrupted:
+            print(f"kwire: {name}: interrupted; what was read until then is shown", file=sys.stderr)
+        if is_terminal(sys.stderr):
+            text = f"{tally.text()}; {chosen.text()}; {seconds:.1f} s"
+            print(paint(text, "dim") if wants_colour(self._args.color, sys.stderr) else text, file=sys.stderr)
+
+
+class _Input:
+    """One input, opened in the way that it needs."""
+
+    def __init__(self, capture: str, args: argparse.Namespace, stack: ExitStack) -> None:
+        from kwire.cli.feeds import is_endless
+
+        self._capture = capture
+        self._stack = stack
+        self._is_followed = args.follow and not is_endless(capture)
+        self.is_live = args.follow or is_endless(capture)
+        self._progress: Progress | None = None
+        self._stop: Stop | None = None
+        if self.is_live:
+            from kwire.cli.stop import Stop
+
+            self._stop = stack.enter_context(Stop(seconds=None if args.duration is None else args.duration / 10**9))
+
+    def source(self, idle: Callable[[], None]) -> Source:
+        """What the pipeline reads; `idle` is called before it waits for more."""
+        capture, stop = self._capture, self._stop
+        if stop is None:
+            return sys.stdin.buffer if capture == "-" else self._counted()
+        from kwire.cli.feeds import Following, Pipe
+
+        if self._is_followed:
+            return Following(capture, stop, idle)
+        path: str | int = sys.stdin.fileno() if capture == "-" else capture
+        # A named pipe opens when somebody writes into it.
+        file = stop.waiting(lambda: io.FileIO(path, closefd=capture != "-"))
+        return Pipe(self._stack.enter_context(file) if file is not None else None, capture, stop, idle)
+
+    def hide_progress(self) -> None:
+        """Make room for other lines."""
+        if self._progress is not None:
+            self._progress.hide()
+
+    def _counted(self) -> Source:
+        """The file, with its progress shown where somebody may be waiting for it."""
+        size = os.stat(self._capture).st_size
+        if size < _LONG_SIZE or not is_terminal(sys.stderr):
+            return self._capture
+        from kwire.cli.feeds import Counted
+        from kwire.cli.progress import Progress
+
+        self._progress = Progress(one_line(os.path.basename(self._capture)), size, sys.stderr)
+        counted = Counted(self._capture, self._progress.at)
+        self._stack.callback(counted.close)
+        return counted
+
+
+def _view(args: argparse.Namespace, screen: Screen) -> View:
+    from kwire.cli import decode_view
+
+    if args.format == "jsonl":
+        return decode_view.JsonLines(args.level, args.columns)
+    if args.format == "tree":
+        return decode_view.Trees(screen)
+    if args.level == "messages" and not args.columns:
+        return decode_view.Table(screen)
+    return decode_view.LevelTable(args.level, args.columns)

@@ -1,0 +1,89 @@
+"""The view of whole frames: a tree with the byte range of every field, from the codec's own description."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kwire.capture.bodies import Message, Request
+from kwire.capture.exchange import Exchange, Outcome
+from kwire.capture.options import Options
+from kwire.capture.rows import Row, conn_id
+from kwire.cli.decode_cells import api_text, issue_text, latency, result_style, result_text, time_text
+from kwire.cli.grid import Cell, Line
+from kwire.cli.terminal import Screen
+from kwire.errors import UnsupportedVersion
+from kwire.escape import escape
+from kwire.layout import describe_request, describe_response, render_tree
+
+_UNKNOWN_SHOWN = 64
+# A line of `render_tree`: bytes, name, type, value, note.
+_FIELD = re.compile(
+    r"(?P<place>\s*\d+-\d+\s+)(?P<name>[^:=(]+)(?P<type>: [^=(]*)?(?P<value>[=(].*?)?(?P<note>   ! .*)?"
+)
+
+
+def tree_lines(outcome: Outcome, row: Row, options: Options, screen: Screen) -> Iterator[Line]:
+    """A head line, the issues, the trees of request and response, and an empty line."""
+    flow = getattr(outcome, "flow", None)
+    parts = [
+        Cell(time_text(row), "dim"),
+        Cell("" if flow is None else conn_id(flow)),
+        Cell(api_text(row), "head"),
+        latency(row, outcome, screen.slow_us),
+        Cell(result_text(row), result_style(row)),
+    ]
+    head: list[Cell] = []
+    for cell in parts:
+        if cell.text:
+            head += [Cell(" ")] if head else []
+            head.append(cell._replace(text=escape(cell.text)))
+    yield head
+    issues = row["issues"]
+    assert isinstance(issues, list)
+    for issue in issues:
+        yield (Cell("  ! " + escape(issue_text(issue)), "warn"),)
+    if isinstance(outcome, Exchange):
+        for side, message in (("request", outcome.request), ("response", outcome.response)):
+            for number, line in enumerate(_frame_lines(side, message, outcome.request, options)):
+                if not screen.is_coloured:
+                    yield (Cell(line),)
+                else:
+                    yield (Cell(line, "head"),) if number == 0 else _coloured(line)
+    yield (Cell(""),)
+
+
+def _frame_lines(side: str, message: Message | None, request: Request | None, options: Options) -> list[str]:
+    if message is None:
+        return []
+    frame = message.frame
+    lines = [f"  {side}: {frame.size} bytes behind the length field, at byte {frame.offset} of its stream"]
+    if request is None or request.is_token or request.api_key is None:
+        # Nobody knows what it is: it may be a token, or a response full of secrets.
+        return [*lines, f"    {frame.data[:_UNKNOWN_SHOWN].hex(' ') if options.show_secrets else '***'}"]
+    try:
+        if message is request:
+            tree = describe_request(frame.data, edition=options.edition)
+        else:
+            tree = describe_response(frame.data, request.api_key, message.version, edition=options.edition)
+    except UnsupportedVersion as error:
+        return [*lines, f"    {escape(str(error))}"]
+    text = render_tree(tree, show_secrets=options.show_secrets, payload=options.payload)
+    return [*lines, *(f"    {line}" for line in text.splitlines())]
+
+
+def _coloured(line: str) -> Line:
+    """The parts of a line of the tree in their styles."""
+    found = _FIELD.fullmatch(line)
+    if found is None or found["name"].startswith("!!"):
+        return (Cell(line, "bad" if "!!" in line else ""),)
+    name, value = found["name"], found["value"] or ""
+    is_error = name.strip().endswith("error_code") and value != "= 0 (NONE)"
+    # Without a type it is a whole message, or a part that holds others.
+    return (
+        Cell(found["place"], "dim"),
+        Cell(name, "name" if found["type"] else "head"),
+        Cell(found["type"] or "", "dim"),
+        Cell(value, "bad" if is_error else ""),
+        Cell(found["note"] or "", "warn"),
+    )

@@ -1,0 +1,142 @@
+"""Lines of cells under a head: aligned, and on a terminal fitted to its width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from kwire.cli.terminal import cut, paint, width_of
+
+# So many lines are looked at before the widths are settled. In a pipe wider cells that come later push their line to
+# the right; on a terminal the columns are fitted again.
+_LINES_MEASURED = 500
+_GAP = "  "
+
+
+class Cell(NamedTuple):
+    """A text, and how to show it; `short` says less of it where room is scarce."""
+
+    text: str
+    style: str = ""
+    short: str = ""
+
+
+class Column(NamedTuple):
+    """A head, and what the column gives where all do not fit: `(turn, width)` says down to which width, and when.
+
+    Lower turns give first; of one turn the widest. A column that is `short` in a turn takes its short texts then.
+    """
+
+    head: str
+    is_right: bool = False
+    gives: tuple[tuple[int, int], ...] = ()
+    short: int | None = None
+
+
+Line = Sequence[Cell]
+
+
+class Grid:
+    """Collects lines until their widths are known, then lays out each as it comes."""
+
+    def __init__(self, columns: Sequence[Column], *, width: int | None, is_coloured: bool) -> None:
+        """`width` is that of the terminal, None without one."""
+        self._columns = columns
+        self._width = width
+        self._is_coloured = is_coloured
+        self._held: list[Line] = []
+        self._natural = [width_of(column.head) for column in columns]
+        self._shorts = list(self._natural)
+        self._widths: list[int] | None = None
+
+    def add(self, line: Line) -> Iterator[str]:
+        """What can be printed now that this line has come."""
+        if self._widths is None:
+            self._held.append(line)
+            if len(self._held) >= _LINES_MEASURED:
+                yield from self.settle()
+        else:
+            if self._width is not None:
+                self._measure([line])
+            yield self._laid_out(line)
+
+    def settle(self) -> Iterator[str]:
+        """Print what is held, after the head; nothing where there is no line at all."""
+        if self._widths is not None or not self._held:
+            return
+        self._measure(self._held)
+        if self._widths is None:
+            self._widths = self._fitted()
+        yield self._laid_out([Cell(column.head, "head") for column in self._columns])
+        for line in self._held:
+            yield self._laid_out(line)
+        self._held = []
+
+    def _measure(self, lines: Iterable[Line]) -> None:
+        """Columns grow with what they must hold, and never shrink again."""
+        natural = self._natural
+        for line in lines:
+            for index, cell in enumerate(line):
+                size = width_of(cell.text)
+                if size > natural[index]:
+                    natural[index] = size
+                    self._widths = None
+                short = width_of(cell.short) if cell.short else size
+                if short > self._shorts[index]:
+                    self._shorts[index] = short
+                    self._widths = None
+        if self._widths is None and self._width is not None:
+            self._widths = self._fitted()
+
+    def _fitted(self) -> list[int]:
+        """The widths that all columns have, where they fit; else those that give up room do so in their turn."""
+        widths = list(self._natural)
+        if self._width is None:
+            return widths
+        room = self._width - len(_GAP) * (len(widths) - 1)
+        turns = {turn for column in self._columns for turn, _ in column.gives}
+        turns.update(column.short for column in self._columns if column.short is not None)
+        for turn in sorted(turns):
+            if sum(widths) <= room:
+                break
+            for index, column in enumerate(self._columns):
+                if column.short == turn:
+                    widths[index] = min(self._shorts[index], widths[index])
+            self._give(widths, turn, room)
+        # Short texts may give more than was needed: it goes to the column that says most.
+        widths[-1] += max(min(room - sum(widths), self._natural[-1] - widths[-1]), 0)
+        return widths
+
+    def _give(self, widths: list[int], turn: int, room: int) -> None:
+        """Take from the widest columns of the turn, until all fit or nothing is left to take."""
+        least = {
+            index: width
+            for index, column in enumerate(self._columns)
+            for when, width in column.gives
+            if when == turn and widths[index] > width
+        }
+        while least and sum(widths) > room:
+            widest = max(least, key=lambda index: widths[index])
+            widths[widest] -= 1
+            if widths[widest] <= least[widest]:
+                del least[widest]
+
+    def _laid_out(self, line: Line) -> str:
+        assert self._widths is not None
+        shown: list[str] = []
+        room = self._width
+        last = len(line) - 1
+        for index, (column, cell, width) in enumerate(zip(self._columns, line, self._widths, strict=True)):
+            text = cell.text
+            if room is not None:
+                if room <= 0:
+                    break
+                width = min(width, room)  # noqa: PLW2901
+                if cell.short and width_of(text) > width:
+                    text = cell.short
+                text = cut(text, width)
+                room -= width + len(_GAP)
+            fill = " " * (width - width_of(text))
+            painted = paint(text, cell.style) if self._is_coloured else text
+            shown.append(fill + painted if column.is_right else painted + (fill if index != last else ""))
+        return _GAP.join(shown).rstrip()
