@@ -53,7 +53,7 @@ class _Inner(NamedTuple):
 
 def segments(packets: Iterable[Packet | Trouble]) -> Iterator[Segment | Trouble]:
     """The TCP segments of the packets. Other protocols are passed over; what looks like TCP and is damaged is named."""
-    unwrapping = _Unwrapping()
+    unwrapping = Unwrapping()
     given_up = unwrapping.fragments.lost
     for packet in packets:
         if isinstance(packet, Trouble):
@@ -71,11 +71,14 @@ def segments(packets: Iterable[Packet | Trouble]) -> Iterator[Segment | Trouble]
     yield from unwrapping.fragments.close()
 
 
-class _Unwrapping:
+class Unwrapping:
     """Takes one layer after the other off a packet."""
 
     def __init__(self) -> None:
+        """No fragments are waiting."""
         self.fragments = Fragments()
+        self.payload_at: int | None = None
+        """Where the payload of the latest segment begins in its packet; None where it was put together of fragments."""
 
     def segment(self, packet: Packet) -> Segment | Trouble | None:
         """The TCP segment in a packet; None when it carries something else, or a part that does not complete one."""
@@ -92,6 +95,7 @@ class _Unwrapping:
         if offset < 0x50 or begin > found.stop:
             return _trouble(packet, "tcp_header", "a TCP header states an impossible length")
         payload = data[begin : found.stop]
+        self.payload_at = begin if data is packet.data else None
         return Segment(
             packet.ts,
             link,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from kwire.capture.source import Source
+    from kwire.capture.values import Segment
 
 T = TypeVar("T")
 
@@ -37,18 +38,21 @@ def outcomes(source: Source, options: Options | None = None, level: str = "messa
     Args: level: for `flows` and `packets` no exchanges come, but connections as they end, and packets.
     """
     options = options or Options()
+    keys = KeyLog(options.tls_keylog)
+    return outcomes_of(segments(packets(source, keys)), options, keys, level)
+
+
+def outcomes_of(
+    found: Iterable[Segment | Trouble], options: Options, keys: KeyLog, level: str = "messages"
+) -> Iterator[Outcome]:
+    """The same from segments, wherever they come from. Args: keys: the secrets of connections that speak TLS."""
     if options.tls_keylog:
         require_cryptography()
-    keys = KeyLog(options.tls_keylog)
-    found: Iterator[Outcome]
-    of_file = segments(packets(source, keys))
     if level in traffic.LEVELS:
-        found = traffic.sightings(of_file, options, keys, each_packet=level == "packets")
-    else:
-        # Only rows of messages tell of sessions.
-        wanted = replace(options, sessions=options.sessions and level == "messages")
-        found = exchanges(frames(streams(of_file), options, keys), wanted)
-    yield from gathered(found)
+        return gathered(traffic.sightings(found, options, keys, each_packet=level == "packets"))
+    # Only rows of messages tell of sessions.
+    wanted = replace(options, sessions=options.sessions and level == "messages")
+    return gathered(exchanges(frames(streams(found), options, keys), wanted))
 
 
 def gathered(found: Iterable[Outcome]) -> Iterator[Outcome]:
@@ -73,6 +77,11 @@ def rows(source: Source, level: str = "messages", options: Options | None = None
     """
     options = options or Options()
     return ordered(outcomes(source, options, level), row_maker(level, options.name or name_of(source), options))
+
+
+def rows_of(found: Iterable[Segment | Trouble], level: str, file: str, options: Options, keys: KeyLog) -> Iterator[Row]:
+    """The same from segments, as an index has them of chosen flows; `file` is what the column of that name says."""
+    return ordered(outcomes_of(found, options, keys, level), row_maker(level, options.name or file, options))
 
 
 def row_maker(

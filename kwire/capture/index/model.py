@@ -1,0 +1,239 @@
+"""The index of one capture: what phase 1 found, as columns in memory, in a temporary file or in a sidecar."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from kwire.capture.index.build import Built, Part, build
+from kwire.capture.index.columns import Columns
+from kwire.capture.index.flows import ENDED, WHY
+from kwire.capture.index.heads import LINK_NAMES, ends_of
+from kwire.capture.index.hop import Frames
+from kwire.capture.index.pairing import Answered, Asked, Exchanges
+from kwire.capture.index.walk import File
+from kwire.capture.keylog import KeyLog
+from kwire.capture.source import name_of
+from kwire.capture.values import End, Trouble
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Ints = npt.NDArray[np.int64]
+
+FlowKey = tuple[End, End]
+"""The two ends of a flow, the smaller one first. All connections between them are one flow."""
+
+# The narrowest types that hold each column of a packet.
+_PACKETS = {
+    "number": "i8",
+    "ts": "i8",
+    "link": "u1",
+    "side": "u1",
+    "seq": "u4",
+    "ack": "u4",
+    "flags": "u1",
+    "window": "u2",
+    "at": "i8",
+    "kept": "i4",
+    "missing": "i4",
+    "flow": "i4",
+}
+_FRAME = dict(zip(Frames._fields, ("i4", "i8", "i8", "i8", "i8", "i4", "i8", "i4", "i8"), strict=True))
+_ASKED = dict(zip(Asked._fields[1:], ("i2", "i2", "i4", "i4", "i4", "i1", "i8", "i4"), strict=True))
+_ANSWERED = dict(zip(Answered._fields[1:], ("i4", "i1"), strict=True))
+_FLOWS = ("first_ts", "last_ts", "packets", "size", "link", "syns", "why", "opener", "ended", "ended_ts")
+
+
+class Packets(NamedTuple):
+    """The TCP packets of one span, in packet order. `at`: of the payload in the file; -1 - n: the n-th of `loose`."""
+
+    number: Ints
+    ts: Ints
+    link: Ints
+    side: Ints
+    seq: Ints
+    ack: Ints
+    flags: Ints
+    window: Ints
+    at: Ints
+    kept: Ints
+    missing: Ints
+    flow: Ints
+
+
+class FlowInfo(NamedTuple):
+    """A flow: times in nanoseconds, `bytes` of payload on the wire, and what it is not clean for (`why`)."""
+
+    key: FlowKey
+    link: str
+    packets: int
+    bytes: int
+    first_ts: int
+    last_ts: int
+    syns: int
+    why: str
+    ended: str
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the fast lane may read it."""
+        return self.why == WHY[0]
+
+    @property
+    def cost(self) -> int:
+        """How much work it is, for those who share it out: its bytes, and for each packet as much as for 512."""
+        return self.bytes + 512 * self.packets
+
+
+class Index:
+    """What phase 1 found in a capture. No payload is in it, but for that of fragments."""
+
+    def __init__(self, source: str | os.PathLike[str] | bytes, columns: Columns, sidecar: str | None = None) -> None:
+        """Of the columns that `built` made, perhaps in another process. `sidecar` is the file that they are in."""
+        self.source = source
+        self.sidecar = sidecar
+        self.columns = columns
+        about = columns.about
+        self.size: int = about["size"]
+        self.mtime_ns: int = about["mtime_ns"]
+        self.packet_count: int = about["packet_count"]
+        self.first_ts: int = about["first_ts"]
+        self.last_ts: int = about["last_ts"]
+        self.secrets: str = about["secrets"]
+        self.client_ids: list[str] = about["client_ids"]
+        self.spans: list[tuple[int, int]] = [(base, size) for base, size in about["spans"]]
+        self.troubles = [(number, Trouble(*trouble)) for number, trouble in about["troubles"]]
+
+    def keys(self, more: str = "") -> KeyLog:
+        """The TLS secrets of the file, and more lines of a key log."""
+        found = KeyLog(more)
+        found.add(self.secrets)
+        # What waits for secrets in a file that may have some is told in other words.
+        found.may_grow = bool(self.columns.about["may_have_secrets"])
+        return found
+
+    @property
+    def file(self) -> str:
+        """What the column `file` of its rows says."""
+        return name_of(self.source)
+
+    @cached_property
+    def flows(self) -> list[FlowInfo]:
+        """The flows, by number."""
+        words = self.columns["flow.words"].reshape(-1, 5).tolist()
+        numbers = zip(*(self.columns[f"flow.{name}"].tolist() for name in _FLOWS), strict=True)
+        out = []
+        for own, (first_ts, last_ts, packets, size, link, syns, why, _, ended, _) in zip(words, numbers, strict=True):
+            key = ends_of(tuple(own))
+            name = LINK_NAMES[link]
+            out.append(FlowInfo(key, name, packets, size, first_ts, last_ts, syns, WHY[why], ENDED[ended]))
+        return out
+
+    @cached_property
+    def numbers(self) -> dict[FlowKey, int]:
+        """The number of each flow."""
+        return {flow.key: number for number, flow in enumerate(self.flows)}
+
+    @property
+    def openers(self) -> Ints:
+        """By flow, the side that opened the connection; -1 where that was not seen."""
+        return self.columns["flow.opener"]
+
+    def packets(self, part: int) -> Packets:
+        """The packets of one span."""
+        return Packets(*(self.columns[f"{part}.{name}"] for name in _PACKETS))
+
+    def exchanges(self, part: int) -> Exchanges:
+        """The exchanges that became complete in a span, of flows that were clean then; -1: those without an answer."""
+        request = _frames(self.columns, f"{part}.request")
+        response = _frames(self.columns, f"{part}.response")
+        asked = Asked(request, *(self._wide(f"{part}.asked.{name}") for name in _ASKED))
+        answered = Answered(response, *(self._wide(f"{part}.answered.{name}") for name in _ANSWERED))
+        return Exchanges(asked, answered, self._wide(f"{part}.done"))
+
+    def loose(self, number: int) -> bytes:
+        """A payload that came in fragments."""
+        return self.columns[f"loose.{number}"].tobytes()
+
+    def _wide(self, name: str) -> Ints:
+        return self.columns[name].astype(np.int64)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It travels as the name of its sidecar; without one, as its columns."""
+        if self.sidecar is not None and not isinstance(self.source, bytes):
+            from kwire.capture.index.sidecar import restored
+
+            return restored, (os.fspath(self.source), self.sidecar)
+        held = {name: np.array(self.columns[name]) for name in self.columns}
+        return _restored, (self.source, held, self.columns.about)
+
+
+def _restored(source: str | bytes, held: dict[str, npt.NDArray[Any]], about: dict[str, Any]) -> Index:
+    columns = Columns()
+    columns.about = about
+    for name, column in held.items():
+        columns.add(name, column)
+    return Index(source, columns)
+
+
+def built(source: str | os.PathLike[str] | bytes) -> Index:
+    """Index a capture: one pass over it.
+
+    Raises: NotIndexed when it is packed or no regular file; CaptureError; OSError.
+    """
+    columns = Columns()
+    counter = count()
+    with File(source) as file:
+        found = build(source, file, lambda part: _add_part(columns, next(counter), part))
+        columns.about = {
+            "size": file.size,
+            "mtime_ns": file.mtime_ns,
+            "packet_count": found.packet_count,
+            "first_ts": found.first_ts,
+            "last_ts": found.last_ts,
+            "secrets": found.secrets,
+            "may_have_secrets": found.may_have_secrets,
+            "client_ids": found.client_ids,
+            "spans": found.spans,
+            "troubles": found.troubles,
+        }
+    _add_exchanges(columns, -1, found.unanswered)
+    _add_flows(columns, found)
+    for number, payload in enumerate(found.loose):
+        columns.add(f"loose.{number}", np.frombuffer(payload, dtype=np.uint8))
+    return Index(source, columns)
+
+
+def _add_part(columns: Columns, number: int, part: Part) -> None:
+    for name, kind in _PACKETS.items():
+        column = part.flow if name == "flow" else getattr(part.heads, name)
+        columns.add(f"{number}.{name}", column.astype(kind))
+    _add_exchanges(columns, number, part.exchanges)
+
+
+def _add_exchanges(columns: Columns, number: int, found: Exchanges) -> None:
+    for name, frame in (("request", found.request.frame), ("response", found.response.frame)):
+        for each, kind in _FRAME.items():
+            columns.add(f"{number}.{name}.{each}", getattr(frame, each).astype(kind))
+    for each, kind in _ASKED.items():
+        columns.add(f"{number}.asked.{each}", getattr(found.request, each).astype(kind))
+    for each, kind in _ANSWERED.items():
+        columns.add(f"{number}.answered.{each}", getattr(found.response, each).astype(kind))
+    columns.add(f"{number}.done", found.done)
+
+
+def _add_flows(columns: Columns, found: Built) -> None:
+    columns.add("flow.words", np.array(found.flows.words, dtype="u8").reshape(-1))
+    for name in _FLOWS:
+        columns.add(f"flow.{name}", getattr(found.flows, name)[: len(found.flows)])
+    columns.add("pieces.at", np.array(found.pieces.at, dtype="i8"))
+    columns.add("pieces.size", np.array(found.pieces.size, dtype="i8"))
+
+
+def _frames(columns: Columns, name: str) -> Frames:
+    return Frames(*(columns[f"{name}.{each}"].astype(np.int64) for each in _FRAME))

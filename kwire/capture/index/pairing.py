@@ -1,0 +1,199 @@
+"""Requests and responses, paired for all flows at once: by flow and correlation id, in the order of the capture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from kwire.capture.index.flows import Flows
+from kwire.capture.index.hop import Frames
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Ints = npt.NDArray[np.int64]
+
+
+class Asked(NamedTuple):
+    """Requests: their frames, and what their headers say. client_id: a number of the index's list, -1 for null.
+
+    body: where the message begins in the frame; -1 where the header is odd, and the exact decoder must look.
+    number: which request of its flow; in_flight: how many of them waited for an answer when it was sent.
+    """
+
+    frame: Frames
+    api_key: Ints
+    api_version: Ints
+    correlation_id: Ints
+    client_id: Ints
+    body: Ints
+    wants_answer: Ints
+    number: Ints
+    in_flight: Ints
+
+    def of(self, chosen: Ints) -> Asked:
+        """Some of them."""
+        return Asked(self.frame.of(chosen), *(column[chosen] for column in self[1:]))
+
+
+class Answered(NamedTuple):
+    """Responses. order_ok: whether no later request was answered before."""
+
+    frame: Frames
+    correlation_id: Ints
+    order_ok: Ints
+
+    def of(self, chosen: Ints) -> Answered:
+        """Some of them."""
+        return Answered(self.frame.of(chosen), *(column[chosen] for column in self[1:]))
+
+
+class Exchanges(NamedTuple):
+    """Exchanges in the order in which they were complete. `response` has size -1 where none is expected or came."""
+
+    request: Asked
+    response: Answered
+    done: Ints
+
+    def __len__(self) -> int:
+        return len(self.done)
+
+    def of(self, chosen: Ints) -> Exchanges:
+        """Some of them."""
+        return Exchanges(self.request.of(chosen), self.response.of(chosen), self.done[chosen])
+
+    @property
+    def flow(self) -> Ints:
+        """The flow of each."""
+        return self.request.frame.side >> 1
+
+
+def no_answers(count: int) -> Answered:
+    """Responses that there are not."""
+    frame = Frames(*(np.full(count, -1, dtype=np.int64) for _ in Frames._fields))
+    return Answered(frame, np.full(count, -1, dtype=np.int64), np.full(count, -1, dtype=np.int64))
+
+
+def joined_asked(one: Asked, other: Asked) -> Asked:
+    """Both."""
+    frame = Frames(*(np.concatenate(pair) for pair in zip(one.frame, other.frame, strict=True)))
+    return Asked(frame, *(np.concatenate(pair) for pair in zip(one[1:], other[1:], strict=True)))
+
+
+def exchanges(flows: Flows, waiting: Asked, asked: Asked, answered: Answered) -> tuple[Exchanges, Asked]:
+    """The exchanges that are complete now, and the requests that wait on.
+
+    Flows in which anything but one answer follows one request are spoiled.
+    """
+    quiet = np.nonzero(asked.wants_answer == 0)[0]
+    silent = asked.of(quiet)
+    asked = joined_asked(waiting, asked.of(np.nonzero(asked.wants_answer)[0]))
+    own = len(asked.number)
+    key = np.concatenate(
+        [
+            (asked.frame.side >> 1) << 32 | (asked.correlation_id & 0xFFFFFFFF),
+            (answered.frame.side >> 1) << 32 | (answered.correlation_id & 0xFFFFFFFF),
+        ]
+    )
+    done = np.concatenate([asked.frame.done, answered.frame.done])
+    offset = np.concatenate([asked.frame.offset, answered.frame.offset])
+    order = np.lexsort((offset, done, key))
+    key = key[order]
+    is_request = order < own
+    is_first = np.append(True, key[1:] != key[:-1])[: len(key)]
+    before = np.append(False, is_request[:-1])[: len(key)]
+    # One answer after each request: so each key begins with a request, and then they take turns.
+    is_wrong = np.where(is_first, ~is_request, is_request == before)
+    flows.spoil(key[is_wrong] >> 32, "pairing")
+    clean = flows.is_clean(key >> 32)
+    closes = np.nonzero(~is_request & clean)[0]
+    # What a wrong key has is of spoiled flows; so in front of each answer is its request.
+    requests, responses = order[closes - 1], order[closes] - own
+    is_open = np.zeros(own, dtype=np.bool_)
+    is_open[order[is_request & clean]] = True
+    is_open[requests] = False
+    pairs = asked.of(requests), answered.of(responses)
+    pairs = pairs[0], _with_order(flows, *pairs)
+    silent = silent.of(np.nonzero(flows.is_clean(silent.frame.side >> 1))[0])
+    return _complete(pairs, silent), asked.of(np.nonzero(is_open)[0])
+
+
+def unanswered(left: Asked) -> Exchanges:
+    """What waits when nothing more comes."""
+    order = np.lexsort((left.number, left.frame.side))
+    left = left.of(order)
+    return Exchanges(left, no_answers(len(order)), np.full(len(order), 2**62, dtype=np.int64))
+
+
+def events(asked: Asked, answered: Answered) -> tuple[Ints, Ints]:
+    """All of them flow by flow in the order of the capture: indexes (answers behind requests), and the flows."""
+    flow = np.concatenate([asked.frame.side >> 1, answered.frame.side >> 1])
+    done = np.concatenate([asked.frame.done, answered.frame.done])
+    offset = np.concatenate([asked.frame.offset, answered.frame.offset])
+    order = np.lexsort((offset, done, flow))
+    return order, flow[order]
+
+
+def numbered(flows: Flows, asked: Asked, answered: Answered) -> Asked:
+    """The requests with their numbers, and how many were in flight."""
+    order, flow = events(asked, answered)
+    if not len(order):
+        return asked
+    own = len(asked.number)
+    is_request = order < own
+    wants = np.zeros(len(order), dtype=np.int64)
+    wants[is_request] = asked.wants_answer[order[is_request]]
+    firsts = np.nonzero(np.append(True, flow[1:] != flow[:-1]))[0]
+    counts = np.diff(np.append(firsts, len(flow)))
+    rank = _running(is_request.astype(np.int64), firsts, counts)
+    step = np.where(is_request, wants, -1)
+    flying = _running(step, firsts, counts)
+    mine = order[is_request]
+    number, in_flight = np.empty(own, dtype=np.int64), np.empty(own, dtype=np.int64)
+    number[mine] = (rank - 1 + flows.count[flow])[is_request]
+    in_flight[mine] = (flying - step + flows.open[flow])[is_request]
+    last = firsts + counts - 1
+    flows.count[flow[firsts]] += rank[last]
+    flows.open[flow[firsts]] += flying[last]
+    return asked._replace(number=number, in_flight=in_flight)
+
+
+def _running(values: Ints, firsts: Ints, counts: Ints) -> Ints:
+    """Running sums within groups."""
+    total = np.cumsum(values)
+    before = (total - values)[firsts]
+    return total - np.repeat(before, counts)
+
+
+def _with_order(flows: Flows, asked: Asked, answered: Answered) -> Answered:
+    """Whether each answer came in the order of the requests."""
+    flow = asked.frame.side >> 1
+    if not len(flow):
+        return answered
+    order = np.lexsort((answered.frame.offset, flow))
+    number, own = asked.number[order], flow[order]
+    is_first = np.append(True, own[1:] != own[:-1])
+    group = np.cumsum(is_first)
+    apart = 1 << 40
+    highest = np.maximum.accumulate(number + group * apart) - group * apart
+    before = np.append(-1, highest[:-1])
+    before[is_first] = -1
+    before = np.maximum(before, flows.answered[own])
+    is_last = np.append(is_first[1:], True)
+    flows.answered[own[is_last]] = np.maximum(flows.answered[own[is_last]], highest[is_last])
+    order_ok = np.empty(len(flow), dtype=np.int64)
+    order_ok[order] = number > before
+    return answered._replace(order_ok=order_ok)
+
+
+def _complete(pairs: tuple[Asked, Answered], silent: Asked) -> Exchanges:
+    """Pairs and requests without an answer, in the order in which they were complete."""
+    asked, answered = pairs
+    done = np.concatenate([answered.frame.done, silent.frame.done])
+    place = np.concatenate([answered.frame.offset, silent.frame.offset])
+    order = np.lexsort((place, done))
+    none = no_answers(len(silent.number))
+    frame = Frames(*(np.concatenate(pair) for pair in zip(answered.frame, none.frame, strict=True)))
+    both = Answered(frame, *(np.concatenate(pair) for pair in zip(answered[1:], none[1:], strict=True)))
+    return Exchanges(joined_asked(asked, silent).of(order), both.of(order), done[order])

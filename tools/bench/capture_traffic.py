@@ -1,0 +1,157 @@
+"""Captures to measure with: real clients (confluent-kafka) against the mock broker, which writes them itself.
+
+`python -m tools.bench.capture_traffic small OUT.pcapng --messages 20000` makes packets of about 200 bytes: every
+message is a Produce request of its own, waited for, and fetched at once; a group commits after each poll, a share group
+acknowledges. `large` makes packets of up to 64 KB: batches of 1 MB, produced and fetched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaException, Producer, ShareConsumer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+_PATIENCE_S = 120.0
+_QUIET = {"log_level": 0}
+_SMALL_VALUE, _LARGE_VALUE = 40, 16_000
+_PARTITIONS = 4
+
+
+def main() -> None:
+    """Write one capture."""
+    parser = argparse.ArgumentParser(prog="python -m tools.bench.capture_traffic", description=__doc__)
+    parser.add_argument("kind", choices=("small", "large"))
+    parser.add_argument("out", type=Path, metavar="OUT.pcapng")
+    parser.add_argument("--messages", type=int, default=20_000, help="messages to produce (default: %(default)s)")
+    args = parser.parse_args()
+    write_capture(args.kind, args.out, messages=args.messages)
+
+
+def write_capture(kind: str, out: Path, *, messages: int) -> int:
+    """Run the clients of one kind against a broker that writes `out`; the broker's port."""
+    with _broker(out) as bootstrap:
+        admin = AdminClient({"bootstrap.servers": bootstrap, **_QUIET})
+        admin.create_topics([NewTopic("bench", _PARTITIONS, 1)])["bench"].result(_PATIENCE_S)
+        (_small if kind == "small" else _large)(bootstrap, messages)
+    return int(bootstrap.rpartition(":")[2])
+
+
+def _small(bootstrap: str, messages: int) -> None:
+    """Producers that wait for each message, beside a group and a share group that read what they write."""
+    is_over = threading.Event()
+    is_ready = [threading.Event() for _ in range(2)]
+    readers = [
+        threading.Thread(target=read, args=(bootstrap, is_over, ready))
+        for read, ready in zip((_consume, _share_consume), is_ready, strict=True)
+    ]
+    writers = [
+        threading.Thread(target=_produce_each, args=(bootstrap, messages // _PARTITIONS, index))
+        for index in range(_PARTITIONS)
+    ]
+    for thread in readers:
+        thread.start()
+    while not all(each.is_set() for each in is_ready):
+        # Both groups need some seconds to be given their partitions; a share group begins with what comes after that.
+        _produce_each(bootstrap, 1, 0)
+        is_ready[-1].wait(0.1)
+    for thread in writers:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    is_over.set()
+    for thread in readers:
+        thread.join()
+
+
+def _large(bootstrap: str, messages: int) -> None:
+    """A producer of full batches, and then a consumer that reads all of it."""
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 50, "batch.size": 1_000_000, "client.id": "bulk", **_QUIET}
+    )
+    value = os.urandom(_LARGE_VALUE)
+    for number in range(messages):
+        while True:
+            try:
+                producer.produce("bench", value, partition=number % _PARTITIONS)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    if producer.flush(_PATIENCE_S):
+        raise RuntimeError("messages are left that were not produced")
+    settings = {"group.id": "bulk", "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100}
+    with closing(Consumer({"bootstrap.servers": bootstrap, **settings, **_QUIET})) as consumer:
+        consumer.subscribe(["bench"])
+        _take(lambda: len(consumer.consume(1000, 1.0)), messages)
+
+
+def _take(some: Callable[[], int], count: int) -> None:
+    idle = 0
+    while count > 0:
+        got = some()
+        count -= got
+        idle = 0 if got else idle + 1
+        if idle > _PATIENCE_S:
+            raise TimeoutError(f"{count} messages did not come")
+
+
+def _produce_each(bootstrap: str, messages: int, index: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "client.id": f"writer-{index}", **_QUIET})
+    for _ in range(messages):
+        producer.produce("bench", os.urandom(_SMALL_VALUE), key=f"key-{index}", partition=index)
+        if producer.flush(_PATIENCE_S):
+            raise RuntimeError("a message was not produced")
+
+
+def _consume(bootstrap: str, is_over: threading.Event, is_ready: threading.Event) -> None:
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "readers",
+        "client.id": "reader",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "fetch.wait.max.ms": 10,
+        **_QUIET,
+    }
+    with closing(Consumer(settings)) as consumer:
+        consumer.subscribe(["bench"])
+        while not is_over.is_set():
+            if consumer.consume(50, 0.05):
+                is_ready.set()
+                consumer.commit(asynchronous=True)
+
+
+def _share_consume(bootstrap: str, is_over: threading.Event, is_ready: threading.Event) -> None:
+    settings = {"bootstrap.servers": bootstrap, "group.id": "sharers", "client.id": "sharer"}
+    with closing(ShareConsumer({**settings, "share.acknowledgement.mode": "implicit", **_QUIET})) as consumer:
+        consumer.subscribe(["bench"])
+        while not is_over.is_set():
+            for message in consumer.poll(0.05):
+                if message.error() is not None:
+                    raise KafkaException(message.error())
+                is_ready.set()
+
+
+@contextmanager
+def _broker(out: Path) -> Iterator[str]:
+    """A mock broker of its own process that captures; its bootstrap address."""
+    command = [sys.executable, "-m", "mockbroker.cli", "--port", "0", "--log-level", "error", "--capture", str(out)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as broker:
+        assert broker.stdout is not None
+        try:
+            line = broker.stdout.readline()
+            yield next(word for word in line.replace(",", " ").split() if ":" in word).split("//")[-1]
+        finally:
+            broker.terminate()
+            broker.wait(_PATIENCE_S)
+
+
+if __name__ == "__main__":
+    main()
