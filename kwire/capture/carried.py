@@ -12,6 +12,7 @@ import collections
 import importlib
 import io
 import pickle
+from bisect import bisect_right
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,8 @@ class Carried:
     def __init__(self, level: str, options: Options, keys: KeyLog) -> None:
         """For rows of one level. `keys` are the secrets of connections that speak TLS."""
         self.names = TopicNames(options.topics)
+        self.files: list[tuple[int, str]] = []
+        """The captures of the series by the time of their first packet, in order."""
         self._watched: traffic.Following | None = None
         if level in traffic.LEVELS:
             self._watched = traffic.Following(options, keys, each_packet=level == "packets")
@@ -84,6 +87,15 @@ class Carried:
             yield from self._watched.close()
         else:
             yield from self._through(self._connections.close())
+
+    def file_at(self, ts: int) -> str | None:
+        """The capture that was under way at this time; None before the first that is known."""
+        at = bisect_right(self.files, ts, key=lambda file: file[0])
+        return self.files[at - 1][1] if at else None
+
+    def forget_files(self, before_ts: int) -> None:
+        """Nothing that is open began before this time."""
+        del self.files[: max(bisect_right(self.files, before_ts, key=lambda file: file[0]) - 1, 0)]
 
     def _through(self, events: Iterable[StreamEvent]) -> Iterator[Outcome]:
         for event in events:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from kwire.capture.keylog import read_key_logs
@@ -11,6 +13,7 @@ from kwire.capture.options import Options
 from kwire.capture.schemas import LEVELS
 from kwire.capture.schemas import columns as columns_of
 from kwire.registry import EDITIONS
+from kwire.spark.paths import local
 
 LEVEL_DEFAULT = "messages"
 # These come from `load()` itself.
@@ -71,6 +74,67 @@ PARSERS: dict[str, Callable[[str], Any]] = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """How a folder of rolling captures is followed."""
+
+    state: str
+    tasks: int = 4
+    closed_after_s: float = 60
+    timeout_s: float = 600
+    files_max: int | None = None
+    bytes_max: int | None = None
+
+    @property
+    def timeout_ns(self) -> int:
+        """The same in the unit of captures."""
+        return int(self.timeout_s * 1_000_000_000)
+
+
+def _positive(text: str) -> int:
+    if int(text) <= 0:
+        raise ValueError("expected a number above 0")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    if not 0 <= float(text) < float("inf"):
+        raise ValueError("expected seconds, 0 or more")
+    return float(text)
+
+
+def _folder(text: str) -> str:
+    return os.path.abspath(local(text))
+
+
+# By the name of the option as Spark hands it over: the field of `StreamOptions`, and what makes a value.
+STREAM_PARSERS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "state": ("state", _folder),
+    "stream_tasks": ("tasks", _positive),
+    "closed_after": ("closed_after_s", _seconds),
+    "state_timeout": ("timeout_s", _seconds),
+    "maxfilespertrigger": ("files_max", _positive),
+    "maxbytespertrigger": ("bytes_max", _positive),
+}
+
+
+def stream(given: Mapping[str, str]) -> StreamOptions:
+    """The options that only `readStream` has.
+
+    Raises: ValueError without a state folder, or for a value that does not fit.
+    """
+    if not given.get("state"):
+        raise ValueError(
+            "readStream needs option state: a folder that driver and workers see, one for each query, as its checkpoint"
+        )
+    values = {
+        field: _value(name, given[name], parse) for name, (field, parse) in STREAM_PARSERS.items() if name in given
+    }
+    if {"files_max", "bytes_max"} <= values.keys():
+        raise ValueError("of maxFilesPerTrigger and maxBytesPerTrigger only one can be given")
+    return StreamOptions(**values)
+
+
 def level(given: Mapping[str, str]) -> str:
     """The level asked for.
 
@@ -95,20 +159,25 @@ def columns(given: Mapping[str, str]) -> list[str]:
     return wanted
 
 
-def parse(given: Mapping[str, str]) -> Options:
+def parse(given: Mapping[str, str], *, is_stream: bool = False) -> Options:
     """The options for the reader of captures.
 
+    Args: is_stream: what `stream` reads is passed over here.
     Raises: ValueError for an unknown option or a value that does not fit.
     """
-    wanted = {name: text for name, text in given.items() if name not in SPARK_OPTIONS | OWN_OPTIONS}
+    passed = SPARK_OPTIONS | OWN_OPTIONS | (STREAM_PARSERS.keys() if is_stream else frozenset())
+    wanted = {name: text for name, text in given.items() if name not in passed}
     unknown = sorted(wanted.keys() - PARSERS.keys())
     if unknown:
+        if set(unknown) <= STREAM_PARSERS.keys():
+            raise ValueError(f"option {', '.join(unknown)} is for readStream only")
         known = ", ".join([*sorted(OWN_OPTIONS), *PARSERS])
         raise ValueError(f"kafka_capture has no option {', '.join(unknown)}; it has {known}")
-    values = {}
-    for name, text in wanted.items():
-        try:
-            values[name] = PARSERS[name](text)
-        except ValueError as error:
-            raise ValueError(f"option {name} is {text!r}: {error}") from error
-    return Options(**values)
+    return Options(**{name: _value(name, text, PARSERS[name]) for name, text in wanted.items()})
+
+
+def _value(name: str, text: str, parser: Callable[[str], Any]) -> Any:
+    try:
+        return parser(text)
+    except ValueError as error:
+        raise ValueError(f"option {name} is {text!r}: {error}") from error

@@ -19,7 +19,7 @@ def expand(names: Iterable[str]) -> list[str]:
     """
     files: dict[str, None] = {}
     for name in names:
-        found = _files(_local(name))
+        found = _files(local(name))
         if not found:
             # Spark's workers stand where Spark was started, whatever the program does later.
             where = "" if Path(name).is_absolute() else f" in {Path.cwd()}"
@@ -30,6 +30,11 @@ def expand(names: Iterable[str]) -> list[str]:
     return list(files)
 
 
+def present(names: Iterable[str]) -> list[str]:
+    """The files that these names mean at this moment, each once; none is no error."""
+    return list(dict.fromkeys(file for name in names for file in _files(local(name))))
+
+
 def named_in(options: Mapping[str, str]) -> list[str]:
     """The names given to `load()`: Spark passes one as option `path`, several as a JSON array in option `paths`."""
     names = [options["path"]] if options.get("path") else []
@@ -38,7 +43,11 @@ def named_in(options: Mapping[str, str]) -> list[str]:
     return names
 
 
-def _local(name: str) -> str:
+def local(name: str) -> str:
+    """The path that a name means on this machine.
+
+    Raises: FileNotFoundError for a name of another scheme than `file:`.
+    """
     parts = urlsplit(name)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return unquote(parts.path)

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from kwire.capture import arrow
 from kwire.capture.values import CaptureError
 from kwire.spark import options, paths
+from kwire.spark.streaming import CaptureStreamReader
 from kwire.spark.wanted import Wanted, wanted
 
 
@@ -35,6 +36,10 @@ class CaptureDataSource(DataSource):
         Spark passes `schema` by keyword: the one of `schema()`, or the columns that the user chose from it.
         """
         return CaptureReader(paths.expand(paths.named_in(self.options)), wanted(self.options, schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name.
+        """A reader of the files that come to a folder, and of the connections that go on in them."""
+        return CaptureStreamReader(self.options, wanted(self.options, schema, is_stream=True))
 
 
 @dataclass

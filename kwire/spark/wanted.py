@@ -70,14 +70,14 @@ class Wanted:
         return reduce(and_, parts) if parts else None
 
 
-def wanted(given: Mapping[str, str], schema: StructType) -> Wanted:
+def wanted(given: Mapping[str, str], schema: StructType, *, is_stream: bool = False) -> Wanted:
     """What the options of a query and its columns ask for.
 
     Raises: ValueError for what the source does not have.
     """
     level = options.level(given)
     _check(schema, level)
-    return Wanted(level, options.parse(given), schema.names)
+    return Wanted(level, options.parse(given, is_stream=is_stream), schema.names)
 
 
 def _check(schema: StructType, level: str) -> None:

@@ -1,0 +1,122 @@
+"""One task of a stream: the files of a batch, one after the other, from what was open before to what is open after."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+from kwire.capture import arrow
+from kwire.capture.carried import Carried, dump, load
+from kwire.capture.ip import segments
+from kwire.capture.keylog import KeyLog
+from kwire.capture.packets import packets
+from kwire.capture.pipeline import gathered, ordered, row_maker
+from kwire.capture.values import CaptureError, Segment, Trouble
+from kwire.spark.journal import load_carried, save_carried
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kwire.capture.exchange import Outcome
+    from kwire.capture.rows import Row
+    from kwire.spark.journal import Batch, Planned
+    from kwire.spark.options import StreamOptions
+    from kwire.spark.wanted import Wanted
+
+
+def follow(batches: Sequence[Batch], task: int, wanted: Wanted, asked: StreamOptions) -> Iterator[pa.RecordBatch]:
+    """The rows of one task's connections, in these batches."""
+    following = _Following(task, wanted, asked)
+    following.begin(batches[0].number - 1)
+    rows = following.rows(batches)
+    while some := list(islice(rows, arrow.ROWS_PER_BATCH)):
+        yield from wanted.kept([arrow.record_batch(some, wanted.level)])
+    # Only now, when the sink has taken all rows; who runs this task again begins where this one began.
+    following.end(batches[-1].number)
+
+
+# What tells when a row began, by level.
+_BEGINNINGS = ("req_ts", "resp_ts", "ts", "first_ts")
+
+
+class _Following:
+    """What a task knows while it reads."""
+
+    def __init__(self, task: int, wanted: Wanted, asked: StreamOptions) -> None:
+        self._task = task
+        self._level = wanted.level
+        self._options = wanted.reading
+        self._asked = asked
+        self._keys = KeyLog(self._options.tls_keylog)
+        self._carried = self._new()
+        self._last_ts = 0
+
+    def begin(self, number: int) -> None:
+        """From what was open at the end of this batch; before the first there is nothing."""
+        if number:
+            self._carried = load(load_carried(self._asked.state, number, self._task), self._options, self._keys)
+
+    def end(self, number: int) -> None:
+        """Write down what is open now."""
+        self._carried.forget_files(self._last_ts - self._asked.timeout_ns)
+        save_carried(self._asked.state, number, self._task, dump(self._carried))
+
+    def rows(self, batches: Iterable[Batch]) -> Iterator[Row]:
+        """The rows of all files, and of what was waited for long enough."""
+        for batch in batches:
+            for file in batch.grown:
+                yield from self._told(file.path, "file_grew", f"it was read before it got {file.size} bytes long")
+            for planned in batch.files:
+                yield from self._late(planned) if planned.is_late else self._next(planned)
+            yield from self._made(self._carried, "", self._carried.expire(self._last_ts - self._asked.timeout_ns))
+
+    def _next(self, file: Planned) -> Iterator[Row]:
+        self._carried.files.append((file.first_ts, file.path))
+        return self._made(self._carried, file.path, self._carried.outcomes(self._segments(file.path)))
+
+    def _late(self, file: Planned) -> Iterator[Row]:
+        """What it holds comes before what was read already: its connections cannot go on, only be read alone."""
+        yield from self._told(file.path, "file_late", "it begins before files that were read already: it is read alone")
+        alone = self._new()
+        alone.files.append((file.first_ts, file.path))
+        yield from self._made(alone, file.path, chain(alone.outcomes(self._segments(file.path)), alone.close()))
+
+    def _told(self, path: str, kind: str, detail: str) -> Iterator[Row]:
+        """A row about a file, from the first task alone."""
+        if self._task == 0:
+            yield from row_maker(self._level, path, self._options)(Trouble(kind, detail, 0, self._last_ts))
+
+    def _made(self, carried: Carried, file: str, found: Iterable[Outcome]) -> Iterator[Row]:
+        """Rows name the file in which they begin."""
+        make = row_maker(self._level, file, self._options, carried.names)
+        for row in ordered(gathered(found), make):
+            began = next((row[name] for name in _BEGINNINGS if row.get(name) is not None), None)
+            if isinstance(began, int):
+                row["file"] = carried.file_at(began) or file
+            yield row
+
+    def _segments(self, path: str) -> Iterator[Segment | Trouble]:
+        """Those of this task's hosts. What belongs to no connection is told by the first task."""
+        try:
+            for each in segments(packets(path, self._keys)):
+                if isinstance(each, Trouble):
+                    if self._task == 0:
+                        yield each
+                    continue
+                self._last_ts = max(self._last_ts, each.ts)
+                if share_of(each, self._asked.tasks) == self._task:
+                    yield each
+        except CaptureError as error:
+            if self._task == 0:
+                yield Trouble("file_unreadable", str(error), 0, self._last_ts)
+
+    def _new(self) -> Carried:
+        return Carried(self._level, self._options, self._keys)
+
+
+def share_of(segment: Segment, tasks: int) -> int:
+    """The task that reads the connections between these two hosts: sessions may move from one to another of them."""
+    hosts = sorted((segment.source[0], segment.target[0]))
+    return zlib.crc32(b"".join(hosts)) % tasks

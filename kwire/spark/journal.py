@@ -1,0 +1,166 @@
+"""The state folder of a stream of captures: which files each batch reads, and what was open at the end of it.
+
+Everything is written once, under a temporary name, and moved into place: a batch that is run again reads the same files
+from the same state, and writes the same state again. So each row comes out exactly once, as far as the sink allows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from kwire.spark.rolling import Finished
+
+VERSION = 1
+# Batches whose lists are kept one by one; older ones become one list of the files that are still there.
+_KEPT_COUNT_MAX = 128
+_MAGIC = b"kwire carried 1\n"
+
+
+class StateError(ValueError):
+    """The state folder is not the one of this query, or was tampered with."""
+
+
+class Planned(NamedTuple):
+    """A file that a batch reads. `is_late`: it begins before files that earlier batches read, so it is read alone."""
+
+    path: str
+    first_ts: int
+    size: int
+    is_late: bool
+
+
+class Batch(NamedTuple):
+    """What one batch reads, in order. `grown` are files that got longer after an earlier batch had read them."""
+
+    number: int
+    files: list[Planned]
+    grown: list[Finished]
+    newest_ts: int
+
+
+class _Older(NamedTuple):
+    """What batches up to this number read, of which the lists are gone."""
+
+    number: int
+    files: list[Finished]
+
+
+class Journal:
+    """Lists and states, by number of batch."""
+
+    def __init__(self, folder: str, *, level: str, tasks: int) -> None:
+        """Opens the folder, or begins it.
+
+        Raises: StateError when it was begun for another level, with another number of tasks, or by another version.
+        """
+        self._folder = Path(folder)
+        self._batches = self._folder / "batches"
+        self._batches.mkdir(parents=True, exist_ok=True, mode=0o700)
+        about = {"version": VERSION, "level": level, "stream_tasks": tasks}
+        place = self._folder / "about.json"
+        if not place.exists():
+            _write(place, json.dumps(about).encode())
+        begun = json.loads(place.read_bytes())
+        if begun != about:
+            raise StateError(f"{folder} was begun with {begun}, this query has {about}: give it another state folder")
+
+    def batch(self, number: int) -> Batch | None:
+        """The batch of this number, where it has been planned."""
+        try:
+            read = json.loads((self._batches / f"{number}.json").read_bytes())
+        except FileNotFoundError:
+            return None
+        files = [Planned(*each) for each in read["files"]]
+        return Batch(number, files, [Finished(*each) for each in read["grown"]], read["newest_ts"])
+
+    def required(self, number: int) -> Batch:
+        """The same, of a batch that Spark's checkpoint says was planned."""
+        found = self.batch(number)
+        if found is None:
+            raise StateError(
+                f"{self._folder} has no batch {number}, which the checkpoint names: they do not fit together"
+            )
+        return found
+
+    def plan(self, batch: Batch) -> None:
+        """Write a batch down. From now on it reads just these files."""
+        content = {"files": batch.files, "grown": batch.grown, "newest_ts": batch.newest_ts}
+        _write(self._batches / f"{batch.number}.json", json.dumps(content).encode())
+
+    def read_before(self, number: int) -> Iterator[Finished]:
+        """All files that batches up to this number read, as far as they were there when lists were put together."""
+        older = self._older()
+        yield from older.files
+        for each in range(older.number + 1, number + 1):
+            batch = self.required(each)
+            yield from (Finished(file.path, file.first_ts, file.size) for file in batch.files)
+            # Their new size, so that they are told once.
+            yield from batch.grown
+
+    def forget(self, number: int, present: Iterable[str]) -> None:
+        """The batches up to this number are done: states before it go, and of old lists what is no longer there."""
+        carried = self._folder / "carried"
+        for old in carried.iterdir() if carried.exists() else ():
+            if int(old.name) < number - 1:
+                for file in old.iterdir():
+                    file.unlink(missing_ok=True)
+                old.rmdir()
+        first, last = self._older().number + 1, number - 2
+        if last - first < _KEPT_COUNT_MAX:
+            return
+        there = set(present)
+        files = list({file.path: file for file in self.read_before(last) if file.path in there}.values())
+        _write(self._folder / "older.json", json.dumps({"number": last, "files": files}).encode())
+        for each in range(first, last + 1):
+            (self._batches / f"{each}.json").unlink(missing_ok=True)
+
+    def _older(self) -> _Older:
+        try:
+            read = json.loads((self._folder / "older.json").read_bytes())
+        except FileNotFoundError:
+            return _Older(0, [])
+        return _Older(read["number"], [Finished(*each) for each in read["files"]])
+
+
+def save_carried(folder: str, number: int, task: int, content: bytes) -> None:
+    """Write down what is open at the end of a batch, for one task. It is as secret as the captures."""
+    place = Path(folder, "carried", str(number), str(task))
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _write(place, _MAGIC + hashlib.sha256(content).digest() + content)
+
+
+def load_carried(folder: str, number: int, task: int) -> bytes:
+    """What was open at the end of a batch.
+
+    Raises: StateError when it is not there, or not whole.
+    """
+    place = Path(folder, "carried", str(number), str(task))
+    try:
+        read = place.read_bytes()
+    except FileNotFoundError:
+        raise StateError(f"{place} is missing: what was open at the end of batch {number} is lost") from None
+    start = len(_MAGIC) + 32
+    content = read[start:]
+    if read[: len(_MAGIC)] != _MAGIC or read[len(_MAGIC) : start] != hashlib.sha256(content).digest():
+        raise StateError(f"{place} is damaged, or of another version")
+    return content
+
+
+def _write(place: Path, content: bytes) -> None:
+    """Whole or not at all, also when two tasks write the same at once."""
+    handle, draft = tempfile.mkstemp(dir=place.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, place)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise

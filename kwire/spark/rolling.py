@@ -1,0 +1,62 @@
+"""A folder of captures that grows: which files are finished, and in which order they were captured."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kwire.capture.packets import packets
+from kwire.capture.values import CaptureError, Packet
+from kwire.spark import paths
+
+
+class Finished(NamedTuple):
+    """A file that nobody writes any more. `first_ts` is that of its first packet, nanoseconds."""
+
+    path: str
+    first_ts: int
+    size: int
+
+    @property
+    def identity(self) -> tuple[str, int]:
+        """What tells it from another file, also where a ring of captures uses a name again."""
+        return self.path, self.first_ts
+
+
+class Folder:
+    """Looks at files by names, directories and patterns; what it has seen of a file it does not read again."""
+
+    def __init__(self, names: Iterable[str], *, closed_after_s: float) -> None:
+        """A file counts as finished when it has not changed for so many seconds of this machine's clock."""
+        self._names = list(names)
+        self._closed_after_s = closed_after_s
+        self._known: dict[str, tuple[int, int, Finished]] = {}
+
+    def finished(self) -> list[Finished]:
+        """The finished files that are there now, in the order of their first packets."""
+        now, found = time.time(), []
+        known: dict[str, tuple[int, int, Finished]] = {}
+        for path in paths.present(self._names):
+            try:
+                about = os.stat(path)
+            except FileNotFoundError:
+                continue  # Whoever keeps the folder small has just taken it away.
+            if not about.st_size or now - about.st_mtime < self._closed_after_s:
+                continue
+            size, mtime, file = self._known.get(path, (-1, -1, None))
+            if file is None or (size, mtime) != (about.st_size, about.st_mtime_ns):
+                file = Finished(path, _first_ts(path, about.st_mtime_ns), about.st_size)
+            known[path] = about.st_size, about.st_mtime_ns, file
+            found.append(file)
+        self._known = known
+        return sorted(found, key=lambda file: (file.first_ts, file.path))
+
+
+def _first_ts(path: str, otherwise: int) -> int:
+    """When the first packet was captured; what is no capture, or empty, has the time of its last change."""
+    try:
+        return next((each.ts for each in packets(path) if isinstance(each, Packet)), otherwise)
+    except (CaptureError, FileNotFoundError):
+        return otherwise
