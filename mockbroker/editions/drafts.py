@@ -38,6 +38,8 @@ _EARLY = ShareRules(
     sums_up_unknown=False,
 )
 _FIRST = replace(_EARLY, added_partitions_start=0)
+#: What is stored is the start, and of the records behind it those that are done or have failed.
+_DURABLE = replace(_FIRST, start_follows=True, writes_chosen_start=True)
 #: What the third brought: states of groups, the share coordinator, its records, and deletion in two stages.
 _COORDINATED = replace(
     _EARLY,
@@ -47,6 +49,7 @@ _COORDINATED = replace(
     fills_prefixes=True,
     offsets_need_group=True,
     completes_deletions=True,
+    writes_chosen_start=True,
     writes_what_moves=True,
     start_follows=True,
     prefers_snapshots=True,
@@ -55,7 +58,7 @@ _COORDINATED = replace(
 _WITH_DELTAS = replace(_COORDINATED, writes_each_epoch=False, updates_max=DELTA_INDEXES, compacts_states=True)
 
 RULES: Mapping[str, ShareRules] = {
-    R1: _FIRST,
+    R1: _DURABLE,
     # A leader that has recorded nothing yet knows as much as one that has recorded that the start is open.
     R2: replace(_FIRST, state_in_log=True, unknown_state=ErrorCode.INVALID_REQUEST, sums_up_unknown=True),
     R3: _WITH_DELTAS,

@@ -75,7 +75,7 @@ def _load(partition: SharePartition, ctx: Context) -> None:
                         # A leader that has not heard of a new beginning writes states without a start.
                         batches = tuple(combine((), batches, start))
                 error = partition.load(start, answer.state_epoch, batches, now_ms=now_ms)
-                if error is None and answer.start_offset == UNINITIALIZED_START and cluster.rules.writes_what_moves:
+                if error is None and answer.start_offset == UNINITIALIZED_START and cluster.rules.writes_chosen_start:
                     send_write(node, partition.prepare_start(), now_ms)
         except KafkaError as refusal:
             error = partition.fail(refusal.code)

@@ -14,7 +14,8 @@ from mockbroker.state.in_flight import InFlight, State
 from mockbroker.state.state_batches import StateBatch
 
 if TYPE_CHECKING:
-    from mockbroker.state.share_partition import Change, SharePartition
+    from kwire.error_codes import ErrorCode
+    from mockbroker.state.share_partition import Change, PendingWrite, SharePartition
 
 #: Leaves the stored start where it is.
 UNMOVED = -1
@@ -34,6 +35,13 @@ class StoredSpan:
         self.end = end
         self.has_start = True
 
+    def answered(self, named: int, error: ErrorCode | None) -> None:
+        """A write that named a start, or none, arrived or failed."""
+        if error is not None:
+            self.start = UNMOVED  # Whatever is stored now: the next start is named again.
+        elif named != UNMOVED:
+            self.has_start = True
+
 
 def content(
     partition: SharePartition, stored: StoredSpan, batches: Sequence[StateBatch], changes: Sequence[Change]
@@ -51,6 +59,12 @@ def content(
         written += _before(partition, stored.end, end, frozenset(batch.first for batch in batches))
         stored.end = end
     return named, runs(written)
+
+
+def gather(write: PendingWrite, other: PendingWrite) -> None:
+    """Have another write travel with one that has not left yet."""
+    write.start_offset = max(write.start_offset, other.start_offset)
+    write.batches[:] = runs([*write.batches, *other.batches])
 
 
 def runs(batches: Sequence[StateBatch]) -> list[StateBatch]:

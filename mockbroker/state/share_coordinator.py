@@ -280,6 +280,8 @@ class ShareCoordinator:
     def _accumulated(self, stored: Stored, change: Written | Update) -> tuple[int, tuple[StateBatch, ...]]:
         """The start and the states that are stored, once a change is as well."""
         start = stored.start_offset if change.start_offset == -1 else change.start_offset
+        if self._rules.start_follows:
+            start = max(start, stored.start_offset)
         merged = combine(stored.batches, change.batches, start)
         if self._rules.start_follows:
             done = 0

@@ -278,9 +278,7 @@ class SharePartition:
         """Have the end of locks written; what ends at one time is one write where writes are in runs."""
         if self.stored is not None:
             if self._expired is not None and self._expired[0] == now_ms:
-                gathered = self._expired[1]
-                gathered.start_offset = max(gathered.start_offset, write.start_offset)
-                gathered.batches[:] = moved_writes.runs([*gathered.batches, *write.batches])
+                moved_writes.gather(self._expired[1], write)
                 return
             self._expired = (now_ms, write)
         self.send(write, now_ms)
@@ -359,10 +357,8 @@ class SharePartition:
 
     def complete(self, write: PendingWrite, error: ErrorCode | None, *, now_ms: int) -> None:
         """The write arrived, or failed. A release after expiry holds in both cases (share-semantics 1.3, 3.3)."""
-        if self.stored is not None and error is not None:
-            self.stored.start = moved_writes.UNMOVED  # Whatever is stored now: the next start is named again.
-        elif self.stored is not None and write.start_offset != moved_writes.UNMOVED:
-            self.stored.has_start = True
+        if self.stored is not None:
+            self.stored.answered(write.start_offset, error)
         if error is not None and write.changes:
             self.undo(write.changes)
             for entry, batch, _, _ in write.changes:

@@ -80,9 +80,11 @@ class ShareRules(msgspec.Struct, frozen=True):
     counts_settled: leaders have it stored how many records at the start and behind it are done.
     counts_first_update: the first update of a share partition counts towards the next snapshot.
     keeps_written_epochs: a write stores the leader epoch and the state epoch that it came with.
-    writes_what_moves: a write names the start only where it moves past all that is stored, be it to where the reset
-    strategy lets it begin; states are written in runs, as far as the start does not pass them, and with those of the
-    records before them that nothing was stored of yet. Else it names the start, and all that changes.
+    writes_chosen_start: where the reset strategy lets a share partition begin is written at once; else with what is
+    settled first.
+    writes_what_moves: a write names the start only where it moves past all that is stored; states are written in runs,
+    as far as the start does not pass them, and with those of the records before them that nothing was stored of yet.
+    Else it names the start, and all that changes.
 
     Storing:
     state_in_log: leaders keep the state of a share partition in control records of its own log; else share coordinators
@@ -90,7 +92,7 @@ class ShareRules(msgspec.Struct, frozen=True):
     knows_leader_epochs: share coordinators tell leaders by their epochs, and refuse old ones.
     unknown_state: the error where there is no state of a share partition.
     sums_up_unknown: such a one has a summary nevertheless.
-    start_follows: the stored start passes the records at it that are done.
+    start_follows: the stored start passes the records at it that are done, and goes back only by an alteration.
     prefers_snapshots: a change that leaves no records' states is stored as a snapshot.
     updates_max: after so many updates there is a snapshot in any case; 0 leaves it to the configuration.
     compacts_states: the state topic is compacted; else what is redundant is deleted from its beginning.
@@ -140,6 +142,7 @@ class ShareRules(msgspec.Struct, frozen=True):
     counts_settled: bool = True
     counts_first_update: bool = True
     keeps_written_epochs: bool = False
+    writes_chosen_start: bool = False
     writes_what_moves: bool = False
 
     state_in_log: bool = False

@@ -56,6 +56,78 @@ def test_page_001_the_window_of_offsets_2_to_8(member: Member) -> None:
     assert [view.state_of(offset).name for offset in (0, 1, 9)] == ["ARCHIVED", "ARCHIVED", "AVAILABLE"]
 
 
+def _recorded(member: Member) -> str:
+    """What is recorded durably: the start, and the states of records by offsets, in words."""
+    topics = [{"topicId": member.topic_id, "partitions": [{"partition": 0}]}]
+    answer = member.ask("ReadShareGroupState", {"groupId": member.group, "topics": topics})
+    row = answer.results[0].partitions[0]
+    assert row.error_code == 0
+    words = {0: "available", 2: "acknowledged", 4: "archived"}
+    states = [
+        f"{one.base_offset}-{one.last_offset} {words[one.state]}/{one.delivery_count}" for one in row.state_batches
+    ]
+    return ", ".join([str(row.start_offset), *states])
+
+
+def test_page_001_what_is_recorded_of_the_window_of_offsets_2_to_8(member: Member) -> None:
+    member.join()
+    assert member.fetch(wait_ms=0) == []
+    for _ in range(7):
+        member.produce(1)
+    assert [member.fetch() for _ in range(7)] == [[(offset, offset, 1)] for offset in range(7)]
+    for offset in (0, 1, 5):
+        assert member.settle(offset, offset, ACCEPT) == 0
+    assert member.settle(6, 6, REJECT) == 0
+    assert member.settle(3, 3, RELEASE) == 0
+    assert member.fetch() == [(3, 3, 2)]
+    assert member.settle(3, 3, RELEASE) == 0
+
+    # "The durable state contains the SPSO position, the non-zero delivery count for offset 3, the Acknowledged state of
+    # offset 5, and the Archived state of offset 6": nothing of 2 and 4, which are acquired for the first time.
+    assert shown(member.view()).startswith(
+        "2 7 2 acquired/1, 3 available/2, 4 acquired/1, 5 acknowledged/1, 6 archived/1"
+    )
+    assert _recorded(member) == "2, 3-3 available/2, 5-5 acknowledged/1, 6-6 archived/1"
+
+
+def test_page_001_what_is_recorded_after_each_operation_of_the_walk(member: Member) -> None:
+    member.produce(100)
+    member.join()
+    assert member.fetch(wait_ms=0) == []
+    for count in (10, 3, 7, 1, 9):
+        member.produce(count)
+    recorded: list[str] = []
+
+    walk(member, after=lambda: recorded.append(_recorded(member)))
+
+    assert recorded == [
+        "100",
+        "100",
+        "110",
+        "110",
+        "110, 110-110 available/1",
+        "110, 110-110 available/1, 119-119 acknowledged/1",
+        "110, 110-110 available/1, 119-119 acknowledged/1",
+        "110, 110-112 available/1, 119-119 acknowledged/1",
+        "110, 110-112 available/1, 113-119 acknowledged/1",
+        "110, 110-112 available/1, 113-119 acknowledged/1",
+        "111, 111-112 available/1, 113-119 acknowledged/1",
+        "120",
+    ]
+
+
+def test_page_001_a_leader_that_takes_over_begins_where_the_group_did(member: Member) -> None:
+    member.produce(10)
+    member.join()
+    assert member.fetch(wait_ms=0) == []
+    member.produce(1)
+    member.cluster.kill_node(0)
+    member.cluster.start_node(0)
+
+    with Member(member.cluster, EDITION) as later:
+        assert later.first() == [(10, 10, 1)]
+
+
 def test_page_001_an_accept_is_0_a_release_1_a_reject_2_and_3_is_nothing(member: Member) -> None:
     member.join()
     assert member.fetch(wait_ms=0) == []

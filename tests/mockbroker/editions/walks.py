@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tests.mockbroker.editions.draft_kit import ACCEPT, RELEASE, Member, shown
 
 #: What the page says of the share-partition after each operation, in the words of `shown`.
@@ -29,8 +31,8 @@ def produce_all(member: Member) -> None:
         member.produce(count)
 
 
-def walk(member: Member) -> dict[str, str]:
-    """Every operation of the page in turn, on a frozen clock; what there is to see after each.
+def walk(member: Member, after: Callable[[], None] = lambda: None) -> dict[str, str]:
+    """Every operation of the page in turn, on a frozen clock; what there is to see after each. after: asked then too.
 
     The share-partition has been loaded, which is what the first fetch of a session waits for.
 
@@ -41,6 +43,7 @@ def walk(member: Member) -> dict[str, str]:
 
     def note(operation: str) -> None:
         seen[operation] = shown(member.view())
+        after()
 
     note("begin")
     assert member.fetch() == [(100, 109, 1)]

@@ -58,13 +58,14 @@ class _Kept:
     def merge(self, batches: list[StateBatch], start: int, *, follows: bool) -> None:
         """The higher rank wins each offset; what lies below the start is forgotten for good.
 
-        follows: the start passes what is done.
+        follows: the start passes what is done, and does not go back.
         """
         for batch in batches:
             says = (batch.delivery_count, batch.state)
             for offset in range(batch.first, batch.last + 1):
                 self.offsets[offset] = max(self.offsets.get(offset, says), says)
-        self.start = self.start if start == -1 else start
+        if start != -1:
+            self.start = max(start, self.start) if follows else start
         while follows and self.offsets.get(self.start, (0, _AVAILABLE))[1] != _AVAILABLE:
             self.start += 1
         self.offsets = {offset: rank for offset, rank in self.offsets.items() if offset >= self.start}
