@@ -57,6 +57,7 @@ class Half:
             # What waits was unwrapped around its own first number; move it so that both agree.
             seq = self._near(seq, self._waiting[0].seq)
         self.start = self.next = self.acked = seq
+        self.flow.starts[self.side] = seq & _MASK
 
     def is_beyond(self, seq: int, distance: int) -> bool:
         """Whether the number lies further than `distance` from the start, either way."""

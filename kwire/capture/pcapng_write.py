@@ -31,7 +31,7 @@ Address = tuple[str, int]
 
 
 class PcapngWriter:
-    """One section with one interface whose clock counts nanoseconds.
+    """One section; the clocks of its interfaces count nanoseconds.
 
     Nothing is flushed: the owner of the file object decides when the reader may see it.
     """
@@ -50,12 +50,31 @@ class PcapngWriter:
         options = _option(_OPT_COMMENT, comment) + _option(_SHB_USERAPPL, application)
         # Section length -1: not known while writing.
         self._block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + _end(options))
-        options = _option(_IF_NAME, interface) + struct.pack("<HHB3x", _IF_TSRESOL, 1, 9)
-        self._block(0x00000001, struct.pack("<HHI", link, 0, 0) + _end(options))
+        self._interfaces = 0
+        self.add_interface(link, interface)
 
-    def write_packet(self, ts_ns: int, packet: bytes, comment: str | None = None) -> None:
-        """Append one packet with its time in nanoseconds since 1970."""
-        head = struct.pack("<IIIII", 0, ts_ns >> 32 & 0xFFFFFFFF, ts_ns & 0xFFFFFFFF, len(packet), len(packet))
+    def add_interface(self, link: int, name: str | None = None) -> int:
+        """Declare an interface with this type of link; its number is for `write_packet`."""
+        options = _option(_IF_NAME, name) + struct.pack("<HHB3x", _IF_TSRESOL, 1, 9)
+        self._block(0x00000001, struct.pack("<HHI", link, 0, 0) + _end(options))
+        self._interfaces += 1
+        return self._interfaces - 1
+
+    def write_packet(
+        self,
+        ts_ns: int,
+        packet: bytes,
+        comment: str | None = None,
+        *,
+        interface: int = 0,
+        size: int | None = None,
+    ) -> None:
+        """Append one packet with its time in nanoseconds since 1970.
+
+        Args: size: its length on the wire, where the capture has only the beginning of it.
+        """
+        sizes = len(packet), len(packet) if size is None else size
+        head = struct.pack("<IIIII", interface, ts_ns >> 32 & 0xFFFFFFFF, ts_ns & 0xFFFFFFFF, *sizes)
         self._block(0x00000006, head + packet + bytes(-len(packet) % 4) + _end(_option(_OPT_COMMENT, comment)))
 
     def _block(self, kind: int, body: bytes) -> None:

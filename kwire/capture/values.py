@@ -57,7 +57,8 @@ class Segment(NamedTuple):
 class Flow:
     """One TCP connection. Side 0 and 1 index `ends`; `opener` is the side that sent the SYN, where that was seen.
 
-    `starts_known` tells for each side whether its first byte is really its first.
+    `starts_known` tells for each side whether its first byte is really its first, `starts` the sequence number of that
+    byte, from which offsets count.
     `awaited` counts, by correlation id, the requests without an answer yet: pairing writes it, and framing looks there
     when it must find the next response behind a gap.
     """
@@ -68,6 +69,7 @@ class Flow:
     opener: int | None = None
     client: int | None = None
     starts_known: list[bool] = field(default_factory=lambda: [False, False])
+    starts: list[int] = field(default_factory=lambda: [0, 0])
     awaited: dict[int, int] = field(default_factory=dict)
     is_tls: bool = False
     kind: str | None = None

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING, TextIO
 
 from kwire import registry
 from kwire.capture.options import Options
@@ -121,7 +121,7 @@ def _topics(path: str) -> dict[str, str]:
     try:
         return read_topics(path)
     except ValueError as error:
-        raise WrongUseError(f"{path}: {error}") from error
+        raise WrongUseError(str(error)) from error
 
 
 def _key_logs(paths: list[str]) -> str:
@@ -142,9 +142,5 @@ def _output(args: argparse.Namespace) -> Iterator[TextIO]:
     for capture in args.captures:
         if os.path.exists(args.output) and os.path.exists(capture) and os.path.samefile(capture, args.output):
             raise WrongUseError(f"{args.output}: is the capture that is read")
-    if args.format == "pcapng":
-        with open(args.output, "wb") as file:
-            yield cast("TextIO", file)
-        return
     with open(args.output, "w", encoding="utf-8", errors="backslashreplace") as text:
         yield text

@@ -18,10 +18,12 @@ from kwire.cli.terminal import Screen, is_terminal, paint, wants_colour, width_f
 from kwire.escape import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from kwire.capture.exchange import Outcome
     from kwire.capture.source import Source
     from kwire.capture.where import Where
+    from kwire.cli.decode_packets import PacketPrinter
     from kwire.cli.decode_view import View
     from kwire.cli.progress import Progress
     from kwire.cli.stop import Stop
@@ -47,6 +49,7 @@ class Decoding:
         )
         self._view = _view(args, self._screen)
         self._left: int | None = args.limit
+        self._packets = _packets(args, out)
 
     def decode(self, capture: str) -> int:
         """Decode one input; the result is its exit code."""
@@ -66,7 +69,7 @@ class Decoding:
             opened = _Input(capture, args, stack)
             # Several files are told apart by a head line; JSON lines have a column for that.
             head = f"== {one_line(capture)}" if len(args.captures) > 1 and args.format != "jsonl" else ""
-            printer = Printer(
+            printer = self._packets or Printer(
                 self._view.layout(self._screen),
                 self._out,
                 head=head,
@@ -76,7 +79,7 @@ class Decoding:
             )
             make = self._view.maker(capture, self._options, chosen)
             try:
-                for outcome in tally.counted(outcomes(opened.source(printer.show), self._options, args.level)):
+                for outcome in tally.counted(self._outcomes(opened.source(printer.show))):
                     printer.push(outcome, make(outcome))
                     if printer.is_full:
                         break
@@ -92,7 +95,15 @@ class Decoding:
 
     def close(self) -> None:
         """All inputs are done."""
-        self._out.flush()
+        if self._packets is not None:
+            self._packets.show()
+            for note in self._packets.notes():
+                print(f"kwire: {note}", file=sys.stderr)
+
+    def _outcomes(self, source: Source) -> Iterator[Outcome]:
+        if self._packets is not None:
+            return self._packets.outcomes(source, self._options)
+        return outcomes(source, self._options, self._args.level)
 
     def _tell(self, capture: str, tally: Tally, chosen: Filter, seconds: float, *, was_interrupted: bool) -> None:
         """What concerns the whole input, and for a person also how much it was."""
@@ -156,11 +167,24 @@ class _Input:
         return counted
 
 
+def _packets(args: argparse.Namespace, out: TextIO) -> PacketPrinter | None:
+    """What writes packets, where they are asked for."""
+    if args.format != "pcapng":
+        return None
+    from kwire.cli.decode_packets import PacketPrinter
+
+    asked = f" that pass the filter {args.filter}" if args.filter else ""
+    comment = one_line(f"packets of Kafka exchanges{asked}, taken from {', '.join(args.captures)}")
+    return PacketPrinter(out.buffer, comment=comment, limit=args.limit)
+
+
 def _view(args: argparse.Namespace, screen: Screen) -> View:
     from kwire.cli import decode_view
 
     if args.format == "jsonl":
         return decode_view.JsonLines(args.level, args.columns)
+    if args.format == "pcapng":
+        return decode_view.Packets()
     if args.format == "tree":
         return decode_view.Trees(screen)
     if args.level == "messages" and not args.columns:

@@ -18,10 +18,13 @@ from kwire.cli.decode_cells import (
     CELL_MAX,
     about,
     api,
+    api_text,
     connection,
     grid_column,
     latency,
+    latency_text,
     result,
+    result_text,
     shown_columns,
     time_of_day,
     value_cell,
@@ -234,3 +237,29 @@ class Trees:
     def layout(self, screen: Screen) -> Layout:
         """As they are: a value that was cut would be no value."""
         return Plain(screen)
+
+
+class Packets:
+    """What is said of the packets of an exchange: one line for its request, one for its response."""
+
+    def maker(self, file: str, options: Options, chosen: Filter) -> Maker:
+        """The comments of the packets."""
+        messages = Messages(file, options, chosen)
+
+        def make(outcome: Outcome) -> list[Block]:
+            """The comments of one outcome, if it is chosen."""
+            row = messages.row(outcome)
+            if row is None:
+                return []
+            name = api_text(row) or result_text(row)
+            facts = [name, f"correlation id {row['correlation_id']}" if row["correlation_id"] is not None else ""]
+            asked = [*facts, f"client {row['client_id']}" if row["client_id"] else ""]
+            answered = [f"{name} response", latency_text(row), result_text(row)]
+            lines = (", ".join(filter(None, each)) for each in (asked, answered))
+            return [[(Cell(escape(line, limit=CELL_MAX)),) for line in lines]]
+
+        return make
+
+    def layout(self, screen: Screen) -> Layout:
+        """As they are."""
+        return Plain(Screen())
