@@ -22,6 +22,8 @@ _LABELS = frozenset({MASTER, *HANDSHAKE, *TRAFFIC})
 _LINE = re.compile(r"^([A-Z0-9_]+) ([0-9a-fA-F]{64}) ([0-9a-fA-F]{64}|[0-9a-fA-F]{96})\s*$", re.MULTILINE)
 # Connections whose secrets are kept; of more, the latest.
 _CONNECTIONS_MAX = 200_000
+# How many times 65,536 numbers are tried for connections whose handshake was not captured.
+CAPTURE_CHUNKS_MAX = 4096
 
 
 def read_key_logs(paths: Iterable[str | os.PathLike[str]]) -> str:
@@ -49,6 +51,10 @@ class KeyLog:
         """Bytes of all connections that wait for their secrets."""
         self.version = 0
         """Counts what was added, so that a reader knows when to look again."""
+        self.used: set[bytes] = set()
+        """Client randoms of connections whose handshake was captured: their secrets open no others."""
+        self.chunks_left = CAPTURE_CHUNKS_MAX
+        """How often numbers may still be tried for connections whose handshake was not captured."""
         self.add(text)
 
     def __len__(self) -> int:
@@ -62,6 +68,15 @@ class KeyLog:
                 self.version += 1
         while len(self._secrets) > _CONNECTIONS_MAX:
             del self._secrets[next(iter(self._secrets))]
+
+    def randoms(self) -> Iterable[bytes]:
+        """The client randoms of all connections with secrets, the latest last."""
+        return self._secrets
+
+    def use(self, random: bytes) -> None:
+        """The handshake of a connection was captured."""
+        if random in self._secrets:
+            self.used.add(random)
 
     def of(self, random: bytes) -> Mapping[str, bytes]:
         """The secrets by label of the connection with this client random; empty when there are none."""

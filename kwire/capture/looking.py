@@ -41,6 +41,9 @@ _ACKS = frozenset({-1, 0, 1})
 EARLY_ACCESS = "4.0-early-access"
 
 _TLS_CONTENT = frozenset({20, 21, 22, 23})
+_TLS_RECORD = re.compile(rb"(?=[\x14-\x17]\x03[\x01-\x03][\x00-\x48])")
+# So many records in a row are no chance.
+_TLS_CHAIN = 3
 
 
 def is_tls(data: bytes) -> bool:
@@ -48,6 +51,19 @@ def is_tls(data: bytes) -> bool:
     if len(data) < 5:
         return False
     return data[0] in _TLS_CONTENT and data[1] == 3 and data[2] <= 4 and (data[3] << 8 | data[4]) <= 0x4800
+
+
+def holds_tls(data: bytes | bytearray) -> bool:
+    """Whether TLS records follow each other somewhere in the bytes, which may begin inside one."""
+    for found in _TLS_RECORD.finditer(data):
+        at = found.start()
+        for _ in range(_TLS_CHAIN):
+            if not is_tls(bytes(data[at : at + 5])):
+                break
+            at += 5 + (data[at + 3] << 8 | data[at + 4])
+        else:
+            return True
+    return False
 
 
 @cache

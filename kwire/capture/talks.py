@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kwire.capture.extras import has_cryptography
 from kwire.capture.framing import Assembler
-from kwire.capture.looking import REQUEST_HEAD, is_certain_request, is_request, is_tls
+from kwire.capture.looking import REQUEST_HEAD, holds_tls, is_certain_request, is_request, is_tls
 from kwire.capture.values import Closed, Data, Flow, Foreign, Frame, FrameEvent, Gap, Lost, StreamEvent, Trouble
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ _UNDECIDED_SIZE_LESSER = 64 * 1024
 # The same in packets and gaps, which take memory even where they bring few bytes.
 _UNDECIDED_COUNT_MAX = 65_536
 _TLS_HEAD = 5
+_NO_REQUEST = "the connection shows no plausible request"
+_TLS_CLOSED = "the connection speaks TLS; its content cannot be read"
 
 
 def frames(
@@ -118,6 +120,9 @@ class _Talk:
 
     def close(self, closed: Closed) -> Iterator[FrameEvent]:
         """The connection's end; one that never showed what it is, is not Kafka."""
+        within = self._tls_within() if self._held_size and self._flow.client is None else None
+        if within is not None:
+            yield from self._begin_tls(within)
         if self._tls is not None and self._foreign is None:
             for each in self._tls.close():
                 yield from self._read(each)
@@ -137,7 +142,7 @@ class _Talk:
         elif self._held_size:
             ts = self._held[0].ts
             self._flow.kind = "not_kafka"
-            yield Foreign(self._flow, "not_kafka", ts, "the connection shows no plausible request", self._held_size)
+            yield Foreign(self._flow, "not_kafka", ts, _NO_REQUEST, self._held_size)
             self._release()
         if self._flow.kind is None:
             self._flow.kind = "no_data"
@@ -157,7 +162,7 @@ class _Talk:
         self._budget.size += size
         foreign = self._decide(event) if isinstance(event, Data) else None
         if foreign is None and self._flow.client is None and self._is_undecided_for_long():
-            foreign = Foreign(self._flow, "not_kafka", event.ts, "the connection shows no plausible request", 0)
+            foreign = self._tls_within() or Foreign(self._flow, "not_kafka", event.ts, _NO_REQUEST, 0)
         if foreign is not None and foreign.kind == "tls" and self._tls is None:
             yield from self._begin_tls(foreign)
         elif foreign is not None:
@@ -218,7 +223,7 @@ class _Talk:
         if len(first) < REQUEST_HEAD:
             first = self._first[side] = first + event.payload[: 4 * REQUEST_HEAD]
         if is_tls(first) or (flow.opener is None and is_tls(event.payload[:5])):
-            return Foreign(flow, "tls", event.ts, "the connection speaks TLS; its content cannot be read", 0)
+            return Foreign(flow, "tls", event.ts, _TLS_CLOSED, 0)
         if client is None or not flow.starts_known[client] or isinstance(self._held[0], Gap):
             # Where the first frame begins is not known; a port that the user named needs no more evidence.
             if self._client is not None:
@@ -229,6 +234,16 @@ class _Talk:
             if not self._is_request(first, event.payload):
                 return Foreign(flow, "not_kafka", event.ts, "its first bytes are no Kafka request", 0)
             flow.client = client
+        return None
+
+    def _tls_within(self) -> Foreign | None:
+        """Whether what is held is TLS after all, of a connection that was captured from the middle of a record on."""
+        if self._tls is not None or self._flow.opener is not None:
+            return None
+        for side in (0, 1):
+            pieces = [each.payload for each in self._held if isinstance(each, Data) and each.side == side]
+            if holds_tls(b"".join(pieces)):
+                return Foreign(self._flow, "tls", self._held[0].ts, _TLS_CLOSED, 0)
         return None
 
     def _is_undecided_for_long(self) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kwire.capture import keylog, tls_ciphers, tls_hello
+from kwire.capture import keylog, tls_ciphers, tls_hello, tls_late
 from kwire.capture.tls_hello import CLIENT_HELLO, FINISHED, KEY_UPDATE, SERVER_HELLO, TLS_12, TLS_13
 from kwire.capture.tls_side import ALERT, APPLICATION, CHANGE_CIPHER, HANDSHAKE, HEAD, Key, Side
 from kwire.capture.values import Data, Gap
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 HELD_SIZE_MAX = 1 << 20
 HELD_TOTAL_MAX = 64 << 20
 _HANDSHAKE_SIZE_MAX = 1 << 20
+_HANDSHAKE_LOST = "bytes of its handshake were not captured, or are no TLS"
 
 
 class Session:
@@ -41,6 +42,7 @@ class Session:
         self._client: int | None = None
         self._random = b""
         self._hello: ServerHello | None = None
+        self._late: tls_late.LateStart | None = None
         self._held = 0
         self._ciphers: tuple[Key, Key] | None = None
         """By role, client first: the keys of the handshake in TLS 1.3, those of everything in TLS 1.2."""
@@ -71,12 +73,15 @@ class Session:
         if self.failure is None and not any(side.has_opened for side in self._sides):
             self.failure = self._missing()
         for index, side in enumerate(self._sides):
-            while self.failure is None and side.is_lost and (yield from self._find(index, is_last=True)):
+            while self._may_find(side) and (yield from self._find(index, is_last=True)):
                 yield from self._advance(index)
             size = side.rest()
             if size and side.has_opened:
                 yield Gap(self._flow, index, side.ts, side.offset, size, side.why)
         self._hold(-self._held)
+
+    def _may_find(self, side: Side) -> bool:
+        return self.failure is None and side.is_lost and side.key is not None
 
     def _hold(self, size: int) -> None:
         self._held += size
@@ -95,7 +100,7 @@ class Session:
         if self.alert not in {None, "close_notify"}:
             return f"its handshake ended with the alert {self.alert}"
         if self._client is None:
-            return "no ClientHello was captured"
+            return self._late.why if self._late is not None else "no ClientHello was captured"
         if self._hello is None:
             return "no answer in TLS to its ClientHello was captured"
         return f"no secrets are known for its client random {self._random.hex()}"
@@ -105,9 +110,15 @@ class Session:
         side = self._sides[index]
         side.is_blocked = False
         while self.failure is None:
+            if self._late is not None and side.key is None:
+                if not (yield from self._join(index, self._late)):
+                    return
+                continue
             if side.is_lost:
-                if side.key is None:
-                    self.failure = "bytes of its handshake were not captured, or are no TLS"
+                if side.key is None and self._hello is None:
+                    self._late = tls_late.LateStart(self._keys)
+                elif side.key is None:
+                    self.failure = _HANDSHAKE_LOST
                 elif not (yield from self._find(index, is_last=False)) and not self._pull(side):
                     return
                 continue
@@ -117,11 +128,73 @@ class Session:
                     return
                 continue
             head, body = record
+            if self._client is None and head[0] == APPLICATION:
+                self._late = tls_late.LateStart(self._keys)
+                continue
             if not self._is_readable(index, head[0]):
                 side.is_blocked = True
                 return
             del side.buffer[: HEAD + len(body)]
             yield from self._read(index, head, body)
+
+    def _join(self, index: int, late: tls_late.LateStart) -> Generator[Gap, None, bool]:
+        """The capture began after the handshake: look for the secret of a whole record; whether there is more to do."""
+        side = self._sides[index]
+        place = tls_late.record_at(side.buffer)
+        if place is None:
+            if len(side.buffer) > tls_late.SOUGHT_SIZE_MAX:
+                self.failure = f"{late.why}: no record begins where one must"
+            return self.failure is None and self._pull(side)
+        at, end = place
+        head, body = bytes(side.buffer[at : at + HEAD]), bytes(side.buffer[at + HEAD : end])
+        if self._client is None:
+            found = late.find(head, body)
+        elif all(label in self._keys.of(self._random) for label in keylog.TRAFFIC):
+            found = late.find_with(self._random, int(index != self._client), head, body)
+        else:
+            found = None
+        if found is not None:
+            yield from self._begin_late(index, found, at)
+            return True
+        if self._keys.may_grow and self._hello is None:
+            side.is_blocked = True
+            return False
+        del side.buffer[:end]
+        side.lost_size += end
+        if not late.skip():
+            self.failure = late.why if self._client is None else _HANDSHAKE_LOST
+        return self.failure is None
+
+    def _begin_late(self, index: int, found: tls_late.Found, at: int) -> Iterator[Gap]:
+        """A record whose secret is found begins at `at` in the side's buffer: it is read from there on."""
+        side = self._sides[index]
+        if self._hello is None:
+            self._know(index, found)
+        assert self._traffic is not None
+        side.switch(self._traffic[found.role])
+        side.number = found.number
+        # Before the first record there was the handshake alone; else the end of what precedes this one was passed over.
+        is_first = found.number == 0
+        passed = 0 if is_first else side.lost_size + at
+        side.is_lost, side.lost_size = False, 0
+        del side.buffer[:at]
+        self._flow.starts_known[index] = is_first
+        if passed:
+            yield Gap(self._flow, index, side.ts, 0, passed, "tls")
+            side.offset = passed
+
+    def _know(self, index: int, found: tls_late.Found) -> None:
+        """One direction tells what the other needs: whose secrets, and the cipher suite."""
+        self._client, self._random = index if found.role == 0 else 1 - index, found.random
+        self._hello = tls_hello.ServerHello(b"", TLS_13, found.suite, encrypt_then_mac=False)
+        self._keys.use(found.random)
+        secrets = self._keys.of(found.random)
+        self._traffic = self._keys_of(secrets[keylog.TRAFFIC[0]], secrets[keylog.TRAFFIC[1]], is_traffic=True)
+        self._ciphers = self._traffic
+        self._sides[1 - index].is_blocked = True
+        # Nobody knows where the first frame begins.
+        self._flow.opener = self._client
+        self._flow.starts_known[:] = [False, False]
 
     def _pull(self, side: Side) -> bool:
         event = side.pull()
@@ -133,8 +206,6 @@ class Session:
     def _is_readable(self, index: int, kind: int) -> bool:
         """Whether everything is known that the next record of this kind needs."""
         if self._client is None:
-            if kind == APPLICATION:
-                self.failure = "the capture began after its handshake"
             # The other side may still have the ClientHello; an alert needs none.
             return kind == ALERT or (kind == HANDSHAKE and self._sides[index].buffer[HEAD : HEAD + 1] == b"\x01")
         if self._hello is None:
@@ -214,6 +285,7 @@ class Session:
             self.failure = "its ClientHello does not decode"
             return
         self._client, self._random = index, random
+        self._keys.use(random)
         # Contents begin with the connection, whatever was seen of TCP's own beginning.
         self._flow.opener = index
         self._flow.starts_known[:] = [True, True]

@@ -75,9 +75,14 @@ def is_supported(suite: int, *, is_13: bool) -> bool:
 
 def of_secret(suite: int, secret: bytes) -> RecordCipher:
     """The cipher of TLS 1.3 for one traffic secret."""
+    return _Cipher13(_SUITES_13[suite].cipher, *key_and_iv(suite, secret))
+
+
+def key_and_iv(suite: int, secret: bytes) -> tuple[bytes, bytes]:
+    """The key and the vector that TLS 1.3 makes of a traffic secret."""
     chosen = _SUITES_13[suite]
     key = _expand_label(secret, b"key", chosen.key_size, chosen.hash)
-    return _Cipher13(chosen.cipher, key, _expand_label(secret, b"iv", 12, chosen.hash))
+    return key, _expand_label(secret, b"iv", 12, chosen.hash)
 
 
 def next_secret(suite: int, secret: bytes) -> bytes:

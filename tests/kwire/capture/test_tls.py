@@ -228,15 +228,12 @@ def test_secrets_that_do_not_fit_are_told() -> None:
 
 def test_what_cannot_be_opened_says_why() -> None:
     made = recorded(TLS_13)
-    late = made.wires[8:]
-    assert "the capture began after its handshake" in details(read(pcap(late), tls_keylog=made.keys))
-    hole = [*made.wires[:4], *made.wires[5:]]
-    assert "were not captured" in details(read(pcap(hole), tls_keylog=made.keys))
     assert "no answer in TLS to its ClientHello was captured" in details(
         read(pcap(made.wires[:4]), tls_keylog=made.keys)
     )
-    from_client = [each for each in made.wires if each.packet[22:24] == struct.pack(">H", 9092)]
-    assert "were not captured" in details(read(pcap(from_client), tls_keylog=made.keys))
+    older = recorded(TLS_12)
+    hole = [*older.wires[:4], *older.wires[5:]]
+    assert "were not captured" in details(read(pcap(hole), tls_keylog=older.keys))
     old = [
         each._replace(packet=each.packet.replace(b"\x00\x2b\x00\x02\x03\x04", b"\x00\x2b\x00\x02\x03\x02"))
         for each in made.wires
