@@ -63,7 +63,7 @@ RULES: Mapping[str, ShareRules] = {
     R2: replace(_FIRST, state_in_log=True, unknown_state=ErrorCode.INVALID_REQUEST, sums_up_unknown=True),
     R3: _WITH_DELTAS,
     R4: _WITH_DELTAS,
-    R5: replace(_COORDINATED, notes_initialising=False, altering_bumps=True),
+    R5: replace(_COORDINATED, notes_initialising=False, notes_empty_deletions=False, altering_bumps=True),
 }
 
 #: What a broker has where nothing is set: an assignment is made whenever the group's epoch rises.

@@ -34,8 +34,9 @@ class ShareStateDeletion:
             for topic_id in known
             for index in sorted(partitions(topic_id, metadata))
         ]
-        group.states.start_deleting(set(known), keep_initializing=keep_group)
-        group.write(ctx.now_ms)
+        if known or keep_group or ctx.cluster.rules.notes_empty_deletions:
+            group.states.start_deleting(set(known), keep_initializing=keep_group)
+            group.write(ctx.now_ms)
 
     def ask(self, ctx: Context, done: Callable[[dict[bytes, ErrorCode], int], None]) -> None:
         """Delete; `done` gets the first error of each topic, or NONE, once all are back."""

@@ -144,6 +144,18 @@ def test_page_004_a_group_is_deleted_after_its_state(stage: Stage) -> None:
     assert (row["errorCode"], row["groupState"]) == (GROUP_ID_NOT_FOUND, "DEAD")
 
 
+def test_page_004_a_group_without_topics_is_deleted_without_a_list_of_them(stage: Stage) -> None:
+    stage.join(1)
+    stage.heartbeat(1, -1)
+    tree = {"groupId": "G1", "topics": [{"topicName": "t", "partitions": [0]}]}
+    assert stage.ask("DeleteShareGroupOffsets", tree)["responses"][0]["partitions"][0]["errorCode"] == 0
+    count = len(stage.records(OFFSETS))
+
+    assert stage.delete_group() == 0
+
+    assert _after(stage, count) == [("ShareGroupPartitionMetadata", None), ("ShareGroupMetadata", None)]
+
+
 def test_page_004_a_deletion_that_was_interrupted_is_completed_by_the_next_coordinator() -> None:
     settings = {
         "offsets_topic_replication_factor": "3",
