@@ -44,7 +44,7 @@ class ShareRules(msgspec.Struct, frozen=True):
     keeps_assignments: what members have survives their coordinator; else it is made anew, and who comes back as a
     member says itself at which epoch it is.
     notes_initialising: share-partitions are listed before their state is initialised as well as afterwards.
-    notes_empty_deletions: the lists are written before a group is deleted, even if it has no topic whose state goes first.
+    notes_empty_deletions: the lists are written before a group is deleted, even if no topic has state that goes first.
     fills_prefixes: the lists can only tell how many partitions of a topic there are, so that what lies below an
     altered one is initialised with it.
     offsets_need_group: offsets can be described and altered of groups that there are; else altering makes one.
