@@ -63,7 +63,7 @@ class LateStart:
     @property
     def why(self) -> str:
         """Why the connection is not opened."""
-        what = "no secret that is known opens its records" if self._has_tried else "no secret for it is known"
+        what = "no secret that is known opens its records" if self._has_tried else "no secret of TLS 1.3 for it is known"
         return f"the capture began after its handshake, and {what}"
 
     def find(self, head: bytes, body: bytes) -> Found | None:

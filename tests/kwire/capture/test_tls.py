@@ -232,7 +232,7 @@ def test_what_cannot_be_opened_says_why() -> None:
         read(pcap(made.wires[:4]), tls_keylog=made.keys)
     )
     older = recorded(TLS_12)
-    hole = [*older.wires[:4], *older.wires[5:]]
+    hole = [*older.wires[:5], *older.wires[6:]]
     assert "were not captured" in details(read(pcap(hole), tls_keylog=older.keys))
     old = [
         each._replace(packet=each.packet.replace(b"\x00\x2b\x00\x02\x03\x04", b"\x00\x2b\x00\x02\x03\x02"))

@@ -131,14 +131,14 @@ def test_secrets_of_connections_with_a_handshake_are_not_tried() -> None:
 
     assert keys.used == {name}
     assert late.find(b"\x17\x03\x03\0\x20", bytes(32)) is None
-    assert late.why.endswith("no secret for it is known")
+    assert late.why.endswith("no secret of TLS 1.3 for it is known")
 
 
 def test_tls_1_2_does_not_open_without_its_handshake_and_says_so() -> None:
     made = recorded(TLS_12, count=8)
 
     (row,) = read(pcap(made.wires[HANDSHAKE + 2 :]), tls_keylog=made.keys)
-    assert "the capture began after its handshake, and no secret for it is known" in details([row])
+    assert "the capture began after its handshake, and no secret of TLS 1.3 for it is known" in details([row])
     size = sum(len(each.packet) - 40 for each in made.wires[HANDSHAKE + 2 :])
     assert f"; {size} bytes passed over" in details([row])
 
@@ -151,7 +151,7 @@ def test_secrets_that_come_behind_the_packets_open_what_waited() -> None:
 
     assert answered(read(b"".join([section(), interface(), *packets, secrets]))) == [0, 1, 2]
     (row,) = read(b"".join([section(), interface(), *packets]))
-    assert "the capture began after its handshake, and no secret for it is known" in details([row])
+    assert "the capture began after its handshake, and no secret of TLS 1.3 for it is known" in details([row])
 
 
 def test_tls_is_named_where_packets_and_records_never_begin_together() -> None:
