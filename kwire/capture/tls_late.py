@@ -63,8 +63,9 @@ class LateStart:
     @property
     def why(self) -> str:
         """Why the connection is not opened."""
-        what = "no secret that is known opens its records" if self._has_tried else "no secret of TLS 1.3 for it is known"
-        return f"the capture began after its handshake, and {what}"
+        if self._has_tried:
+            return "the capture began after its handshake, and no secret that is known opens its records"
+        return "the capture began after its handshake, and no secret of TLS 1.3 for it is known"
 
     def find(self, head: bytes, body: bytes) -> Found | None:
         """Try all secrets on one whole record, but those that were tried before; the latest first."""
