@@ -64,15 +64,15 @@ def share_timeline(
 def events(messages: Iterable[Told], flows: Iterable[Told]) -> Iterator[Event]:
     """The events of all connections, one connection after the other."""
     reader = ConnectionReader()
-    of_connections: dict[tuple[object, ...], list[Told]] = defaultdict(list)
+    of_connections: dict[str, list[tuple[int, int, int, Told]]] = defaultdict(list)
     for row in messages:
-        of_connections[row["file"], row["conn_id"], row["stream_epoch"]].append(row)
-    ends = {(row["file"], row["conn_id"], row["stream_epoch"]): row for row in flows}
-    for connection, mine in of_connections.items():
-        for row in sorted(mine, key=lambda row: (row["req_ts"] or 0, row["correlation_id"] or 0)):
-            yield from reader.read(row)
-        if connection in ends:
-            yield from reader.end(ends[connection])
+        of_connections[row["conn_id"]].append((row["req_ts"] or 0, 0, row["correlation_id"] or 0, row))
+    for row in flows:
+        if row["conn_id"] in of_connections:
+            of_connections[row["conn_id"]].append((row["last_ts"], 1, 0, row))
+    for mine in of_connections.values():
+        for _, is_end, _, row in sorted(mine, key=lambda each: each[:3]):
+            yield from reader.end(row) if is_end else reader.read(row)
 
 
 def transitions(
@@ -82,6 +82,4 @@ def transitions(
     machine = SharePartitionMachine(delivery_count_limit=delivery_count_limit)
     first = mine[0]
     wide = known.events(first.group_id, first.topic_id, first.partition)
-    for event in sorted(chain(mine, wide), key=place_in_time):
-        yield from machine.feed(event)
-    yield from machine.finish(until)
+    return machine.run(sorted(chain(mine, wide), key=place_in_time), until)

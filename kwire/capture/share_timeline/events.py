@@ -63,13 +63,16 @@ def place_in_time(event: Event) -> tuple[object, ...]:
 class Transition(NamedTuple):
     """A run of records that has come into a state; the columns of the timeline behind group, topic and partition.
 
-    ts: nanoseconds. start_offset, end_offset: of the share partition afterwards, the first offset that may still be
-    delivered, and the first one that never was. stored_start_offset, delivery_complete_count: what the leader has last
-    written, as DescribeShareGroupOffsets tells it. cause: one of `CAUSES`. is_inferred: no message says it in so many
-    words. file, conn_id, correlation_id: of the message that says or shows it, if there is one.
+    ts: nanoseconds. number: of the transition within its share partition, from 0. last_offset: null where the row is
+    about everything from an offset on. start_offset, end_offset: of the share partition afterwards, the first offset
+    that may still be delivered, and the first one that never was. stored_start_offset, delivery_complete_count: what
+    the leader has last written, as DescribeShareGroupOffsets tells it. available, acquired: records between start and
+    end in these states; the others there are settled, or were never delivered. cause: one of `CAUSES`. is_inferred: no
+    message says it in so many words. file, conn_id, correlation_id: of the message that says or shows it, if any.
     """
 
     ts: int
+    number: int
     first_offset: int
     last_offset: int | None
     state: str
@@ -81,6 +84,8 @@ class Transition(NamedTuple):
     end_offset: int | None
     stored_start_offset: int | None
     delivery_complete_count: int | None
+    available: int
+    acquired: int
     file: str | None
     conn_id: str | None
     correlation_id: int | None

@@ -7,8 +7,8 @@ Source of the rules: KIP-932, and Kafka 4.3.0's SharePartition, which docs/share
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 from kwire.capture.share_timeline.events import (
     ACKNOWLEDGED,
@@ -20,7 +20,8 @@ from kwire.capture.share_timeline.events import (
     Kind,
     Transition,
 )
-from kwire.capture.share_timeline.runs import Run, RunMap
+from kwire.capture.share_timeline.ledger import Ledger, Step
+from kwire.capture.share_timeline.runs import Run
 
 #: Kafka's default of `group.share.delivery.count.limit`.
 DELIVERY_COUNT_LIMIT = 5
@@ -39,97 +40,31 @@ _MS = 1_000_000
 _SLACK_MAX_MS = 1_000
 
 
-class _Step(NamedTuple):
-    """A run that has come into a state, before it is known what that does to start and end."""
-
-    ts: int
-    run: Run
-    member_id: str | None
-    cause: str
-    is_inferred: bool
-
-
-class SharePartitionMachine:
+class SharePartitionMachine(Ledger):
     """Feed it events in the order of `place_in_time`; each gives the transitions that it causes."""
 
     def __init__(self, *, delivery_count_limit: int = DELIVERY_COUNT_LIMIT) -> None:
+        super().__init__()
         self._default_limit = self._limit = delivery_count_limit
         self._lock_ms = _LOCK_MS
-        self.runs = RunMap()
-        self.end_offset: int | None = None
-        self._stored: tuple[int | None, int | None] = (None, None)
-        self._lowest: int | None = None  # Below it nothing has been seen: settled, or from before the capture.
-        self._floor: int | None = None  # No start lies below: a state that was told, or the log's start.
         self._log_start: int | None = None
-        self._next_deadline: int | None = None
-        self._steps: list[_Step] = []
 
-    @property
-    def start_offset(self) -> int | None:
-        """The first offset that may still be delivered."""
-        front = self.runs.front
-        start = self.end_offset if front is None else front.first
-        return start if self._floor is None else max(self._floor, start or 0)
+    def run(self, events: Iterable[Event], until: int) -> Iterator[Transition]:
+        """What events in their order come to, up to the end of the capture."""
+        for event in events:
+            yield from self.feed(event)
+        yield from self.finish(until)
 
     def feed(self, event: Event) -> list[Transition]:
         """What an event causes, and the ends of locks that come before it."""
         told = self._run_out(event.ts)
         before = self.start_offset
         _HANDLERS[event.kind](self, event)
-        return told + self._tell(event, before)
+        return told + self.tell(event, before)
 
     def finish(self, until: int) -> list[Transition]:
         """The ends of locks up to the end of the capture."""
         return self._run_out(until, slack=False)
-
-    # What comes out.
-
-    def _step(self, ts: int, run: Run, cause: str, *, member_id: str | None = None, is_inferred: bool = False) -> None:
-        self.runs.put(run)
-        self._lowest = run.first if self._lowest is None else min(self._lowest, run.first)
-        self.end_offset = max(self.end_offset or 0, run.last + 1)
-        if run.deadline is not None:
-            self._next_deadline = min(self._next_deadline or run.deadline, run.deadline)
-        self._steps.append(_Step(ts, run, member_id, cause, is_inferred))
-
-    def _tell(self, event: Event | None, before: int | None) -> list[Transition]:
-        """The transitions since the last telling; one event, or one lock, is one write of the leader."""
-        steps, self._steps = self._steps, []
-        if not steps:
-            return []
-        if any(step.cause in _WRITTEN for step in steps):
-            complete = sum(len(run) for run in self.runs if run.is_terminal)
-            self._stored = before, complete
-        self.runs.settle_front()
-        start = self.start_offset
-        told: list[Transition] = []
-        last: _Step | None = None
-        for step in steps:
-            if last is not None and _goes_on(last, step):
-                told[-1] = told[-1]._replace(last_offset=step.run.last)
-            else:
-                told.append(self._transition(step, start, event))
-            last = step
-        return told
-
-    def _transition(self, step: _Step, start: int | None, event: Event | None) -> Transition:
-        run = step.run
-        return Transition(
-            step.ts,
-            run.first,
-            None if step.cause in _OPEN_ENDED and run.last < run.first else run.last,
-            run.state,
-            run.delivery_count,
-            step.member_id or run.member_id,
-            step.cause,
-            step.is_inferred,
-            start,
-            self.end_offset,
-            *self._stored,
-            None if event is None else event.file,
-            None if event is None else event.conn_id,
-            None if event is None else event.correlation_id,
-        )
 
     # Locks.
 
@@ -139,7 +74,7 @@ class SharePartitionMachine:
     def _run_out(self, now: int, *, slack: bool = True) -> list[Transition]:
         """End the locks that nobody has said anything about in time."""
         latest = now - (self._slack() if slack else 0)
-        if self._next_deadline is None or self._next_deadline > latest:
+        if self.next_deadline is None or self.next_deadline > latest:
             return []
         over = [run for run in self.runs if run.deadline is not None and run.deadline <= latest]
         told: list[Transition] = []
@@ -147,15 +82,15 @@ class SharePartitionMachine:
             assert run.deadline is not None
             before = self.start_offset
             self._come_back(run.first, run.last, run, run.deadline, "lock_timeout")
-            told += self._tell(None, before)
-        self._next_deadline = min((run.deadline for run in self.runs if run.deadline is not None), default=None)
+            told += self.tell(None, before)
+        self.next_deadline = min((run.deadline for run in self.runs if run.deadline is not None), default=None)
         return told
 
     def _come_back(self, first: int, last: int, held: Run, ts: int, cause: str, *, is_inferred: bool = True) -> None:
         """Records that were held may be delivered again, unless they have met the limit or lie below the start."""
         start = self.start_offset
         state = ARCHIVED if self._is_spent(held) or (start is not None and last < start) else AVAILABLE
-        self._step(
+        self.step(
             ts,
             Run(first, last, state, held.delivery_count),
             cause,
@@ -178,23 +113,23 @@ class SharePartitionMachine:
                 self._explain(low, high, known, count, event.ts)
             self._limit = max(self._limit, count)
             run = Run(first, last, ACQUIRED, count, event.member_id, event.ts + self._lock_ms * _MS)
-            self._step(event.ts, run, "acquire")
+            self.step(event.ts, run, "acquire")
 
     def _explain(self, first: int, last: int, known: Run | None, count: int, ts: int) -> None:
         """What must have happened to records that are delivered now, if nothing has told why they could be."""
         if known is None:
-            if self._lowest is not None and self._lowest <= first < (self.start_offset or 0):
-                self._step(ts, Run(first, last, AVAILABLE, count - 1), "load", is_inferred=True)
+            if self.lowest is not None and self.lowest <= first < (self.start_offset or 0):
+                self.step(ts, Run(first, last, AVAILABLE, count - 1), "load", is_inferred=True)
             return
         came_back = Run(first, last, AVAILABLE, count - 1)
         if known.delivery_count is not None and count <= known.delivery_count:
             # Counts never fall but where a leader knows only what was stored.
-            self._step(ts, came_back, "load", member_id=known.member_id, is_inferred=True)
+            self.step(ts, came_back, "load", member_id=known.member_id, is_inferred=True)
         elif known.state == ACQUIRED and count - 1 == (known.delivery_count or count - 1) and self._is_over(known, ts):
             assert known.deadline is not None
-            self._step(min(ts, known.deadline), came_back, "lock_timeout", member_id=known.member_id, is_inferred=True)
+            self.step(min(ts, known.deadline), came_back, "lock_timeout", member_id=known.member_id, is_inferred=True)
         elif known.state != AVAILABLE or known.delivery_count != count - 1:
-            self._step(ts, came_back, "unseen", member_id=known.member_id, is_inferred=True)
+            self.step(ts, came_back, "unseen", member_id=known.member_id, is_inferred=True)
 
     # Words of members.
 
@@ -220,10 +155,10 @@ class SharePartitionMachine:
     def _is_settled(self, first: int, last: int, known: Run | None, start: int | None) -> bool:
         """Whether a word on these changes nothing: what is settled is settled, below the start and above."""
         if known is not None:
-            return known.is_terminal or (self._floor is not None and last < self._floor)
+            return known.is_terminal or (self.floor is not None and last < self.floor)
         if start is None or last >= start:
             return False
-        return self._floor is not None or (self._lowest is not None and first >= self._lowest)
+        return self.floor is not None or (self.lowest is not None and first >= self.lowest)
 
     def _has_passed(self, held: Run, event: Event) -> bool:
         """Whether a good answer means that the start has passed these: their last lock has run out in front of it."""
@@ -242,7 +177,7 @@ class SharePartitionMachine:
         if kind == _RENEW:
             deadline = event.ts + self._lock_ms * _MS
             run = Run(first, last, ACQUIRED, held.delivery_count, event.member_id, deadline)
-            self._step(event.ts, run, "renew", is_inferred=is_inferred)
+            self.step(event.ts, run, "renew", is_inferred=is_inferred)
             return
         cause, state = _ACKNOWLEDGED_AS[kind]
         if kind == 2:
@@ -250,7 +185,7 @@ class SharePartitionMachine:
             self._come_back(first, last, holder, event.ts, cause, is_inferred=is_inferred)
             return
         run = Run(first, last, state, held.delivery_count)
-        self._step(event.ts, run, cause, member_id=event.member_id, is_inferred=is_inferred)
+        self.step(event.ts, run, cause, member_id=event.member_id, is_inferred=is_inferred)
 
     def _renew_in_vain(self, event: Event) -> None:
         """A refused acknowledgement changes nothing, but the renewals before the refused offset hold."""
@@ -291,26 +226,26 @@ class SharePartitionMachine:
                 # Holes in the stored state are delivered before the start passes them.
                 self.runs.put(Run(expected, first - 1, AVAILABLE, 0))
             run = Run(first, last, STATES.get(state, AVAILABLE), count)
-            self._step(event.ts, run, "load")
+            self.step(event.ts, run, "load")
             expected = last + 1
-        self._stored = event.start, sum(len(run) for run in self.runs if run.is_terminal)
+        self.stored = event.start, sum(len(run) for run in self.runs if run.is_terminal)
 
     def _reset(self, event: Event) -> None:
         start = event.start if event.start is not None and event.start >= 0 else None
         self._forget(start)
-        self._stored = event.start, 0 if start is not None else None
+        self.stored = event.start, 0 if start is not None else None
         self._step_open(event, event.note or "load")
 
     def _forget(self, start: int | None) -> None:
         self.runs.clear()
-        self._lowest = self._floor = self.end_offset = start
-        self._log_start = self._next_deadline = None
-        self._stored = (start, 0) if start is not None else (None, None)
+        self.lowest = self.floor = self.end_offset = start
+        self._log_start = self.next_deadline = None
+        self.stored = (start, 0) if start is not None else (None, None)
 
     def _step_open(self, event: Event, cause: str) -> None:
         """A row about everything from an offset on: nothing of it is in flight."""
         first = event.start if event.start is not None and event.start >= 0 else 0
-        self._steps.append(_Step(event.ts, Run(first, first - 1, AVAILABLE, 0), None, cause, is_inferred=False))
+        self.steps.append(Step(event.ts, Run(first, first - 1, AVAILABLE, 0), None, cause, is_inferred=False))
 
     def _write(self, event: Event) -> None:
         """What a leader writes shows what it knows: locks that have run out, and where it begins."""
@@ -322,15 +257,15 @@ class SharePartitionMachine:
                 ts = min(event.ts, known.deadline or event.ts) if is_over else event.ts
                 run = Run(low, high, STATES[state], count)
                 cause = "lock_timeout" if is_over else "unseen"
-                self._step(ts, run, cause, member_id=known.member_id)
+                self.step(ts, run, cause, member_id=known.member_id)
         start = self.start_offset
         if event.start is not None and event.start >= 0 and start is not None and event.start > start:
             for low, high, known in self.runs.pieces(start, event.start - 1):
                 if known is None or not known.is_terminal:
                     count_known = None if known is None else known.delivery_count
-                    self._step(event.ts, Run(low, high, ARCHIVED, count_known), "start_moved", is_inferred=True)
-        if self._floor is None and event.start is not None and event.start >= 0:
-            self._floor = event.start
+                    self.step(event.ts, Run(low, high, ARCHIVED, count_known), "start_moved", is_inferred=True)
+        if self.floor is None and event.start is not None and event.start >= 0:
+            self.floor = event.start
 
     def _cut(self, event: Event) -> None:
         self._log_start = max(self._log_start or 0, event.start or 0)
@@ -344,29 +279,14 @@ class SharePartitionMachine:
         for run in list(self.runs):
             if run.first < cut and run.state == AVAILABLE:
                 gone = Run(run.first, min(run.last, cut - 1), ARCHIVED, run.delivery_count)
-                self._step(event.ts, gone, "log_start", is_inferred=True)
-        self._floor = max(self._floor or 0, cut)
+                self.step(event.ts, gone, "log_start", is_inferred=True)
+        self.floor = max(self.floor or 0, cut)
         self.end_offset = max(self.end_offset or 0, cut)
 
     def _set_limit(self, event: Event) -> None:
         self._limit = self._default_limit if event.start is None else event.start
 
 
-def _goes_on(last: _Step, step: _Step) -> bool:
-    return (
-        step.run.first == last.run.last + 1
-        and (step.ts, step.member_id, step.cause, step.is_inferred)
-        == (last.ts, last.member_id, last.cause, last.is_inferred)
-        and (step.run.state, step.run.delivery_count, step.run.member_id)
-        == (last.run.state, last.run.delivery_count, last.run.member_id)
-        and last.cause not in _OPEN_ENDED
-    )
-
-
-#: What a leader writes to the share coordinator when it happens.
-_WRITTEN = frozenset({"accept", "release", "reject", "gap", "lock_timeout", "session_close", "unseen"})
-#: Rows about everything from an offset on.
-_OPEN_ENDED = frozenset({"load", "alter_offsets", "delete_offsets", "delete_group", "initialize", "delete_state"})
 _HANDLERS = {
     Kind.LIMIT: SharePartitionMachine._set_limit,
     Kind.RESET: SharePartitionMachine._reset,

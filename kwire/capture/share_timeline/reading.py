@@ -1,7 +1,7 @@
 """From rows of the level `messages` to the events of share partitions: sessions are followed, and who waited for whom.
 
-A connection's rows must come together and in the order of their requests: brokers take one request of a connection at a
-time, so one that was sent behind a long poll is taken when the poll has been answered.
+A connection's rows must come together and in the order of their requests, those of all files that saw it: brokers take
+one request of a connection at a time, so one that was sent behind a long poll is taken when the poll has been answered.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ Place = tuple[str | None, int]
 COLUMNS = (
     "file",
     "conn_id",
-    "stream_epoch",
     "api_name",
     "correlation_id",
     "req_ts",
@@ -65,17 +64,14 @@ class ConnectionReader:
     """Reads the rows of one connection after the other."""
 
     def __init__(self) -> None:
-        self._connection: tuple[object, ...] | None = None
+        self._connection: str | None = None
         self._answered = 0
         self._sessions: dict[tuple[str, str], set[Place]] = {}
         self._made: tuple[str, str] | None = None
 
     def read(self, row: Told) -> list[Event]:
         """The events of one row."""
-        connection = (row["file"], row["conn_id"], row["stream_epoch"])
-        if connection != self._connection:
-            self._connection, self._answered, self._made = connection, 0, None
-            self._sessions = {}
+        self._turn_to(row["conn_id"])
         began = row["req_end_ts"] or row["req_ts"]
         if began is None:
             return []
@@ -87,10 +83,15 @@ class ConnectionReader:
             return []
         return list(read(self, Exchange(row, taken, asked, _tree(row["body_response"]))))
 
+    def _turn_to(self, connection: str) -> None:
+        if connection != self._connection:
+            self._connection, self._answered, self._made = connection, 0, None
+            self._sessions = {}
+
     def end(self, flow: Told) -> list[Event]:
-        """What the end of a connection means, by its row of the level `flows`; it comes behind all others."""
-        connection = (flow["file"], flow["conn_id"], flow["stream_epoch"])
-        if connection != self._connection or self._made is None or flow["ended"] not in ("fin", "rst", "reuse"):
+        """What the end of a connection means, by its row of the level `flows`; it comes behind its requests."""
+        self._turn_to(flow["conn_id"])
+        if self._made is None or flow["ended"] not in ("fin", "rst", "reuse"):
             return []
         group_id, member_id = self._made
         places = sorted(self._sessions.pop(self._made, ()), key=_order)
