@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 GOOD, FOUND_WRONG, INTERRUPTED = 0, 1, 130
 # A file that is read faster than anybody looks needs no progress.
-_LONG_SIZE = 16 * 1024 * 1024
+_LONG_SIZE = 1024 * 1024
 
 
 class Decoding:
@@ -83,10 +83,12 @@ class Decoding:
                     printer.push(outcome, make(outcome))
                     if printer.is_full:
                         break
+                opened.hide_progress()
+                printer.show()
             except KeyboardInterrupt:
                 was_interrupted = True
-            opened.hide_progress()
-            printer.show()
+                opened.hide_progress()
+                printer.show()
         self._left = printer.left
         self._tell(capture, tally, chosen, time.monotonic() - started, was_interrupted=was_interrupted)
         if was_interrupted:

@@ -19,6 +19,8 @@ from kwire.escape import one_line
 GOOD, FOUND_WRONG, WRONG_USE = 0, 1, 2
 # What a shell reports for a program that Ctrl-C ended: 128 + SIGINT.
 INTERRUPTED = 130
+# And for one whose reader went away, as `head` does: 128 + SIGPIPE.
+READER_GONE = 141
 
 
 class Command(NamedTuple):
@@ -68,7 +70,7 @@ def guarded(work: Callable[[], int]) -> int:
     except BrokenPipeError:
         # The reader (head, less) has gone. At its exit the interpreter flushes stdout once more: into nothing.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FOUND_WRONG
+        return READER_GONE
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     except (UnsupportedVersion, MissingExtra, WrongUseError) as error:

@@ -1,0 +1,192 @@
+"""`kwire decode` in a terminal and in a pipe: what a person sees, and what is left when they press Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kwire.cli.terminal import width_of
+from tests.kwire.capture.wire import SHARE, ip_packets, pcap
+from tests.kwire.cli.terminal import ROOT, Terminal, without_colours
+
+COMMAND = [sys.executable, "-m", "kwire.cli.main", "decode"]
+
+
+def in_terminal(*words: object, columns: int = 120, environment: dict[str, str] | None = None) -> tuple[int, str]:
+    return Terminal("decode", *map(str, words), columns=columns, environment=environment).finish()
+
+
+def piped(*words: object) -> str:
+    return subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, cwd=ROOT, check=True).stdout
+
+
+def test_a_terminal_gets_colours_and_a_last_line_for_the_person() -> None:
+    code, text = in_terminal(SHARE)
+
+    assert code == 0
+    lines = text.splitlines()
+    assert len(lines) == 46
+    assert without_colours(lines[0]).split() == ["TIME", "CONNECTION", "API", "LATENCY", "RESULT", "SUMMARY"]
+    assert [line for line in lines if "\x1b[1;31mTOPIC_ALREADY_EX" in line]
+    assert without_colours(lines[-1]).startswith("44 exchanges; 44 rows shown, 2 with an error; ")
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120, 200])
+@pytest.mark.parametrize("level", ["messages", "share_acks", "packets"])
+def test_no_line_is_wider_than_the_terminal(columns: int, level: str) -> None:
+    _, text = in_terminal(SHARE, "--level", level, columns=columns)
+
+    lines = [without_colours(line) for line in text.splitlines()[:-1]]
+    assert len(lines) > 1
+    assert max(map(width_of, lines)) <= columns
+
+
+def test_a_wide_terminal_shows_what_a_pipe_gets() -> None:
+    _, text = in_terminal(SHARE, columns=400)
+
+    assert without_colours(text).splitlines()[:-1] == piped(SHARE).splitlines()
+
+
+@pytest.mark.parametrize("form", ["table", "tree"])
+def test_colours_are_all_that_no_color_takes_away(form: str) -> None:
+    _, coloured = in_terminal(SHARE, "--format", form, "--limit", 3, columns=90)
+    _, plain = in_terminal(SHARE, "--format", form, "--limit", 3, columns=90, environment={"NO_COLOR": "1"})
+
+    assert "\x1b" in coloured
+    assert "\x1b" not in plain
+    assert without_colours(coloured).splitlines()[:-1] == plain.splitlines()[:-1]
+
+
+def test_a_pipe_gets_colours_only_when_they_are_asked_for() -> None:
+    assert "\x1b" not in piped(SHARE)
+    coloured = piped(SHARE, "--color", "always")
+    assert "\x1b[1;31m" in coloured
+    assert without_colours(coloured) == piped(SHARE)
+
+
+def test_slow_answers_stand_out_and_long_polls_do_not() -> None:
+    text = piped(SHARE, "--color", "always", "--slow", "20ms")
+    marked = [line for line in text.splitlines() if "\x1b[1;33m" in line]
+
+    # ShareFetch took 24.7 ms, and was allowed 500.
+    assert {without_colours(line).split()[2] for line in marked} == {"CreateTopics", "Produce"}
+
+
+def long_capture(path: Path, times: int) -> Path:
+    """The connections of a capture again and again, each time from other addresses."""
+    wires = ip_packets()
+    parts = [pcap(wires)]
+    for number in range(1, times):
+        address = bytes((10, 0, number >> 8, number & 0xFF))
+        copies = [wire._replace(packet=wire.packet[:12] + address * 2 + wire.packet[20:]) for wire in wires]
+        parts.append(pcap(copies)[24:])
+    path.write_bytes(b"".join(parts))
+    return path
+
+
+def test_a_long_file_shows_its_progress_and_takes_it_away(tmp_path: Path) -> None:
+    long = long_capture(tmp_path / "long.pcap", 25)
+    with (tmp_path / "rows").open("wb") as rows:
+        # Trees take their time, so that there is some to show.
+        code, text = Terminal("decode", str(long), "--format", "tree", stdout=rows.fileno()).finish()
+
+    assert code == 0
+    assert "%" in text
+    assert "long.pcap" in text
+    # Behind the last progress line there is only the line for the person.
+    assert without_colours(text.rpartition("\r\x1b[K")[2]).startswith("1100 exchanges; 1100 rows shown, ")
+
+
+def test_ctrl_c_leaves_what_was_read_and_a_clean_terminal(tmp_path: Path) -> None:
+    terminal = Terminal("decode", str(long_capture(tmp_path / "long.pcap", 600)))
+    terminal.read_until("ApiVersions")
+    terminal.process.send_signal(signal.SIGINT)
+    code, text = terminal.finish()
+
+    assert code == 130
+    assert "Traceback" not in text
+    assert "long.pcap: interrupted; what was read until then is shown" in text
+    shown = re.search(r"(\d+) rows shown", text)
+    assert shown
+    assert 500 <= int(shown[1]) < 600 * 44
+    # Whatever was begun on the last line is taken back.
+    assert text.endswith("\x1b[0m\n")
+
+
+def test_a_reader_that_goes_away_ends_it_silently(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{' '.join(COMMAND)} {SHARE} --format tree | head -n 1; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
+    )
+
+    assert done.stdout.splitlines()[1] == "141"
+    assert done.stderr == ""
+
+
+def test_a_pipe_shows_rows_as_they_complete() -> None:
+    data = SHARE.read_bytes()
+    with subprocess.Popen(
+        [*COMMAND, "-", "--format", "jsonl"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(data[:3_000])
+        process.stdin.flush()
+        first = process.stdout.readline()
+        process.stdin.write(data[3_000:])
+        process.stdin.close()
+        rest = process.stdout.read().splitlines()
+
+    assert b'"api_name":"ApiVersions"' in first
+    assert len(rest) == 43
+
+
+def test_ctrl_c_ends_a_file_that_is_followed_with_all_that_is_known(tmp_path: Path) -> None:
+    growing = tmp_path / "growing.pcap"
+    data = SHARE.read_bytes()
+    growing.write_bytes(data[:20_000])
+    terminal = Terminal("decode", "--follow", str(growing), columns=200)
+    terminal.read_until("ApiVersions")
+    with growing.open("ab") as file:
+        file.write(data[20_000:])
+    terminal.read_until("ShareAcknowledge")
+    terminal.process.send_signal(signal.SIGINT)
+    code, text = terminal.finish()
+
+    assert code == 0
+    assert without_colours(text).splitlines()[-1].startswith("44 exchanges; 44 rows shown, 2 with an error")
+    assert "interrupted" not in text
+
+
+def test_a_followed_file_may_be_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "now.pcap"
+    wires = ip_packets()
+    path.write_bytes(pcap(wires[:60]))
+    terminal = Terminal("decode", "-f", str(path), "--format", "jsonl")
+    terminal.read_until("InitProducerId")
+    path.rename(tmp_path / "now.pcap.1")
+    part = tmp_path / "part"
+    part.write_bytes(pcap(wires[60:], nanoseconds=True))
+    part.rename(path)
+    terminal.read_until('"api_name":"ShareAcknowledge"')
+    os.kill(terminal.process.pid, signal.SIGTERM)
+    code, text = terminal.finish()
+
+    assert code == 0
+    assert text.count('"status":"ok"') == 44
+
+
+def test_what_follows_ends_after_its_duration(tmp_path: Path) -> None:
+    code, text = in_terminal("--follow", SHARE, "--duration", "300ms")
+
+    assert code == 0
+    assert "44 exchanges; 44 rows shown" in text
