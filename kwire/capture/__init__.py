@@ -7,7 +7,7 @@ The rooms follow the way of a capture: file bytes -> `Packet` (`pcap`, `pcapng`)
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from kwire.registry import DEFAULT_EDITION
@@ -28,6 +28,7 @@ def read_capture(
     show_secrets: bool = False,
     payload: bool = False,
     bodies: bool = True,
+    columns: Sequence[str] | None = None,
     topics: Mapping[str, str] | None = None,
     tls_keylog: str | os.PathLike[str] | None = None,
 ) -> pa.Table:
@@ -35,10 +36,11 @@ def read_capture(
 
     Args: paths: a path, bytes, a binary file object, or several of these.
         ports: the brokers' ports; without them Kafka is found by looking. apis: only rows of these, as `ShareFetch`.
+        columns: only these, in this order; what only others need is not decoded, and reading is faster for it.
         topics: names by topic id, for ids that the capture itself does not name.
         tls_keylog: the file with the secrets of TLS connections, beside those that a pcapng file holds itself.
     Raises: CaptureError when a source is no capture; MissingExtra without pyarrow, or without cryptography for TLS;
-        ValueError for an unknown level, or a key log that is none.
+        ValueError for an unknown level or column, or a key log that is none.
     """
     from kwire.capture import arrow
     from kwire.capture.keylog import read_key_logs
@@ -56,4 +58,4 @@ def read_capture(
     )
     is_one = isinstance(paths, (str, bytes, bytearray, memoryview, os.PathLike)) or hasattr(paths, "read")
     sources = [cast("Source", paths)] if is_one else cast("Iterable[Source]", paths)
-    return arrow.table(sources, level, options)
+    return arrow.table(sources, level, options, columns=columns)

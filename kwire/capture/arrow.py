@@ -1,18 +1,27 @@
-"""Rows as Arrow: record batches of one file, the table of many. Spark and `kwire.read_capture` stand on this."""
+"""Rows as Arrow: record batches of one file, the table of many. Spark and `kwire.read_capture` stand on this.
+
+Where numpy is there and the source is a plain file or bytes, a capture is indexed and read by the fast lane
+(`kwire.capture.lane`); else, and for what is packed or comes through a pipe, row by row. The rows are the same.
+"""
 
 from __future__ import annotations
 
+import os
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, cast
 
+from kwire.capture import traffic
 from kwire.capture.extras import require_pyarrow
-from kwire.capture.schemas import Column, Kind, arrow_schema, columns
+from kwire.capture.options import Options
+from kwire.capture.schemas import Kind, arrow_schema, columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
-    from kwire.capture.options import Options
+    from kwire.capture.index import FlowKey, Index
+    from kwire.capture.rows import Row
     from kwire.capture.source import Source
 
 ROWS_PER_BATCH = 4096
@@ -20,41 +29,127 @@ ROWS_PER_BATCH = 4096
 schema = arrow_schema
 
 
-def batches(path: Source, level: str = "messages", options: Options | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of one capture as record batches of `schema(level)`, read as a stream."""
+def batches(
+    path: Source, level: str = "messages", options: Options | None = None, *, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one capture as record batches of `schema(level)`.
+
+    Args: columns: only these, in this order. What only others need is not computed, nor the bodies decoded for it.
+    Raises: CaptureError when the source is no capture; ValueError for a level or a column that there is not.
+    """
+    options = options or Options()
+    names = names_of(level, columns)
+    index = _indexed(path)
+    if index is not None:
+        yield from flow_batches([index], None, level, options, columns=names)
+        return
     from kwire.capture.pipeline import rows
 
-    pending: list[dict[str, object]] = []
-    for row in rows(path, level, options):
+    yield from batched(rows(path, level, reduced(options, names)), level, names)
+
+
+def flow_batches(
+    indexes: Sequence[Index],
+    flows: Collection[FlowKey] | None,
+    level: str = "messages",
+    options: Options | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    troubles: bool = True,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of chosen flows of one or more captures, which then are read as one: a flow may go on in the next.
+
+    Args: indexes: in the order of their times. flows: None for all. troubles: whether rows tell of what belongs to no
+        flow; where flows are shared out, one reader should tell it.
+    """
+    options = options or Options()
+    names = names_of(level, columns)
+    asked = reduced(options, names)
+    if len(indexes) == 1 and level not in traffic.LEVELS:
+        from kwire.capture.lane.reading import lane_batches
+
+        yield from lane_batches(indexes[0], flows, level, asked, names, troubles=troubles)
+        return
+    from kwire.capture.index import segments_of
+    from kwire.capture.pipeline import rows_of
+
+    keys = indexes[0].keys(options.tls_keylog)
+    for index in indexes[1:]:
+        keys.add(index.secrets)
+    found = segments_of(indexes, flows, troubles=troubles)
+    yield from batched(rows_of(found, level, indexes[0].file, asked, keys), level, names)
+
+
+def names_of(level: str, chosen: Sequence[str] | None) -> list[str]:
+    """The chosen columns of a level, all of them without a choice. Raises: ValueError for one that there is not."""
+    known = [column.name for column in columns(level)]
+    for name in chosen or ():
+        if name not in known:
+            raise ValueError(f"level {level} has no column {name!r}; it has {', '.join(known)}")
+    return known if chosen is None else list(chosen)
+
+
+def reduced(options: Options, names: Collection[str]) -> Options:
+    """The options for rows of which only these columns are looked at."""
+    from dataclasses import replace
+
+    bodies = options.bodies and not {"body_request", "body_response"}.isdisjoint(names)
+    sessions = options.sessions and not {"session_id", "session_epoch", "session_partitions"}.isdisjoint(names)
+    return replace(options, bodies=bodies, sessions=sessions)
+
+
+def batched(rows: Iterable[Row], level: str, names: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Record batches of these rows, as they come."""
+    pending: list[Row] = []
+    for row in rows:
         pending.append(row)
         if len(pending) == ROWS_PER_BATCH:
-            yield record_batch(pending, level)
+            yield record_batch(pending, level, names)
             pending = []
     if pending:
-        yield record_batch(pending, level)
+        yield record_batch(pending, level, names)
 
 
-def record_batch(rows: Sequence[dict[str, object]], level: str) -> pa.RecordBatch:
-    """One record batch of the given rows."""
+def record_batch(rows: Sequence[Row], level: str, names: Sequence[str] | None = None) -> pa.RecordBatch:
+    """One record batch of the given rows, with these columns of them."""
     pa = require_pyarrow()
     layout = arrow_schema(level)
-    arrays = [
-        pa.array(_values(rows, column), type=field.type) for column, field in zip(columns(level), layout, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=layout)
+    kinds = {column.name: column.kind for column in columns(level)}
+    fields = [layout.field(name) for name in names_of(level, names)]
+    arrays = [pa.array(_values(rows, field.name, kinds[field.name]), type=field.type) for field in fields]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def table(paths: Iterable[Source], level: str = "messages", options: Options | None = None) -> pa.Table:
+def table(
+    paths: Iterable[Source],
+    level: str = "messages",
+    options: Options | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+) -> pa.Table:
     """The rows of all the captures in one table."""
     pa = require_pyarrow()
-    parts = [batch for path in paths for batch in batches(path, level, options)]
-    return pa.Table.from_batches(parts, schema=arrow_schema(level))
+    layout = arrow_schema(level)
+    fields = [layout.field(name) for name in names_of(level, columns)]
+    parts = [batch for path in paths for batch in batches(path, level, options, columns=columns)]
+    return pa.Table.from_batches(parts, schema=pa.schema(fields))
 
 
-def _values(rows: Sequence[dict[str, object]], column: Column) -> list[object]:
+def _indexed(source: Source) -> Index | None:
+    """The index of a source that can have one."""
+    if not isinstance(source, (str, bytes, os.PathLike)) or find_spec("numpy") is None:
+        return None
+    from kwire.capture.index import NotIndexed, built
+
+    try:
+        return built(source)
+    except NotIndexed:
+        return None
+
+
+def _values(rows: Sequence[Row], name: str, kind: Kind) -> list[object]:
     """A column's values; times come in nanoseconds and leave in microseconds, rounded down."""
-    name = column.name
-    if column.kind is Kind.TIME:
+    if kind is Kind.TIME:
         times = [cast("int | None", row[name]) for row in rows]
         return [None if ts is None else ts // 1000 for ts in times]
     return [row[name] for row in rows]

@@ -118,7 +118,7 @@ class _Pairing:
         """What is open stays without its other half."""
         rest = [*self._tokens, *(request for queue in self._waiting.values() for request in queue)]
         for request in sorted(rest, key=lambda each: each.number):
-            request.note("no_response", _ENDED[why])
+            request.note("no_response", ENDED[why])
             yield self._exchange(request, None)
         for orphan in self._orphans.values():
             yield self._exchange(None, self._decoder.response(orphan, None))
@@ -129,7 +129,7 @@ class _Pairing:
         for request in sorted(late, key=lambda each: each.number):
             assert request.correlation_id is not None
             self._leave(request.correlation_id, request)
-            request.note("no_response", _ENDED["expired"])
+            request.note("no_response", ENDED["expired"])
             yield self._exchange(request, None)
         for correlation_id in [each for each, frame in self._orphans.items() if frame.ts < before_ts]:
             yield self._exchange(None, self._decoder.response(self._orphans.pop(correlation_id), None))
@@ -247,7 +247,8 @@ class _Pairing:
         return response
 
 
-_ENDED = {
+# Why there is no answer, by how the connection ended.
+ENDED = {
     "fin": "the connection was closed before an answer",
     "rst": "the connection was reset before an answer",
     "reuse": "another connection took the same ports before an answer",

@@ -101,7 +101,7 @@ class Headers:
         self._flows.spoil(flow[(api_key == _SASL_HANDSHAKE) & (version == 0)], "tokens")
         client_id = self._client_ids(found, rows, id_size)
         after = _HEAD_SIZE + np.maximum(id_size, 0)
-        limit = _flexible_from()[np.clip(api_key, -1, len(_flexible_from()) - 2)]
+        limit = flexible_from()[np.clip(api_key, -1, len(flexible_from()) - 2)]
         is_flexible = version >= limit
         tag_at = np.minimum(after, rows.shape[1] - 1)
         has_tags = is_flexible & (rows[np.arange(len(rows)), tag_at] != 0)
@@ -151,7 +151,7 @@ class Headers:
             return
         at = np.minimum(np.maximum(asked.body, 0), rows.shape[1] - 4)
         pick = np.arange(len(at))
-        compact = asked.api_version >= _flexible_from()[_PRODUCE]
+        compact = asked.api_version >= flexible_from()[_PRODUCE]
         # A null transactional id, and acks behind it.
         is_null = np.where(compact, rows[pick, at] == 0, (rows[pick, at] == 255) & (rows[pick, at + 1] == 255))
         behind = at + np.where(compact, 1, 2)
@@ -187,7 +187,7 @@ def body_of(
 
 
 @cache
-def _flexible_from() -> Ints:
+def flexible_from() -> Ints:
     """By API key, the first version whose request header has tags; beyond all versions where nobody knows the API."""
     last = max(registry.API_KEYS)
     # One place more, for the keys that are none: -1 is the last place.

@@ -1,0 +1,268 @@
+"""The rows of a level from an index: clean flows by the fast lane, the others by the generators, merged as they come.
+
+Where all columns asked for are columns of numbers, no exchange becomes an object. Else exchanges of both lanes go
+through the same makers of rows, in the order in which the capture completes them, since topic names and sessions are
+learned from one for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from heapq import merge
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from kwire import registry
+from kwire.capture.arrow import batched, record_batch
+from kwire.capture.bodies import Decoder
+from kwire.capture.exchange import Exchange, Outcome
+from kwire.capture.index.segments import segments_of
+from kwire.capture.lane.bodies import Bodies
+from kwire.capture.lane.clients import Clients
+from kwire.capture.lane.objects import Objects
+from kwire.capture.lane.plain import COLUMNS, Plain
+from kwire.capture.options import FRAME_SIZE_MAX
+from kwire.capture.order import ORDER_WINDOW
+from kwire.capture.pipeline import ordered, outcomes_of, row_maker
+from kwire.capture.schemas import arrow_schema
+from kwire.capture.sessions import Sessions
+from kwire.capture.values import Segment, Trouble
+from kwire.registry import DEFAULT_EDITION
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from kwire.capture.index import FlowKey, Index
+    from kwire.capture.index.pairing import Exchanges
+    from kwire.capture.options import Options
+    from kwire.capture.rows import Row
+
+    Ints = npt.NDArray[np.int64]
+
+_LAST = 2**62
+# The most rows of one record batch.
+ROWS_MAX = 16_384
+
+
+class Lane:
+    """Reads one capture; `close` it."""
+
+    def __init__(self, index: Index, flows: Collection[FlowKey] | None, options: Options) -> None:
+        """Args: flows: those to read; all without a choice."""
+        self._index = index
+        self._options = options
+        self._file = options.name or index.file
+        self._decoder = Decoder(options.edition)
+        chosen = np.ones(len(index.flows), dtype=np.bool_)
+        if flows is not None:
+            chosen[:] = False
+            chosen[[index.numbers[key] for key in flows if key in index.numbers]] = True
+        self.fast, slow = self._shared_out(chosen)
+        self.slow = [index.flows[number].key for number in np.nonzero(slow)[0].tolist()]
+
+    @cached_property
+    def bodies(self) -> Bodies:
+        """The bytes of frames."""
+        return Bodies(self._index)
+
+    @cached_property
+    def clients(self) -> Clients:
+        """Who the clients of the clean flows are."""
+        return Clients(self._index, self.fast, self._decoder, self.bodies)
+
+    def close(self) -> None:
+        """Give the file back."""
+        if "bodies" in self.__dict__:
+            self.bodies.close()
+
+    def parts(self) -> Iterator[Exchanges]:
+        """The exchanges of clean flows, span by span in the order of the capture."""
+        for part in (*range(len(self._index.spans)), -1):
+            found = self._index.exchanges(part)
+            found = found.of(np.nonzero(self.fast[found.flow])[0])
+            if len(found):
+                yield found
+
+    def outcomes(self, level: str, *, troubles: bool) -> Iterator[Outcome]:
+        """What both lanes find, in the order in which it was complete."""
+        options = replace(self._options, sessions=False)
+        numbered = _Numbered(segments_of([self._index], self.slow, troubles=troubles))
+        keys = self._index.keys(options.tls_keylog)
+        slow = numbered.with_numbers(outcomes_of(numbered, options, keys, level))
+        objects = Objects(self._index, self._decoder, self.bodies, self.clients)
+        fast = (each for found in self.parts() for each in objects.exchanges(found))
+        sessions = Sessions() if self._options.sessions and level == "messages" else None
+        for _, outcome in merge(fast, slow, key=_number):
+            if sessions is not None and isinstance(outcome, Exchange):
+                outcome.session = sessions.follow(outcome)
+            yield outcome
+
+    def rows(self, level: str, *, troubles: bool) -> Iterator[Row]:
+        """Rows of any level, made one by one."""
+        make = row_maker(level, self._file, self._options)
+        return ordered(self.outcomes(level, troubles=troubles), make)
+
+    def plain(self, columns: Sequence[str], *, troubles: bool) -> Iterator[pa.RecordBatch]:
+        """Rows of messages that need no body."""
+        maker = Plain(self._index, self._file, lambda: self.clients)
+        slow = self._slow_rows(troubles=troubles)
+        waiting = next(slow, None)
+        placed = _Placed()
+        for whole in self.parts():
+            found = whole.of(np.nonzero(self._is_asked_for(maker, whole))[0])
+            is_odd = found.request.body < 0
+            pieces = [_plain(maker, found.of(np.nonzero(~is_odd)[0]), columns)]
+            behind = self._odd_rows(found.of(np.nonzero(is_odd)[0]))
+            last = int(whole.request.frame.ts.max())
+            while waiting is not None and _time(waiting) <= last:
+                behind.append(waiting)
+                waiting = next(slow, None)
+            yield from placed.take([*pieces, _piece(behind, columns)])
+        rest = [] if waiting is None else [waiting, *slow]
+        yield from placed.take([_piece(rest, columns)], held=0)
+
+    def _slow_rows(self, *, troubles: bool) -> Iterator[Row]:
+        options = replace(self._options, sessions=False, bodies=False)
+        found = segments_of([self._index], self.slow, troubles=troubles)
+        keys = self._index.keys(options.tls_keylog)
+        return ordered(outcomes_of(found, options, keys), row_maker("messages", self._file, options))
+
+    def _odd_rows(self, found: Exchanges) -> list[Row]:
+        if not len(found):
+            return []
+        make = row_maker("messages", self._file, replace(self._options, sessions=False, bodies=False))
+        objects = Objects(self._index, self._decoder, self.bodies, self.clients)
+        return [row for _, exchange in objects.exchanges(found) for row in make(exchange)]
+
+    def _is_asked_for(self, maker: Plain, found: Exchanges) -> npt.NDArray[np.bool_]:
+        """Which exchanges the options want to see, as `pipeline.is_asked_for` has it; odd ones are asked later."""
+        options = self._options
+        is_wanted = np.ones(len(found), dtype=np.bool_)
+        if options.apis:
+            keys = [key for key in registry.API_KEYS if registry.api_name(key) in options.apis]
+            is_wanted &= np.isin(found.request.api_key, keys)
+        for condition in options.only.conditions if options.only is not None else ():
+            column = maker.column(condition.column, found)
+            if pa.types.is_timestamp(column.type):
+                column = column.view(pa.int64())
+            encoded = column.dictionary_encode(null_encoding="encode")
+            holds = np.array([condition.holds(value) for value in encoded.dictionary.to_pylist()], dtype=np.bool_)
+            is_wanted &= holds[encoded.indices.to_numpy()]
+        return is_wanted | (found.request.body < 0)
+
+    def _shared_out(self, chosen: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Which flows the fast lane reads, and which the generators."""
+        index, ports = self._index, self._options.ports
+        if self._options.edition != DEFAULT_EDITION or self._options.frame_size_max != FRAME_SIZE_MAX:
+            return np.zeros(len(chosen), dtype=np.bool_), chosen
+        is_fast = chosen & (index.columns["flow.why"] == 0)
+        is_slow = chosen & ~is_fast
+        for number in np.nonzero(chosen)[0].tolist() if ports else ():
+            is_broker = [end[1] in ports for end in index.flows[number].key]
+            if True not in is_broker:
+                # The user has named other ports: it is not even told.
+                is_fast[number] = is_slow[number] = False
+            elif is_fast[number] and is_broker.count(True) == 1:
+                # The port says who the client is, before the SYN does.
+                is_fast[number] = is_broker.index(False) == int(index.openers[number])
+                is_slow[number] = not is_fast[number]
+        return is_fast, is_slow
+
+
+class _Piece(NamedTuple):
+    """Rows, and where they belong: time and place in the stream of each."""
+
+    batch: pa.RecordBatch
+    ts: Ints
+    offset: Ints
+
+
+def _plain(maker: Plain, found: Exchanges, columns: Sequence[str]) -> _Piece:
+    schema = arrow_schema("messages")
+    fields = [schema.field(name) for name in columns]
+    arrays = [maker.column(name, found) for name in columns]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+    return _Piece(batch, found.request.frame.ts, found.request.frame.offset)
+
+
+def _piece(rows: list[Row], columns: Sequence[str]) -> _Piece:
+    times = np.array([_time(row) for row in rows], dtype=np.int64)
+    # Rows of one time keep their order.
+    return _Piece(record_batch(rows, "messages", columns), times, np.arange(len(rows), dtype=np.int64))
+
+
+class _Placed:
+    """Puts rows in the order of their times, as far as a window of rows allows."""
+
+    def __init__(self) -> None:
+        self._held: list[_Piece] = []
+
+    def take(self, pieces: list[_Piece], *, held: int = ORDER_WINDOW) -> Iterator[pa.RecordBatch]:
+        """More rows; those come back that are not among the last `held` of all."""
+        pieces = [piece for piece in (*self._held, *pieces) if len(piece.ts)]
+        self._held = []
+        if not pieces:
+            return
+        ts = np.concatenate([piece.ts for piece in pieces])
+        offset = np.concatenate([piece.offset for piece in pieces])
+        order = np.lexsort((offset, ts))
+        table = pa.Table.from_batches([piece.batch for piece in pieces])
+        if not bool((order[1:] > order[:-1]).all()):
+            table = table.take(pa.array(order))
+        count = max(len(order) - held, 0)
+        rest = table.slice(count).combine_chunks().to_batches()
+        self._held = [_Piece(each, ts[order[count:]], offset[order[count:]]) for each in rest]
+        yield from table.slice(0, count).combine_chunks().to_batches(max_chunksize=ROWS_MAX)
+
+
+def _time(row: Row) -> int:
+    """When a row begins, in nanoseconds."""
+    ts = row["req_ts"] if row["req_ts"] is not None else row["resp_ts"]
+    return ts if isinstance(ts, int) else 0
+
+
+class _Numbered:
+    """Segments on their way to the generators; it remembers how far they have come."""
+
+    def __init__(self, found: Iterator[Segment | Trouble]) -> None:
+        self._found = found
+        self._number = 0
+
+    def __iter__(self) -> Iterator[Segment | Trouble]:
+        for each in self._found:
+            self._number = each.packet
+            yield each
+        self._number = _LAST
+
+    def with_numbers(self, outcomes: Iterator[Outcome]) -> Iterator[tuple[int, Outcome]]:
+        """Each outcome with the number of the packet with which it came."""
+        for outcome in outcomes:
+            yield self._number, outcome
+
+
+def _number(numbered: tuple[int, Any]) -> int:
+    return numbered[0]
+
+
+def lane_batches(
+    index: Index,
+    flows: Collection[FlowKey] | None,
+    level: str,
+    options: Options,
+    columns: Sequence[str],
+    *,
+    troubles: bool,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of chosen flows of one capture, with these columns."""
+    lane = Lane(index, flows, options)
+    try:
+        if level == "messages" and COLUMNS.issuperset(columns):
+            yield from lane.plain(columns, troubles=troubles)
+        else:
+            yield from batched(lane.rows(level, troubles=troubles), level, columns)
+    finally:
+        lane.close()

@@ -1,0 +1,100 @@
+"""The fast lane gives the rows of the generators, whatever level and columns are asked for, and whatever the damage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kwire.capture import arrow, index
+from kwire.capture.lane.plain import COLUMNS
+from kwire.capture.options import Options
+from kwire.capture.pipeline import rows
+from kwire.capture.schemas import LEVELS, columns
+from tests.kwire.capture.index.kit import FILES, made
+
+MADE = made()
+HEADS = [column.name for column in columns("messages") if column.name in COLUMNS]
+NO_BODIES = [column.name for column in columns("messages") if not column.name.startswith(("body_", "session_"))]
+CHOICES = {"heads": HEADS, "all but JSON": NO_BODIES, "all": None, "few": ["error_code", "req_ts", "api_name"]}
+
+
+def plain(source: Path | bytes, level: str, options: Options, names: Sequence[str] | None) -> pa.Table:
+    """The rows of the generators."""
+    chosen = arrow.names_of(level, names)
+    return pa.Table.from_batches([arrow.record_batch(list(rows(source, level, options)), level, chosen)])
+
+
+def fast(source: Path | bytes, level: str, options: Options, names: Sequence[str] | None) -> pa.Table:
+    """The rows of the fast lane, and of the generators where that cannot go."""
+    found = list(arrow.batches(source, level, options, columns=names))
+    schema = arrow.record_batch([], level, arrow.names_of(level, names)).schema
+    return pa.Table.from_batches(found, schema=schema)
+
+
+def same(found: pa.Table, expected: pa.Table) -> None:
+    """Row for row, but that rows of one moment may have changed places."""
+    assert found.schema == expected.schema
+    got, wanted = found.to_pylist(), expected.to_pylist()
+    if got != wanted:
+        assert sorted(map(repr, got)) == sorted(map(repr, wanted))
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("name", MADE)
+def test_messages_of_made_captures(name: str, choice: str) -> None:
+    options, names = Options(), CHOICES[choice]
+
+    same(fast(MADE[name], "messages", options, names), plain(MADE[name], "messages", options, names))
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_messages_of_real_captures_come_in_the_same_order(path: Path, choice: str) -> None:
+    options, names = Options(), CHOICES[choice]
+
+    assert fast(path, "messages", options, names).to_pylist() == plain(path, "messages", options, names).to_pylist()
+
+
+@pytest.mark.parametrize("level", [level for level in LEVELS if level != "messages"])
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_other_levels_of_real_captures_come_in_the_same_order(path: Path, level: str) -> None:
+    assert fast(path, level, Options(), None).to_pylist() == plain(path, level, Options(), None).to_pylist()
+
+
+@pytest.mark.parametrize("level", [level for level in LEVELS if level != "messages"])
+@pytest.mark.parametrize("name", MADE)
+def test_other_levels_of_made_captures(name: str, level: str) -> None:
+    same(fast(MADE[name], level, Options(), None), plain(MADE[name], level, Options(), None))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_clean_captures_take_the_fast_lane(path: Path) -> None:
+    why = {flow.why for flow in index.built(path).flows}
+
+    assert why <= {"clean", "midstream", "not_kafka"}
+    assert ("clean" in why) == (path.stem != "small_tlskey")
+
+
+OPTIONS = {
+    "ports": Options(ports=frozenset({9092})),
+    "other ports": Options(ports=frozenset({1})),
+    "the clients' ports": Options(ports=frozenset(range(30_000, 65_536))),
+    "apis": Options(apis=frozenset({"Fetch", "ShareFetch"})),
+    "early access": Options(edition="4.0-early-access"),
+    "small frames": Options(frame_size_max=200),
+    "name": Options(name="somewhere"),
+    "secrets": Options(show_secrets=True, payload=True),
+}
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options_mean_the_same(name: str, choice: str) -> None:
+    for path in FILES[:5]:
+        same(
+            fast(path, "messages", OPTIONS[name], CHOICES[choice]),
+            plain(path, "messages", OPTIONS[name], CHOICES[choice]),
+        )
