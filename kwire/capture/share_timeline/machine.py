@@ -128,7 +128,7 @@ class SharePartitionMachine(Ledger):
         elif known.state == ACQUIRED and count - 1 == (known.delivery_count or count - 1) and self._is_over(known, ts):
             assert known.deadline is not None
             self.step(min(ts, known.deadline), came_back, "lock_timeout", member_id=known.member_id, is_inferred=True)
-        elif known.state != AVAILABLE or known.delivery_count != count - 1:
+        elif known.state != AVAILABLE or known.delivery_count not in (None, count - 1):
             self.step(ts, came_back, "unseen", member_id=known.member_id, is_inferred=True)
 
     # Words of members.
@@ -228,7 +228,7 @@ class SharePartitionMachine(Ledger):
             run = Run(first, last, STATES.get(state, AVAILABLE), count)
             self.step(event.ts, run, "load")
             expected = last + 1
-        self.stored = event.start, sum(len(run) for run in self.runs if run.is_terminal)
+        self.stored = event.start, sum(run.size for run in self.runs if run.is_terminal)
 
     def _reset(self, event: Event) -> None:
         start = event.start if event.start is not None and event.start >= 0 else None
