@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from kwire.capture import arrow
 from kwire.capture.carried import Carried, dump, load
 from kwire.capture.ip import segments
 from kwire.capture.keylog import KeyLog
 from kwire.capture.packets import packets
-from kwire.capture.pipeline import gathered, ordered, row_maker
+from kwire.capture.pipeline import row_maker
 from kwire.capture.values import CaptureError, Segment, Trouble
 from kwire.spark.journal import load_carried, save_carried
+from kwire.spark.reading import in_batches, named_rows
+from kwire.spark.shares import share_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,15 +30,9 @@ def follow(batches: Sequence[Batch], task: int, wanted: Wanted, asked: StreamOpt
     """The rows of one task's connections, in these batches."""
     following = _Following(task, wanted, asked)
     following.begin(batches[0].number - 1)
-    rows = following.rows(batches)
-    while some := list(islice(rows, arrow.ROWS_PER_BATCH)):
-        yield from wanted.kept([arrow.record_batch(some, wanted.level)])
+    yield from wanted.kept(in_batches(following.rows(batches), wanted.level))
     # Only now, when the sink has taken all rows; who runs this task again begins where this one began.
     following.end(batches[-1].number)
-
-
-# What tells when a row began, by level.
-_BEGINNINGS = ("req_ts", "resp_ts", "ts", "first_ts")
 
 
 class _Following:
@@ -89,13 +83,7 @@ class _Following:
             yield from row_maker(self._level, path, self._options)(Trouble(kind, detail, 0, self._last_ts))
 
     def _made(self, carried: Carried, file: str, found: Iterable[Outcome]) -> Iterator[Row]:
-        """Rows name the file in which they begin."""
-        make = row_maker(self._level, file, self._options, carried.names)
-        for row in ordered(gathered(found), make):
-            began = next((row[name] for name in _BEGINNINGS if row.get(name) is not None), None)
-            if isinstance(began, int):
-                row["file"] = carried.file_at(began) or file
-            yield row
+        return named_rows(self._level, self._options, carried, file, found)
 
     def _segments(self, path: str) -> Iterator[Segment | Trouble]:
         """Those of this task's hosts. What belongs to no connection is told by the first task."""
@@ -114,9 +102,3 @@ class _Following:
 
     def _new(self) -> Carried:
         return Carried(self._level, self._options, self._keys)
-
-
-def share_of(segment: Segment, tasks: int) -> int:
-    """The task that reads the connections between these two hosts: sessions may move from one to another of them."""
-    hosts = sorted((segment.source[0], segment.target[0]))
-    return zlib.crc32(b"".join(hosts)) % tasks

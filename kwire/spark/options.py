@@ -13,6 +13,7 @@ from kwire.capture.options import Options
 from kwire.capture.schemas import LEVELS
 from kwire.capture.schemas import columns as columns_of
 from kwire.registry import EDITIONS
+from kwire.spark.indexing import default_folder
 from kwire.spark.paths import local
 
 LEVEL_DEFAULT = "messages"
@@ -75,6 +76,19 @@ PARSERS: dict[str, Callable[[str], Any]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """How captures become tasks. `index`: where indexes are kept, `beside` or a folder; None makes none.
+
+    `names`: rows know the names of topics that all files of the `set` tell, or those that their own `file` told before.
+    """
+
+    index: str | None
+    names: str = "set"
+    across_files: bool = False
+    task_bytes: int = 128 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
     """How a folder of rolling captures is followed."""
 
@@ -107,6 +121,23 @@ def _folder(text: str) -> str:
     return os.path.abspath(local(text))
 
 
+def _place(text: str) -> str | None:
+    return {"none": None, "beside": "beside", "cache": default_folder()}.get(text, _folder(text))
+
+
+def _names(text: str) -> str:
+    if text not in ("set", "file"):
+        raise ValueError("expected set or file")
+    return text
+
+
+PLAN_PARSERS: dict[str, Callable[[str], Any]] = {
+    "index": _place,
+    "names": _names,
+    "across_files": _boolean,
+    "task_bytes": _positive,
+}
+
 # By the name of the option as Spark hands it over: the field of `StreamOptions`, and what makes a value.
 STREAM_PARSERS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "state": ("state", _folder),
@@ -116,6 +147,15 @@ STREAM_PARSERS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "maxfilespertrigger": ("files_max", _positive),
     "maxbytespertrigger": ("bytes_max", _positive),
 }
+
+
+def plan(given: Mapping[str, str]) -> PlanOptions:
+    """The options that only `read` has.
+
+    Raises: ValueError for a value that does not fit.
+    """
+    values = {name: _value(name, given[name], parser) for name, parser in PLAN_PARSERS.items() if name in given}
+    return PlanOptions(**{"index": default_folder(), **values})
 
 
 def stream(given: Mapping[str, str]) -> StreamOptions:
@@ -160,18 +200,18 @@ def columns(given: Mapping[str, str]) -> list[str]:
 
 
 def parse(given: Mapping[str, str], *, is_stream: bool = False) -> Options:
-    """The options for the reader of captures.
+    """The options for the reader of captures; what `plan` or `stream` reads is passed over here.
 
-    Args: is_stream: what `stream` reads is passed over here.
     Raises: ValueError for an unknown option or a value that does not fit.
     """
-    passed = SPARK_OPTIONS | OWN_OPTIONS | (STREAM_PARSERS.keys() if is_stream else frozenset())
+    own, other = (STREAM_PARSERS, PLAN_PARSERS) if is_stream else (PLAN_PARSERS, STREAM_PARSERS)
+    passed = SPARK_OPTIONS | OWN_OPTIONS | own.keys()
     wanted = {name: text for name, text in given.items() if name not in passed}
     unknown = sorted(wanted.keys() - PARSERS.keys())
     if unknown:
-        if set(unknown) <= STREAM_PARSERS.keys():
-            raise ValueError(f"option {', '.join(unknown)} is for readStream only")
-        known = ", ".join([*sorted(OWN_OPTIONS), *PARSERS])
+        if set(unknown) <= other.keys():
+            raise ValueError(f"option {', '.join(unknown)} is for {'read' if is_stream else 'readStream'} only")
+        known = ", ".join([*sorted(OWN_OPTIONS), *PARSERS, *own])
         raise ValueError(f"kafka_capture has no option {', '.join(unknown)}; it has {known}")
     return Options(**{name: _value(name, text, PARSERS[name]) for name, text in wanted.items()})
 

@@ -47,14 +47,14 @@ class Folder:
                 continue
             size, mtime, file = self._known.get(path, (-1, -1, None))
             if file is None or (size, mtime) != (about.st_size, about.st_mtime_ns):
-                file = Finished(path, _first_ts(path, about.st_mtime_ns), about.st_size)
+                file = Finished(path, first_ts(path, about.st_mtime_ns), about.st_size)
             known[path] = about.st_size, about.st_mtime_ns, file
             found.append(file)
         self._known = known
         return sorted(found, key=lambda file: (file.first_ts, file.path))
 
 
-def _first_ts(path: str, otherwise: int) -> int:
+def first_ts(path: str, otherwise: int) -> int:
     """When the first packet was captured; what is no capture, or empty, has the time of its last change."""
     try:
         return next((each.ts for each in packets(path) if isinstance(each, Packet)), otherwise)

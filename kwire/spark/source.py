@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
@@ -11,8 +11,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from kwire.capture import arrow
-from kwire.capture.values import CaptureError
 from kwire.spark import options, paths
+from kwire.spark.indexing import names_told
+from kwire.spark.options import PlanOptions
+from kwire.spark.plan import Task, tasks
+from kwire.spark.reading import read
 from kwire.spark.streaming import CaptureStreamReader
 from kwire.spark.wanted import Wanted, wanted
 
@@ -35,40 +38,35 @@ class CaptureDataSource(DataSource):
 
         Spark passes `schema` by keyword: the one of `schema()`, or the columns that the user chose from it.
         """
-        return CaptureReader(paths.expand(paths.named_in(self.options)), wanted(self.options, schema))
+        files = paths.expand(paths.named_in(self.options))
+        return CaptureReader(files, options.plan(self.options), wanted(self.options, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name.
         """A reader of the files that come to a folder, and of the connections that go on in them."""
         return CaptureStreamReader(self.options, wanted(self.options, schema, is_stream=True))
 
 
-@dataclass
-class CapturePartition(InputPartition):
-    """One task: one capture file."""
-
-    file: str
-
-
 class CaptureReader(DataSourceReader):
-    """Reads the chosen level of each file; it travels to the workers, so it holds plain values only."""
+    """Reads the chosen level of captures; it travels to the workers, so it holds plain values only."""
 
-    def __init__(self, files: list[str], asked: Wanted) -> None:
+    def __init__(self, files: list[str], asked: PlanOptions, wanted: Wanted) -> None:
+        """The files one by one, how they become tasks, and what the query asks for."""
         self.files = files
-        self.wanted = asked
+        self.asked = asked
+        self.wanted = wanted
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  Spark's name.
         """Keep the filters that mean the same here as in SQL; the others go back to Spark."""
         return self.wanted.take(filters)
 
-    def partitions(self) -> list[CapturePartition]:
-        """One task for each file: streams and requests do not cross files."""
-        return [CapturePartition(file) for file in self.files]
+    def partitions(self) -> list[Task]:
+        """The tasks. Large files are indexed for this, on the driver, unless their sidecars are there."""
+        if self.asked.names == "set" and self.wanted.needs_names:
+            topics = names_told(self.files, self.wanted.options, self.asked.index)
+            self.wanted.options = replace(self.wanted.options, topics=topics)
+        return tasks(self.files, self.asked)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one file, batch by batch, without those that a pushed filter drops."""
-        assert isinstance(partition, CapturePartition)
-        try:
-            yield from self.wanted.kept(arrow.batches(partition.file, self.wanted.level, self.wanted.reading))
-        except CaptureError as error:
-            # Among many files the reader of the message needs to know which.
-            raise CaptureError(f"{partition.file}: {error}") from error
+        """The rows of one task, batch by batch, without those that a pushed filter drops."""
+        assert isinstance(partition, Task)
+        return read(partition, self.wanted, self.asked.index)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 # Rendering messages as JSON is the dearest part of reading; it is left out when nobody asked for these columns.
 BODY_COLUMNS = frozenset({"body_request", "body_response"})
+# What tells the names of topics; and what tells of sessions.
+NAME_COLUMNS = frozenset({"topic", "session_partitions"})
+SESSION_COLUMNS = frozenset({"session_id", "session_epoch", "session_partitions"})
 
 
 @dataclass
@@ -50,11 +53,17 @@ class Wanted:
         return list(dict.fromkeys([*self.columns, *looked_at]))
 
     @property
+    def needs_names(self) -> bool:
+        """Whether a row says something else when the name of a topic is known."""
+        return not NAME_COLUMNS.isdisjoint(self.needed)
+
+    @property
     def reading(self) -> Options:
         """How the files are read for this."""
         heads = tuple(filter(None, map(pushdown.head_condition, self.filters)))
         bodies = self.options.bodies and not BODY_COLUMNS.isdisjoint(self.needed)
-        return replace(self.options, bodies=bodies, only=Only(heads) if heads else None)
+        sessions = self.options.sessions and not SESSION_COLUMNS.isdisjoint(self.needed)
+        return replace(self.options, bodies=bodies, sessions=sessions, only=Only(heads) if heads else None)
 
     def kept(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows that pass the filters, with the columns that leave; empty batches are left out."""

@@ -15,7 +15,9 @@ from pyspark.sql.types import StructType
 
 import kwire
 import kwire.spark
+from kwire.capture.options import Options
 from kwire.capture.schemas import LEVELS
+from kwire.capture.topic_map import names_in
 from kwire.spark.source import CaptureDataSource, CaptureReader
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ def sorted_rows(table: pa.Table) -> list[str]:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_spark_and_the_plain_library_give_the_same_rows(spark: SparkSession, level: str) -> None:
-    plain = kwire.read_capture(FILES, level=level)
+    plain = kwire.read_capture(FILES, level=level, topics=names_in(FILES, Options()))
 
     found = load(spark, level, str(CAPTURES)).toArrow()
 
@@ -59,10 +61,11 @@ def test_the_rows_carry_payloads_only_when_asked(spark: SparkSession) -> None:
     assert all(value is None for value in hidden)
 
 
-def test_each_file_is_a_task_of_its_own(spark: SparkSession) -> None:
-    frame = load(spark, "messages", *FILES[:3])
+def test_each_file_is_a_task_of_its_own_unless_it_is_small(spark: SparkSession) -> None:
+    apart, together = load(spark, "messages", *FILES[:3], task_bytes="1", index="none"), load(spark, "messages", *FILES)
 
-    assert frame.rdd.getNumPartitions() == 3
+    assert apart.rdd.getNumPartitions() == 3
+    assert together.rdd.getNumPartitions() == 1
 
 
 def test_patterns_directories_and_single_files_load(spark: SparkSession) -> None:
