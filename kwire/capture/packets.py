@@ -26,7 +26,7 @@ def packets(source: Source, keys: KeyLog | None = None) -> Iterator[Packet | Tro
         return
     with opened(source) as reader:
         magic = reader.magic
-        if magic in pcap.MAGICS:
+        if magic in pcap.MAGICS or magic in pcap.IXIA_MAGICS:
             yield from pcap.packets(reader, magic)
         elif magic == pcapng.MAGIC:
             yield from pcapng.packets(reader, keys)

@@ -23,14 +23,24 @@ MAGICS: dict[bytes, tuple[str, int, int]] = {
     b"\x34\xcd\xb2\xa1": ("<", 1000, 24),
 }
 
+# Ixia's "lcap", of hardware and of software: the file's header is followed by the size of all that follows it.
+IXIA_MAGICS: dict[bytes, str] = {
+    b"\x1c\x00\x01\xac": ">",
+    b"\xac\x01\x00\x1c": "<",
+    b"\x1c\x00\x01\xab": ">",
+    b"\xab\x01\x00\x1c": "<",
+}
+
 PACKET_SIZE_MAX = 16 * 1024 * 1024
 
 
 def packets(reader: Reader, magic: bytes) -> Iterator[Packet | Trouble]:
-    """The packets after the magic number, which the caller has read and found in `MAGICS`."""
-    order, unit, header_size = MAGICS[magic]
-    head = reader.read(20)
-    if len(head) < 20:
+    """The packets after the magic number, which the caller has read and found in `MAGICS` or `IXIA_MAGICS`."""
+    is_ixia = magic in IXIA_MAGICS
+    order, unit, header_size = (IXIA_MAGICS[magic], 1000, 16) if is_ixia else MAGICS[magic]
+    rest_size = 24 if is_ixia else 20
+    head = reader.read(rest_size)
+    if len(head) < rest_size:
         yield Trouble("file_truncated", reader.trouble or "the file ends inside its header", 0, 0)
         return
     # The upper half of the field tells about frame check sequences, the lower one is the link type.
@@ -48,6 +58,9 @@ def packets(reader: Reader, magic: bytes) -> Iterator[Packet | Trouble]:
         seconds, fraction, kept, size = unpack(head)
         if is_swapped:
             kept, size = size, kept
+        if is_ixia and fraction >= 1_000_000:
+            # Some of its writers count nanoseconds, and nothing but the fractions tells.
+            unit = 1
         ts = seconds * 1_000_000_000 + fraction * unit
         if kept > PACKET_SIZE_MAX:
             yield Trouble("file_corrupt", f"packet {number} claims {kept} bytes; the rest is not read", number, ts)

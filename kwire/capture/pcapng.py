@@ -3,45 +3,30 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from kwire.capture import blocks
 from kwire.capture.pcap import PACKET_SIZE_MAX
 from kwire.capture.values import Packet, Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kwire.capture.blocks import Interface
     from kwire.capture.keylog import KeyLog
     from kwire.capture.source import Reader
 
 MAGIC = b"\x0a\x0d\x0d\x0a"
 
-# Names, statistics, journals, custom blocks and all that are unknown are passed over: no row is made of them.
-_INTERFACE, _PACKET_OLD, _PACKET_SIMPLE, _PACKET, _SECRETS = 1, 2, 3, 6, 10
-_READ = frozenset({_INTERFACE, _PACKET_OLD, _PACKET_SIMPLE, _PACKET, _SECRETS})
+# Names (which `about` reads), journals, custom blocks and all that are unknown are passed over: no row is made of them.
+INTERFACE, _PACKET_OLD, _PACKET_SIMPLE, NAMES, STATISTICS, _PACKET, _SECRETS = 1, 2, 3, 4, 5, 6, 10
+_READ = frozenset({INTERFACE, _PACKET_OLD, _PACKET_SIMPLE, STATISTICS, _PACKET, _SECRETS})
 # The kind of secrets that is a TLS key log: "TLSK".
 _TLS_KEY_LOG = 0x544C534B
-_OPT_END, _OPT_TSRESOL, _OPT_TSOFFSET = 0, 9, 14
 # A block is its packet, options, and room for comments; anything longer is not believed.
 _BLOCK_SIZE_MAX = PACKET_SIZE_MAX + (1 << 20)
 # A file of nothing but interfaces must not fill the memory.
-_INTERFACES_MAX = 1 << 16
-# A clock may be set to any time; beyond 64 bits (the year 2262) no reader of rows could follow.
-_TS_MAX = 2**63 - 1
-
-
-class _Interface(NamedTuple):
-    """`per_second` units of its clock make a second; `offset` is added, in nanoseconds."""
-
-    link: int
-    snaplen: int
-    per_second: int
-    offset: int
-
-    def ns(self, high: int, low: int) -> int:
-        """A time in the interface's own unit as nanoseconds."""
-        ts = (high << 32 | low) * 1_000_000_000 // self.per_second + self.offset
-        return min(max(ts, 0), _TS_MAX)
+INTERFACES_MAX = 1 << 16
 
 
 class _CorruptError(Exception):
@@ -81,7 +66,7 @@ class _Sections:
         self.reader = reader
         self.keys = keys
         self.order = "<"
-        self.interfaces: list[_Interface] = []
+        self.interfaces: list[Interface] = []
         self.number = 0
         self.ts = 0
 
@@ -118,9 +103,11 @@ class _Sections:
 
     def _read(self, kind: int, body: bytes) -> Packet | Trouble | None:
         try:
-            if kind == _INTERFACE:
-                self._add(_interface(body, self.order))
+            if kind == INTERFACE:
+                self._add(blocks.interface(body, self.order))
                 return None
+            if kind == STATISTICS:
+                return blocks.dropped(body, self.order, self.interfaces)
             if kind == _SECRETS:
                 self._learn(body)
                 return None
@@ -134,9 +121,9 @@ class _Sections:
         high, low, kept, size = fields[-4:]
         return self._packet(fields[0], body[20 : 20 + kept], kept, size, (high, low))
 
-    def _add(self, interface: _Interface) -> None:
-        if len(self.interfaces) >= _INTERFACES_MAX:
-            raise _CorruptError("file_corrupt", f"a section has more than {_INTERFACES_MAX} interfaces")
+    def _add(self, interface: Interface) -> None:
+        if len(self.interfaces) >= INTERFACES_MAX:
+            raise _CorruptError("file_corrupt", f"a section has more than {INTERFACES_MAX} interfaces")
         self.interfaces.append(interface)
 
     def _learn(self, body: bytes) -> None:
@@ -169,22 +156,3 @@ class _Sections:
         if len(data) < size:
             raise _CorruptError("file_truncated", f"the file ends inside a block after packet {self.number}")
         return before + data
-
-
-def _interface(body: bytes, order: str) -> _Interface:
-    link, snaplen = struct.unpack_from(order + "H2xI", body)
-    per_second, offset = 1_000_000, 0
-    at = 8
-    while at + 4 <= len(body):
-        code, size = struct.unpack_from(order + "HH", body, at)
-        value = body[at + 4 : at + 4 + size]
-        if code == _OPT_END:
-            break
-        if code == _OPT_TSRESOL and len(value) == 1:
-            # The top bit chooses powers of two, else of ten.
-            exponent = value[0] & 0x7F
-            per_second = 2**exponent if value[0] & 0x80 else 10**exponent
-        elif code == _OPT_TSOFFSET and len(value) == 8:
-            offset = struct.unpack(order + "q", value)[0] * 1_000_000_000
-        at += 4 + size + -size % 4
-    return _Interface(link, snaplen, per_second, offset)

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# A file may say that packets were dropped as often as it likes.
+_TROUBLES_MAX = 1000
+
 
 def outcomes(source: Source, options: Options | None = None, level: str = "messages") -> Iterator[Outcome]:
     """Exchanges as they complete, and what could not become one. Troubles of one kind come once, at the end.
@@ -56,17 +59,19 @@ def outcomes_of(
 
 
 def gathered(found: Iterable[Outcome]) -> Iterator[Outcome]:
-    """The outcomes; troubles of one kind come once, at the end."""
+    """The outcomes; troubles of one kind come once, at the end. Those of no packet differ by what they say."""
     troubles: dict[str, tuple[Trouble, int]] = {}
     for outcome in found:
         if isinstance(outcome, Trouble):
-            first, count = troubles.get(outcome.kind, (outcome, 0))
-            troubles[outcome.kind] = first, count + 1
+            is_of_file = not outcome.packet and len(troubles) < _TROUBLES_MAX
+            key = f"{outcome.kind} {outcome.detail}" if is_of_file else outcome.kind
+            first, count = troubles.get(key, (outcome, 0))
+            troubles[key] = first, count + 1
         else:
             yield outcome
     for first, count in troubles.values():
         times = "" if count == 1 else f", {count} times"
-        where = "" if first.kind.startswith("file_") else f" (packet {first.packet}{times})"
+        where = "" if not first.packet or first.kind.startswith("file_") else f" (packet {first.packet}{times})"
         yield first._replace(detail=first.detail + where)
 
 

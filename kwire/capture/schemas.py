@@ -70,7 +70,7 @@ MESSAGES = (
     Column("principal", Kind.STRING, "user name, where SASL PLAIN or SCRAM showed it on this connection"),
     Column("group_id", Kind.STRING, "group that the request names"),
     Column("member_id", Kind.STRING, "member that the request names, or that the response gives"),
-    Column("session_id", Kind.INT32, "session of a Fetch, or the one that it opens; a share session has group and member"),
+    Column("session_id", Kind.INT32, "session of a Fetch, or that it opens; a share session has group and member"),
     Column("session_epoch", Kind.INT32, "epoch of the session in Fetch, ShareFetch and ShareAcknowledge; -1 closes it"),
     Column("session_partitions", Kind.STRING, "JSON: all partitions of the session after this request, by topic"),
     Column("req_ts", Kind.TIME, "when the request's first byte was captured"),

@@ -19,10 +19,10 @@ from kwire.capture.values import CaptureError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from _typeshed import WriteableBuffer
+
     from kwire.capture.keylog import KeyLog
     from kwire.capture.values import Packet, Trouble
-
-    from _typeshed import WriteableBuffer
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kwire.capture import pcap, pcapng
+from kwire.capture import blocks, pcap, pcapng
 from kwire.capture.index.heads import gather
 from kwire.capture.keylog import KeyLog
 from kwire.capture.packets import packets
@@ -201,7 +201,7 @@ class _Run(NamedTuple):
     """Enhanced packets that follow each other under one set of interfaces."""
 
     order: str
-    interfaces: list[pcapng._Interface]
+    interfaces: list[blocks.Interface]
     offsets: list[int]
 
 
@@ -213,7 +213,7 @@ class _Pcapng:
         self._source = source
         self._walked = walked
         self._order = "<"
-        self._interfaces: list[pcapng._Interface] = []
+        self._interfaces: list[blocks.Interface] = []
         self._is_odd = False
 
     def spans(self) -> Iterator[Span]:
@@ -282,17 +282,20 @@ class _Pcapng:
         if data[end - 4 : end] != data[at + 4 : at + 8]:
             return False
         try:
-            if kind == pcapng._INTERFACE:
-                self._interfaces.append(pcapng._interface(body, self._order))
+            if kind == pcapng.INTERFACE:
+                self._interfaces.append(blocks.interface(body, self._order))
             elif kind == pcapng._SECRETS:
                 label, size = struct.unpack_from(self._order + "II", body)
                 if label == pcapng._TLS_KEY_LOG:
                     self._walked.secrets.append(body[8 : 8 + size].decode("latin-1"))
+            elif kind == pcapng.STATISTICS:
+                trouble = blocks.dropped(body, self._order, self._interfaces)
+                self._walked.troubles += [] if trouble is None else [trouble]
             else:
                 return False
         except struct.error:
             return False
-        return len(self._interfaces) <= pcapng._INTERFACES_MAX
+        return len(self._interfaces) <= pcapng.INTERFACES_MAX
 
     def _span(self, base: int, data: bytes, run: _Run) -> Span | None:
         offsets = np.array(run.offsets, dtype=np.int64)
@@ -331,8 +334,8 @@ class _Pcapng:
         self._walked.troubles += troubles
 
 
-def _times(high: Ints, low: Ints, interface: Ints, interfaces: list[pcapng._Interface]) -> Ints:
-    """Nanoseconds of the interfaces' own clocks, exactly as `_Interface.ns` has them."""
+def _times(high: Ints, low: Ints, interface: Ints, interfaces: list[blocks.Interface]) -> Ints:
+    """Nanoseconds of the interfaces' own clocks, exactly as `Interface.ns` has them."""
     out = np.zeros(len(high), dtype=np.int64)
     for index in np.unique(interface).tolist():
         own = interfaces[index]
