@@ -27,6 +27,23 @@ def path(value: str) -> str:
     return value if len(value) <= NAME_LIMIT else f"\N{HORIZONTAL ELLIPSIS}{value[-NAME_LIMIT:]}"
 
 
+def file(value: str) -> str:
+    """The last part of a file's path: where there is little room, and the whole path stands elsewhere."""
+    return name(value.rsplit("/", 1)[-1])
+
+
+def size(value: int) -> str:
+    """Bytes in the unit that fits: 512 B, 1.5 KiB, 3.2 MiB."""
+    if value < 1024:
+        return f"{value} B"
+    amount, unit = value / 1024, "KiB"
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        if amount < 999.5 or unit == "TiB":
+            break
+        amount /= 1024
+    return f"{amount:.3g} {unit}" if amount < 1000 else f"{amount:,.0f} {unit}"
+
+
 def plural(value: int, noun: str) -> str:
     """1 request, 2 requests."""
     return f"{value:,} {noun}{'' if value == 1 else 's'}"

@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import Any, TypeVar
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
+from pyspark.sql.types import TimestampType
 
-from kwire.spark import analyses
-from kwire.spark.model import AckRow, DeliveryRow, ErrorRow, FileRow, GroupRow, LatencyRow, Report, Timeline
+from kwire.spark import analyses, tables
+from kwire.spark.model import (
+    AckRow,
+    BatchRow,
+    BreachRow,
+    ClientRow,
+    ConnectionRow,
+    DeliveryRow,
+    DepthRow,
+    ErrorRow,
+    FileRow,
+    GroupRow,
+    LatencyRow,
+    LifeRow,
+    LockRow,
+    LockUseRow,
+    PoisonRow,
+    RebalanceRow,
+    Report,
+    RuleRow,
+    SlowRow,
+    StepRow,
+    Timeline,
+    VersionRow,
+)
 
 Progress = Callable[[str], None]
+T = TypeVar("T")
 
 BINS = 48
 # Steps of time that people count in, in microseconds.
@@ -27,6 +56,44 @@ DAY_US = 86_400_000_000
 
 # Rows of one table; a capture may name as many groups or members as it likes, and a page has an end.
 ROWS_MAX = 200
+POINTS_MAX = 1_500
+
+# Bytes of captures below which planning and compiling queries costs more than running them.
+SMALL = 64 * 1024 * 1024
+# Measured on the seven captures of `tests/captures`: the same report in half the time. Compiled code, shuffles in many
+# parts and plans that are made anew while they run pay only where there is much to do.
+SMALL_SETTINGS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+# Queries that are planned beside each other.
+THREADS = 4
+
+_DOWN = F.desc_nulls_last
+
+
+def worst() -> dict[str, tuple[list[Column], int]]:
+    """The tables of which a page shows the worst rows only: in which order, and how many."""
+    ascending = {name: F.col(name) for name in ("api_name", "file", "client_id", "first_ts", "ts", "conn_id")}
+    return {
+        "errors": ([_DOWN("failures"), ascending["api_name"], F.col("topic"), F.col("partition")], ROWS_MAX),
+        "poison_records": ([_DOWN("delivery_count_max"), *map(F.col, analyses.RECORD)], ROWS_MAX),
+        "lock_times": ([_DOWN("lock_share"), _DOWN("held_us")], POINTS_MAX),
+        "lock_use": ([_DOWN("late"), _DOWN("records"), F.col("member_id")], ROWS_MAX),
+        "clients": ([_DOWN("requests"), ascending["client_id"]], ROWS_MAX),
+        "client_versions": ([ascending["client_id"], ascending["api_name"]], ROWS_MAX * 5),
+        "batch_sizes": ([_DOWN("tiny"), _DOWN("requests"), ascending["client_id"]], ROWS_MAX),
+        "connections": (
+            [_DOWN(F.col("retransmits") + F.col("zero_windows")), _DOWN("requests"), ascending["first_ts"]],
+            ROWS_MAX,
+        ),
+        "depth": ([_DOWN("in_flight_max"), _DOWN("throttle_ms_max"), ascending["conn_id"]], ROWS_MAX * 20),
+        "membership": ([F.col("group_id"), ascending["first_ts"]], ROWS_MAX * 10),
+        "rebalances": ([_DOWN("errors"), _DOWN("epochs"), F.col("group_id")], ROWS_MAX),
+        "conformance": ([F.col("rule"), ascending["ts"], ascending["file"]], ROWS_MAX),
+    }
 
 
 def gather(
@@ -36,67 +103,121 @@ def gather(
 
     Args: options: options of `kafka_capture` for all levels, as ports or edition. progress: is told each step.
     """
+    with _tuned(spark, files):
+        progress(f"decoding {len(files)} capture file{'s' if len(files) != 1 else ''}")
+        levels = tables.read(spark, files, options)
+        rows = [_file(row) for row in _in_micros(analyses.overview(levels.messages)).collect()]
+        rows.sort(key=lambda row: files.index(row.name) if row.name in files else 0)
+        start_us, step_us, bins = time_bins(rows)
+        made = tables.tables(levels, start_us=start_us, step_us=step_us)
+        progress(f"computing {len(made)} tables")
+        found, omitted = _collect(made)
+        spark.catalog.clearCache()
+    return Report(
+        files=rows,
+        **_messages(found, (start_us, step_us, bins)),
+        **_shares(found, (start_us, step_us, bins)),
+        **_lists(found),
+        omitted=omitted,
+    )
 
-    def level(name: str) -> DataFrame:
-        """The rows of one level."""
-        reader = spark.read.format("kafka_capture").option("level", name).option("bodies", "false")
-        # Several analyses ask the same rows, and decoding is what costs.
-        return reader.options(**dict(options or {})).load(list(files)).drop("body_request", "body_response").persist()
 
-    progress(f"decoding {len(files)} capture file{'s' if len(files) != 1 else ''}")
-    messages = level("messages")
-    rows = [_file(row) for row in _in_micros(analyses.overview(messages)).collect()]
-    rows.sort(key=lambda row: files.index(row.name) if row.name in files else 0)
-    progress("latency, traffic and errors")
-    facts = _messages(messages, rows)
-    progress("share-group deliveries and acknowledgements")
-    shares = _shares(level("share_acquired"), level("share_acks"), rows)
-    spark.catalog.clearCache()
-    return Report(files=rows, **facts, **shares)
+@contextmanager
+def _tuned(spark: SparkSession, files: Sequence[str]) -> Iterator[None]:
+    """Settings of the session that suit small captures, for as long as the block runs."""
+    known = [os.path.getsize(file) for file in files if os.path.isfile(file)]
+    settings = SMALL_SETTINGS if len(known) == len(files) and sum(known) < SMALL else {}
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            spark.conf.unset(name) if old is None else spark.conf.set(name, old)
 
 
-def _messages(messages: DataFrame, files: list[FileRow]) -> dict[str, Any]:
-    start_us, step_us, bins = time_bins(files)
-    ends = messages.agg(F.count_distinct("client_id"), F.count_distinct("file", "conn_id", "stream_epoch")).collect()[0]
-    traffic = analyses.traffic(messages, start_us=start_us, step_us=step_us)
-    over_time = analyses.errors_over_time(messages, start_us=start_us, step_us=step_us)
-    errors = [_error(row) for row in _in_micros(analyses.errors(messages)).collect()]
-    errors.sort(key=lambda row: (-row.responses, row.api, row.error))
+def _collect(made: Mapping[str, DataFrame]) -> tuple[dict[str, list[Row]], dict[str, int]]:
+    """The rows of every table that the page shows, and how many of each it leaves out."""
+    orders = worst()
+
+    def ask(name: str) -> tuple[list[Row], int]:
+        """The rows of one table."""
+        order, count = orders.get(name, ([], 0))
+        if not count:
+            return _in_micros(made[name]).collect(), 0
+        rows = _in_micros(made[name].orderBy(*order).limit(count)).collect()
+        return rows, made[name].count() - count if len(rows) == count else 0
+
+    # Planning a query takes as long as running it on little data, so some are planned at once.
+    with ThreadPoolExecutor(THREADS) as pool:
+        names = [name for name in made if name not in NOT_SHOWN]
+        found = dict(zip(names, pool.map(ask, names), strict=True))
+    return {name: rows for name, (rows, _) in found.items()}, {name: left for name, (_, left) in found.items() if left}
+
+
+# One row for each record or failure: for Parquet, not for a page.
+NOT_SHOWN = frozenset({"failures", "outcomes"})
+
+
+def _messages(found: Mapping[str, list[Row]], spans: tuple[int, int, int]) -> dict[str, Any]:
+    totals = found["totals"][0]
     return {
-        "statuses": {row["status"]: row["messages"] for row in analyses.statuses(messages).collect()},
-        "clients": ends[0],
-        "connections": ends[1],
-        "latency": sorted(map(_latency, analyses.latency(messages).collect()), key=lambda row: (-row.p99_us, row.api)),
-        "traffic": _timeline(traffic, start_us, step_us, bins),
-        "errors": _timeline(over_time, start_us, step_us, bins),
-        "error_rows": errors[:ROWS_MAX],
-        "error_responses": sum(row.responses for row in errors),
+        "statuses": {row["status"]: row["messages"] for row in found["statuses"]},
+        **{name: totals[name] for name in ("clients", "connections", "error_responses", "req_bytes", "resp_bytes")},
+        "latency": sorted(map(_latency, found["latency"]), key=lambda row: (-row.p99_us, row.api)),
+        "traffic": _timeline(found["traffic"], *spans),
+        "errors": _timeline(found["errors_over_time"], *spans),
+        "churn": _timeline(found["churn"], *spans),
     }
 
 
-def _shares(acquired: DataFrame, acks: DataFrame, files: list[FileRow]) -> dict[str, Any]:
-    start_us, step_us, bins = time_bins(files)
-    over_time = analyses.deliveries_over_time(acquired, start_us=start_us, step_us=step_us)
-    records = analyses.outcomes(acquired, acks).persist()
-    partitions = [_delivery(row) for row in analyses.redeliveries(records).collect()]
+def _shares(found: Mapping[str, list[Row]], spans: tuple[int, int, int]) -> dict[str, Any]:
+    partitions = [_delivery(row) for row in found["redeliveries"]]
     partitions.sort(key=lambda row: (-row.redelivered, -row.acquisitions, row.group, row.topic, row.partition))
     by_count: dict[str, dict[int, int]] = defaultdict(dict)
-    for row in analyses.deliveries_by_count(acquired).orderBy("group_id", "delivery_count").collect():
+    for row in sorted(found["deliveries_by_count"], key=lambda row: row["delivery_count"] or 0):
         by_count[row["group_id"] or ""][row["delivery_count"]] = row["records"]
     fates: dict[str, dict[str, int]] = defaultdict(dict)
-    for row in records.groupBy("group_id", "outcome").count().collect():
-        fates[row["group_id"] or ""][row["outcome"]] = row["count"]
-    members = _acks(analyses.acknowledgements(acks).collect())
+    for row in found["fates"]:
+        fates[row["group_id"] or ""][row["outcome"]] = row["records"]
+    members = _acks(found["acknowledgements"])
     return {
-        "share_traffic": _timeline(over_time, start_us, step_us, bins),
+        "share_traffic": _timeline(found["deliveries_over_time"], *spans),
         "groups": _groups(partitions),
-        "deliveries": partitions[:ROWS_MAX],
+        "deliveries": partitions,
         "delivery_counts": dict(by_count),
         "outcomes": dict(fates),
-        "acks": members[:ROWS_MAX],
+        "acks": members,
         "refused_acks": sum(row.refused for row in members),
-        "omitted": {"deliveries": len(partitions[ROWS_MAX:]), "acks": len(members[ROWS_MAX:])},
     }
+
+
+def _lists(found: Mapping[str, list[Row]]) -> dict[str, Any]:
+    """The tables whose rows are shown as they are."""
+    return {
+        "slowest": _made(SlowRow, found["slowest"]),
+        "error_rows": _made(ErrorRow, found["errors"]),
+        "poison": _made(PoisonRow, found["poison_records"]),
+        "lives": _made(LifeRow, found["life_lines"]),
+        "locks": _made(LockRow, found["lock_times"]),
+        "lock_use": _made(LockUseRow, found["lock_use"]),
+        "client_rows": _made(ClientRow, found["clients"]),
+        "versions": _made(VersionRow, found["client_versions"]),
+        "batches": _made(BatchRow, found["batch_sizes"]),
+        "connection_rows": _made(ConnectionRow, found["connections"]),
+        "depth": _made(DepthRow, found["depth"]),
+        "steps": _made(StepRow, found["membership"]),
+        "rebalances": _made(RebalanceRow, found["rebalances"]),
+        "rules": sorted(_made(RuleRow, found["breaches"]), key=lambda row: (-row.breaches, row.rule)),
+        "breaches": _made(BreachRow, found["conformance"]),
+    }
+
+
+def _made(kind: type[T], rows: Sequence[Row]) -> list[T]:
+    """Rows as values of a class whose fields are named like the columns."""
+    names = [each.name for each in fields(kind)]  # type: ignore[arg-type]  # All are dataclasses.
+    return [kind(**{name: row[name] for name in names}) for row in rows]
 
 
 def _groups(partitions: Sequence[DeliveryRow]) -> list[GroupRow]:
@@ -129,18 +250,20 @@ def time_bins(files: Sequence[FileRow]) -> tuple[int, int, int]:
     return start, step, (last - start) // step + 1
 
 
-def _timeline(counts: DataFrame, start_us: int, step_us: int, bins: int) -> Timeline:
+def _timeline(counts: Sequence[Row], start_us: int, step_us: int, bins: int) -> Timeline:
     series: dict[str, list[int]] = {}
-    for row in counts.collect():
-        if row["name"] is not None and 0 <= row["bin"] < bins:
+    for row in counts:
+        if row["name"] is not None and row["bin"] is not None and 0 <= row["bin"] < bins:
             series.setdefault(row["name"], [0] * bins)[row["bin"]] += row["count"]
     ordered = sorted(series.items(), key=lambda item: (-sum(item[1]), item[0]))
     return Timeline(start_us, step_us, bins, dict(ordered))
 
 
 def _in_micros(rows: DataFrame) -> DataFrame:
-    """`first_ts` and `last_ts` as microseconds since 1970: PySpark would collect times in a zone, and not say which."""
-    return rows.withColumns({"first_us": F.unix_micros("first_ts"), "last_us": F.unix_micros("last_ts")})
+    """Times as microseconds since 1970, `x_us` for `x_ts`: PySpark would collect times in a zone, and not say which."""
+    times = [each.name for each in rows.schema.fields if isinstance(each.dataType, TimestampType)]
+    named = {name: "ts_us" if name == "ts" else f"{name.removesuffix('_ts')}_us" for name in times}
+    return rows.withColumns({new: F.unix_micros(name) for name, new in named.items()})
 
 
 def _file(row: Row) -> FileRow:
@@ -152,12 +275,6 @@ def _latency(row: Row) -> LatencyRow:
     versions = f"v{low}" if low == high else f"v{low}-v{high}"
     return LatencyRow(
         row["api_name"], versions, row["requests"], row["p50_us"], row["p95_us"], row["p99_us"], row["max_us"]
-    )
-
-
-def _error(row: Row) -> ErrorRow:
-    return ErrorRow(
-        row["api_name"], row["error_name"] or "?", row["responses"], row["first_us"] or 0, row["last_us"] or 0
     )
 
 

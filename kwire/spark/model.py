@@ -1,16 +1,19 @@
-"""What a report says, as plain values: filled by Spark in `gather`, drawn by `page`."""
+"""What a report says, as plain values: filled by Spark in `gather`, drawn by `page`.
+
+Times are microseconds since 1970; where a name ends in `_us` and is no time, it is a length of time.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 # A long poll waits because it was asked to; its time says how idle the topic was, not how fast the broker is.
-LONG_POLLS = ("Fetch", "ShareFetch")
+LONG_POLLS = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup")
 
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """One capture file: what was read from it. Times are microseconds since 1970."""
+    """One capture file: what was read from it."""
 
     name: str
     requests: int
@@ -39,14 +42,37 @@ class LatencyRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorRow:
-    """How often one API answered with one error, and when."""
+class SlowRow:
+    """One request that waited long for its answer."""
 
-    api: str
-    error: str
-    responses: int
-    first_us: int
-    last_us: int
+    api_name: str
+    api_version: int
+    client_id: str | None
+    latency_us: int
+    error_name: str | None
+    req_us: int | None
+    file: str
+    conn_id: str
+    correlation_id: int
+    req_packet: int | None
+    resp_packet: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRow:
+    """How often one API answered with one error about one partition (None: about the whole request), and when."""
+
+    api_name: str
+    error_name: str | None
+    topic: str | None
+    partition: int | None
+    failures: int
+    clients: int
+    first_us: int | None
+    last_us: int | None
+    file: str
+    correlation_id: int | None
+    resp_packet: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +131,222 @@ class AckRow:
 
 
 @dataclass(frozen=True, slots=True)
+class PoisonRow:
+    """One record that consumers do not get done with; `resp_packet` handed it out last."""
+
+    group_id: str | None
+    topic: str | None
+    partition: int
+    offset: int
+    deliveries: int
+    delivery_count_max: int
+    members: int
+    outcome: str
+    file: str
+    resp_packet: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LifeRow:
+    """One delivery of one record to one member, and the member's word on it."""
+
+    group_id: str | None
+    topic: str | None
+    partition: int
+    offset: int
+    member_id: str | None
+    client_id: str | None
+    delivery_count: int | None
+    acquired_us: int | None
+    lock_timeout_ms: int | None
+    ack_us: int | None
+    ack_name: str | None
+    ack_error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LockRow:
+    """Records that were handed out together and acknowledged together; late where `lock_share` is above 1."""
+
+    group_id: str | None
+    topic: str | None
+    partition: int
+    member_id: str | None
+    client_id: str | None
+    ack_us: int
+    ack_name: str
+    ack_error: str | None
+    lock_timeout_ms: int | None
+    renewals: int
+    held_us: int
+    lock_share: float | None
+    first_offset: int
+    last_offset: int
+    records: int
+    file: str
+    correlation_id: int | None
+    req_packet: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LockUseRow:
+    """How one member used its locks, in records."""
+
+    group_id: str | None
+    member_id: str | None
+    client_id: str | None
+    records: int
+    p50_us: int
+    p95_us: int
+    max_us: int
+    lock_timeout_ms: int | None
+    renewals: int
+    late: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRow:
+    """One client id with one software."""
+
+    client_id: str | None
+    software: str
+    requests: int
+    connections: int
+    apis: int
+    errors: int
+    req_bytes: int
+    resp_bytes: int
+    requests_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """Which versions of one API one client uses."""
+
+    client_id: str | None
+    api_name: str
+    versions: list[int]
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRow:
+    """What one client puts into a Produce request; `req_packet` is the first tiny one."""
+
+    client_id: str | None
+    requests: int
+    records: int
+    batch_bytes: int
+    p50_bytes: int
+    p50_records: int
+    tiny: int
+    codecs: list[str]
+    file: str | None
+    req_packet: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionRow:
+    """One connection, from its first packet to its last."""
+
+    file: str
+    conn_id: str
+    stream_epoch: int
+    client_id: str | None
+    kind: str
+    ended: str
+    first_us: int
+    last_us: int
+    first_packet: int | None
+    requests: int
+    errors: int
+    p50_us: int | None
+    max_us: int | None
+    in_flight_max: int | None
+    throttle_ms_max: int | None
+    rtt_us: int | None
+    packets: int
+    bytes: int
+    retransmits: int
+    lost_bytes: int
+    zero_windows: int
+    idle_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DepthRow:
+    """One connection in one span of time."""
+
+    file: str
+    conn_id: str
+    stream_epoch: int
+    client_id: str | None
+    bin: int
+    requests: int
+    in_flight_max: int
+    throttle_ms_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One step in the life of a member of a group."""
+
+    group_id: str | None
+    member_id: str
+    client_id: str | None
+    kind: str
+    state: str
+    epoch: int | None
+    error_name: str | None
+    first_us: int
+    last_us: int
+    file: str
+    correlation_id: int | None
+    req_packet: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceRow:
+    """One group: its members, and what it cost to get them together."""
+
+    group_id: str | None
+    kind: str
+    members: int
+    epochs: int
+    errors: int
+    left: int
+    waited_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class BreachRow:
+    """One breach of the protocol's rules."""
+
+    rule: str
+    file: str
+    conn_id: str | None
+    client_id: str | None
+    api_name: str | None
+    correlation_id: int | None
+    req_packet: int | None
+    resp_packet: int | None
+    ts_us: int | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """How often one rule was broken."""
+
+    rule: str
+    breaches: int
+    connections: int
+    first_us: int | None
+    last_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Everything on the page. The lists of rows may be cut: `omitted` says by how many, and the sums count them all."""
 
@@ -117,6 +359,9 @@ class Report:
     errors: Timeline
     error_rows: list[ErrorRow]
     error_responses: int = 0
+    req_bytes: int = 0
+    resp_bytes: int = 0
+    slowest: list[SlowRow] = field(default_factory=list)
     share_traffic: Timeline | None = None
     groups: list[GroupRow] = field(default_factory=list)
     deliveries: list[DeliveryRow] = field(default_factory=list)
@@ -124,6 +369,20 @@ class Report:
     outcomes: dict[str, dict[str, int]] = field(default_factory=dict)
     acks: list[AckRow] = field(default_factory=list)
     refused_acks: int = 0
+    poison: list[PoisonRow] = field(default_factory=list)
+    lives: list[LifeRow] = field(default_factory=list)
+    locks: list[LockRow] = field(default_factory=list)
+    lock_use: list[LockUseRow] = field(default_factory=list)
+    client_rows: list[ClientRow] = field(default_factory=list)
+    versions: list[VersionRow] = field(default_factory=list)
+    batches: list[BatchRow] = field(default_factory=list)
+    connection_rows: list[ConnectionRow] = field(default_factory=list)
+    churn: Timeline | None = None
+    depth: list[DepthRow] = field(default_factory=list)
+    steps: list[StepRow] = field(default_factory=list)
+    rebalances: list[RebalanceRow] = field(default_factory=list)
+    rules: list[RuleRow] = field(default_factory=list)
+    breaches: list[BreachRow] = field(default_factory=list)
     omitted: dict[str, int] = field(default_factory=dict)
 
     @property

@@ -1,10 +1,14 @@
-"""The report as one HTML page that needs nothing else: no script, no font, no image, nothing from the network."""
+"""The report as one HTML page that needs nothing else: no font, no image, nothing from the network.
+
+Its one script searches the tables. Without it everything else is as it was.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import html
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from string import Template
@@ -16,24 +20,43 @@ from kwire.spark.model import Report
 
 PAGE = Path(__file__).with_name("page")
 
-# A second wall, should text ever pass as markup: the page may run nothing, load nothing and send nothing.
-POLICY = "default-src 'none'; style-src 'sha256-{style}'; img-src data:; base-uri 'none'; form-action 'none'"
+# A second wall, should text ever pass as markup: the page may run nothing but its own script, load nothing and send
+# nothing.
+POLICY = (
+    "default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; img-src data:; base-uri 'none'; "
+    "form-action 'none'"
+)
 
 
 def render(report: Report) -> str:
     """The whole page."""
-    style = (PAGE / "report.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     chapters = sections.build(report)
-    template = Template((PAGE / "report.html").read_text(encoding="utf-8"))
-    return template.substitute(
-        policy=html.escape(POLICY.format(style=digest)),
+    return document(_title(report), _header(report), chapters, asdict(report))
+
+
+def document(title: str, header: Markup, chapters: Sequence[sections.Section], data: object) -> str:
+    """A page of chapters below a header. Args: data: what the page carries as JSON."""
+    style, script = _part("report.css"), _part("report.js")
+    policy = POLICY.format(style=_digest(style), script=_digest(script))
+    links = [tag("li", tag("a", chapter.short or chapter.title, href=f"#{chapter.anchor}")) for chapter in chapters]
+    return Template(_part("report.html")).substitute(
+        policy=html.escape(policy),
         style=style,
-        title=text(_title(report)),
-        header=_header(report, chapters),
+        script=script,
+        title=text(title),
+        header=header,
+        links=join(*links),
         sections=join(*map(_section, chapters)),
-        data=data_island(asdict(report)),
+        data=data_island(data),
     )
+
+
+def _part(name: str) -> str:
+    return (PAGE / name).read_text(encoding="utf-8")
+
+
+def _digest(content: str) -> str:
+    return base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
 
 
 def _title(report: Report) -> str:
@@ -42,19 +65,21 @@ def _title(report: Report) -> str:
     return f"Kafka traffic in {formats.plural(len(report.files), 'capture')}"
 
 
-def _header(report: Report, chapters: list[sections.Section]) -> Markup:
+def _header(report: Report) -> Markup:
     span = report.span_us
     when = f"{formats.moment(span[0])}, {formats.span(span[1] - span[0])} long" if span else "No traffic was found."
-    links = [tag("li", tag("a", chapter.title, href=f"#{chapter.anchor}")) for chapter in chapters]
-    noted = [tag("li", each.sentence, class_=each.kind) for each in findings(report)]
+    noted = [tag("li", tag("span", each.sentence, _more(each.anchor)), class_=each.kind) for each in findings(report)]
     return join(
         tag("p", "kwire report", class_="eyebrow"),
         tag("h1", _title(report)),
         tag("p", when, class_="when"),
         tag("dl", *(_tile(name, value) for name, value in _tiles(report)), class_="tiles"),
         tag("ul", *noted, class_="findings", aria_label="What stands out"),
-        tag("nav", tag("ul", *links), aria_label="Sections"),
     )
+
+
+def _more(anchor: str) -> Markup | None:
+    return join(Markup(" "), tag("a", "look", href=f"#{anchor}")) if anchor else None
 
 
 def _tiles(report: Report) -> list[tuple[str, str]]:
@@ -62,7 +87,9 @@ def _tiles(report: Report) -> list[tuple[str, str]]:
         ("Requests", formats.count(report.requests)),
         ("Connections", formats.count(report.connections)),
         ("Clients", formats.count(report.clients)),
+        ("Data", formats.size(report.req_bytes + report.resp_bytes)),
         ("Error responses", formats.count(report.error_responses)),
+        ("Rules broken", formats.count(sum(row.breaches for row in report.rules))),
     ]
     if report.groups:
         tiles += [

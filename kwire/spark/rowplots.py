@@ -39,7 +39,9 @@ def latency(rows: Sequence[LatencyRow]) -> Markup:
         for index, us in enumerate(decades)
     ]
     axis = tag("li", tag("svg", *labels, width="100%", height=16, aria_hidden="true"))
-    lines = [_row(row.api, formats.plural(row.requests, "request"), _latency_line(row, grid, place)) for row in rows]
+    lines = [
+        named_row(row.api, formats.plural(row.requests, "request"), _latency_line(row, grid, place)) for row in rows
+    ]
     return join(tag("ul", axis, *lines, class_="rows"), _latency_legend())
 
 
@@ -49,17 +51,18 @@ def bars(rows: Sequence[tuple[str, int]], *, class_: str) -> Markup:
     return tag("ul", *(_bar(label, value, top, class_) for label, value in rows), class_="rows")
 
 
-def mix(rows: Sequence[tuple[str, Mapping[str, int]]], classes: Mapping[str, str]) -> Markup:
+def mix(rows: Sequence[tuple[str, Mapping[str, int]]], classes: Mapping[str, str], *, noun: str = "record") -> Markup:
     """A bar of full width for each label, divided by kind; the legend names the kinds that occur."""
     lines = [
-        _row(label, formats.plural(sum(parts.values()), "record"), _divided(label, parts, classes))
+        named_row(label, formats.plural(sum(parts.values()), noun), _divided(label, parts, classes))
         for label, parts in rows
     ]
     seen = [(kind, class_) for kind, class_ in classes.items() if any(parts.get(kind) for _, parts in rows)]
     return join(tag("ul", *lines, class_="rows"), swatches(seen))
 
 
-def _row(label: str, value: str, plot: Markup) -> Markup:
+def named_row(label: str, value: str, plot: Markup) -> Markup:
+    """One row of a plot: what it is about, its value in words, and its drawing."""
     head = tag("div", tag("span", label, class_="name"), tag("span", value, class_="value"), class_="label")
     return tag("li", head, plot)
 
@@ -109,7 +112,7 @@ def _bar(label: str, value: int, top: int, class_: str) -> Markup:
     # A bar too short to see would read as zero.
     width = percent(max(100 * value / top, 0.6) if value else 0)
     bar = tag("rect", class_=f"mark {class_}", x="0", y=4, width=width, height=BAR_HEIGHT, rx=2)
-    return _row(
+    return named_row(
         label, formats.count(value), drawing(f"{label}: {formats.count(value)}", _track(), bar, height=ROW_HEIGHT)
     )
 

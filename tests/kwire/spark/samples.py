@@ -3,10 +3,35 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
-from kwire.spark.model import AckRow, DeliveryRow, ErrorRow, FileRow, GroupRow, LatencyRow, Report, Timeline
+from kwire.spark.model import (
+    AckRow,
+    BatchRow,
+    BreachRow,
+    ClientRow,
+    ConnectionRow,
+    DeliveryRow,
+    DepthRow,
+    ErrorRow,
+    FileRow,
+    GroupRow,
+    LatencyRow,
+    LifeRow,
+    LockRow,
+    LockUseRow,
+    PoisonRow,
+    RebalanceRow,
+    Report,
+    RuleRow,
+    SlowRow,
+    StepRow,
+    Timeline,
+    VersionRow,
+)
 
 START_US = 1_795_257_723_000_000
+CONNECTION = "127.0.0.1:40000>127.0.0.1:9092"
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
 
@@ -24,7 +49,7 @@ def report(name: str = "orders") -> Report:
         }.items()
     } | {api: [int(chance.random() < 0.2) for _ in range(48)] for api in ("ApiVersions", "ShareGroupHeartbeat")}
     return Report(
-        files=[FileRow(f"/captures/{name}.pcapng", 1_502, 1_498, 9, START_US, START_US + 47_300_000)],
+        files=[FileRow(file(name), 1_502, 1_498, 9, START_US, START_US + 47_300_000)],
         statuses={"ok": 1_498, "no_response": 4, "undecodable": 1},
         clients=5,
         connections=9,
@@ -47,10 +72,16 @@ def report(name: str = "orders") -> Report:
             },
         ),
         error_rows=[
-            ErrorRow("ShareAcknowledge", "INVALID_RECORD_STATE", 14, START_US + 21_000_000, START_US + 28_000_000),
-            ErrorRow("ShareFetch", "SHARE_SESSION_NOT_FOUND", 2, START_US + 31_000_000, START_US + 31_200_000),
+            ErrorRow("ShareAcknowledge", "INVALID_RECORD_STATE", name, 0, 14, 1, *at(21, 28), file(name), 77, 4_021),
+            ErrorRow("ShareFetch", "SHARE_SESSION_NOT_FOUND", None, None, 2, 1, *at(31, 31.2), file(name), 92, 5_310),
         ],
         error_responses=16,
+        req_bytes=1_234_567,
+        resp_bytes=98_765_432,
+        slowest=[
+            SlowRow("Produce", 13, name, 48_210, "NONE", START_US + 9_000_000, file(name), CONNECTION, 41, 901, 917),
+            SlowRow("CreateTopics", 7, None, 21_000, None, None, file(name), CONNECTION, 2, None, None),
+        ],
         share_traffic=Timeline(START_US, 1_000_000, 48, {"first time": [38] * 48, "again": [0] * 40 + [15] * 8}),
         groups=[GroupRow(name, 1_950, 1_840, 74, 4)],
         deliveries=[
@@ -65,4 +96,125 @@ def report(name: str = "orders") -> Report:
             AckRow(name, "b4WcJk0hTz2sT7rKc1k9dw", f"{name}-3", {"accept": 190, "gap": 3}, 14),
         ],
         refused_acks=14,
+        **_locks(name),
+        **_clients(name),
+        **_connections(name),
+        **_groups(name),
+        rules=[RuleRow("response out of order", 3, 1, *at(4, 9)), RuleRow("late acknowledgement", 1, 1, *at(44, 44))],
+        breaches=[
+            BreachRow(
+                "response out of order", file(name), CONNECTION, name, "Fetch", 17, 300, 310, START_US, name[:60]
+            ),
+            BreachRow("late acknowledgement", file(name), None, None, None, None, None, None, None, name[:60]),
+        ],
+        omitted={"conformance": 2},
     )
+
+
+def file(name: str) -> str:
+    """The path of the capture."""
+    return f"/captures/{name}.pcapng"
+
+
+def at(first_s: float, last_s: float) -> tuple[int, int]:
+    """Two moments, in seconds from the start."""
+    return START_US + round(first_s * 1e6), START_US + round(last_s * 1e6)
+
+
+def _locks(name: str) -> dict[str, Any]:
+    def life(member: str, count: int, first: float, last: float | None, word: str | None) -> LifeRow:
+        """One delivery of record 77."""
+        said = None if last is None else START_US + round(last * 1e6)
+        start = START_US + round(first * 1e6)
+        return LifeRow(name, name, 0, 77, member, f"{member}-client", count, start, 10_000, said, word, None)
+
+    def lock(index: int, share: float, word: str, error: str | None) -> LockRow:
+        """A run of ten records."""
+        moment = START_US + index * 470_000
+        held, first = round(share * 10_000_000), index * 10
+        return LockRow(
+            *(name, name, 0, "m", name, moment, word, error, 10_000, 0, held, share, first, first + 9, 10),
+            *(file(name), index, index * 7),
+        )
+
+    words = ["accept"] * 8 + ["release", "reject"]
+    return {
+        "poison": [
+            PoisonRow(name, name, 0, 77, 4, 5, 2, "exhausted", file(name), 5_512),
+            PoisonRow(name, None, 1, 9, 1, 1, 1, "rejected", file(name), None),
+        ],
+        "lives": [
+            life("a", 1, 0.5, 6, "release"),
+            life("b", 2, 6.5, None, None),
+            life("a", 3, 17, 20, "release"),
+            life("b", 4, 21, 22, "release"),
+            life("a", 5, 30, None, None),
+        ],
+        "locks": [lock(index, 0.002 * (1 + index % 40) ** 1.7, words[index % 10], None) for index in range(96)]
+        + [lock(97, 1.3, "accept", "INVALID_RECORD_STATE")],
+        "lock_use": [
+            LockUseRow(name, "q2Jm0sXlR8aYx1Yw0rA1Bg", f"{name}-1", 931, 41_000, 900_000, 9_900_000, 10_000, 0, 0, 0),
+            LockUseRow(name, "b4WcJk0hTz2sT7rKc1k9dw", None, 193, 52_000, 9_900_000, 13_000_000, 10_000, 12, 30, 14),
+        ],
+    }
+
+
+def _clients(name: str) -> dict[str, Any]:
+    return {
+        "client_rows": [
+            ClientRow(name, "apache-kafka-java 4.3.0", 812, 3, 5, 14, 81_200, 9_812_000, 17.2),
+            ClientRow("loader", "librdkafka 2.16.0", 260, 1, 3, 0, 12_000_000, 21_000, None),
+            ClientRow(None, "", 2, 1, 1, 0, 80, 90, None),
+        ],
+        "versions": [
+            VersionRow(name, "ShareFetch", [1, 2], 812),
+            VersionRow("loader", "Produce", [13], 260),
+        ],
+        "batches": [
+            BatchRow("loader", 260, 5_200, 310_000, 810, 20, 190, ["lz4", "none"], file(name), 44),
+            BatchRow(name, 12, 12_000, 9_100_000, 900_000, 1_000, 0, ["zstd"], None, None),
+        ],
+    }
+
+
+def _connections(name: str) -> dict[str, Any]:
+    def connection(port: int, first: float, last: float, ended: str, *troubles: int) -> ConnectionRow:
+        """One connection; troubles are retransmits, lost bytes and closed windows."""
+        return ConnectionRow(
+            *(file(name), f"127.0.0.1:{port}>127.0.0.1:9092", 0, name, "kafka", ended, *at(first, last), port, 120, 3),
+            *(850, 4_000 * (1 + sum(troubles)), 3, 0, 31, 1_900, 812_345, *troubles, 200),
+        )
+
+    depth = [
+        DepthRow(file(name), CONNECTION, 0, name, index, 9, 1 + (index * 7) % 5, 200 * (index > 40))
+        for index in range(48)
+    ]
+    return {
+        "connection_rows": [
+            connection(40_000, 0, 47, "end", 12, 0, 3),
+            connection(40_001, 1, 30, "fin", 2, 1_460, 0),
+            connection(40_002, 31, 31.01, "rst", 0, 0, 0),
+        ],
+        "churn": Timeline(START_US, 1_000_000, 48, {"opened": [1, 1] + [0] * 46, "closed": [0] * 30 + [2] + [0] * 17}),
+        "depth": [*depth, DepthRow(file(name), "127.0.0.1:40001>127.0.0.1:9092", 0, None, 3, 1, 1, 0)],
+    }
+
+
+def _groups(name: str) -> dict[str, Any]:
+    def step(member: str, state: str, seconds: tuple[float, float], epoch: int | None, error: str | None) -> StepRow:
+        """One step of a member."""
+        first, last = seconds
+        return StepRow(name, member, name, "Share", state, epoch, error, *at(first, last), file(name), 5, 55)
+
+    return {
+        "rebalances": [RebalanceRow(name, "Share", 2, 3, 1, 1, 812_000)],
+        "steps": [
+            step("m1", "joining", (0, 1.5), None, None),
+            step("m1", "member", (1.5, 20), 1, None),
+            step("m1", "member", (20, 47), 2, None),
+            step("m2", "joining", (18, 20), None, None),
+            step("m2", "member", (20, 30), 2, None),
+            step("m2", "error", (30, 32), None, "UNKNOWN_MEMBER_ID"),
+            step("m2", "left", (32, 32.001), None, None),
+        ],
+    }

@@ -17,7 +17,7 @@ PLOTS = """[...document.querySelectorAll('figure svg[role=img]')].map(svg => ({
 }))"""
 OVERFLOW = """[...document.querySelectorAll('body *')].filter(element => {
     const box = element.getBoundingClientRect();
-    return box.right > innerWidth + 0.5 && box.width > 0 && !element.closest('.table');
+    return box.right > innerWidth + 0.5 && box.width > 0 && !element.closest('.table, nav ul');
 }).map(element => element.outerHTML.slice(0, 200))"""
 
 

@@ -2,43 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pytest
 
-from kwire.capture import arrow
 from kwire.spark import analyses
+from tests.kwire.spark.frames import START_US, acked, acquired, frame
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-
-START = datetime(2026, 11, 21, 10, 42, 3, tzinfo=UTC)
-
-
-def frame(spark: SparkSession, level: str, rows: Sequence[dict[str, object]]) -> DataFrame:
-    """A DataFrame of the level; what a row does not say is null."""
-    schema = arrow.schema(level)
-    return spark.createDataFrame(
-        pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
-    )
-
-
-def acquired(first: int, last: int, count: int = 1, *, at_s: float = 0.0, **more: object) -> dict[str, object]:
-    """One acquired range."""
-    row = {"group_id": "g", "topic": "t", "partition": 0, "first_offset": first, "last_offset": last}
-    return {**row, "delivery_count": count, "ts": START + timedelta(seconds=at_s), **more}
-
-
-def acked(first: int, last: int, name: str, *, at_s: float = 1.0, error: int = 0, **more: object) -> dict[str, object]:
-    """One acknowledged range."""
-    row = {"group_id": "g", "topic": "t", "partition": 0, "first_offset": first, "last_offset": last, "ack_name": name}
-    key = {"member_id": "m", "client_id": "c", "correlation_id": int(at_s * 10)}
-    return {**row, **key, "error_code": error, "ts": START + timedelta(seconds=at_s), **more}
 
 
 def test_a_record_in_two_acquired_ranges_was_delivered_twice(spark: SparkSession) -> None:
@@ -84,9 +58,7 @@ def test_deliveries_over_time_tell_the_first_from_those_again(spark: SparkSessio
         "share_acquired",
         [acquired(0, 4), acquired(5, 6, at_s=0.9), acquired(1, 3, 2, at_s=2), acquired(1, 1, 3, at_s=2)],
     )
-    start_us = int(START.timestamp()) * 1_000_000
-
-    found = analyses.deliveries_over_time(rows, start_us=start_us, step_us=1_000_000).collect()
+    found = analyses.deliveries_over_time(rows, start_us=START_US, step_us=1_000_000).collect()
 
     assert {(row["name"], row["bin"]): row["count"] for row in found} == {("first time", 0): 7, ("again", 2): 4}
 
@@ -146,46 +118,23 @@ def test_the_outcome_of_a_record_is_the_last_word_on_its_last_delivery(spark: Sp
     assert given_up == {3, 4}
 
 
+def test_poison_records_are_those_given_up_and_those_handed_out_often(spark: SparkSession) -> None:
+    handed_out = [acquired(0, 4, file="a.pcap", resp_packet=3), acquired(1, 1, 3, at_s=2, file="b.pcap", resp_packet=9)]
+    handed_out += [acquired(2, 2, 2, at_s=2, member_id="n"), acquired(2, 2, 2, at_s=3, member_id="m", file="c.pcap")]
+    frames = frame(spark, "share_acquired", handed_out), frame(spark, "share_acks", [acked(0, 0, "reject")])
+
+    rows = analyses.poison_records(analyses.outcomes(*frames)).collect()
+
+    assert {row["offset"]: (row["outcome"], row["file"], row["resp_packet"]) for row in rows} == {
+        0: ("rejected", "a.pcap", 3),
+        1: ("open", "b.pcap", 9),
+        2: ("open", "c.pcap", None),
+    }
+    assert {row["offset"]: (row["deliveries"], row["members"]) for row in rows} == {0: (1, 0), 1: (2, 0), 2: (3, 2)}
+
+
 def test_the_delivery_limit_of_the_group_decides_what_is_exhausted(spark: SparkSession) -> None:
     frames = frame(spark, "share_acquired", [acquired(0, 0, 2)]), frame(spark, "share_acks", [])
 
     assert analyses.archived(*frames).collect() == []
     assert [row["offset"] for row in analyses.archived(*frames, delivery_count_limit=2).collect()] == [0]
-
-
-def test_latency_has_the_percentiles_of_the_answered_requests(spark: SparkSession) -> None:
-    rows = [{"api_name": "Produce", "api_version": 11 + index % 2, "latency_us": index} for index in range(1, 101)]
-    rows += [{"api_name": "Produce", "api_version": 13, "latency_us": None}]
-
-    found = analyses.latency(frame(spark, "messages", rows)).collect()
-
-    assert [row.asDict() for row in found] == [
-        {
-            "api_name": "Produce",
-            "versions": [11, 12],
-            "requests": 100,
-            "p50_us": 50,
-            "p95_us": 95,
-            "p99_us": 99,
-            "max_us": 100,
-        }
-    ]
-
-
-def test_errors_are_counted_by_api_and_in_their_span_of_time(spark: SparkSession) -> None:
-    def message(second: float, code: int | None) -> dict[str, object]:
-        moment = START + timedelta(seconds=second)
-        return {"api_name": "Produce", "resp_ts": moment, "error_code": code, "error_name": f"E{code}"}
-
-    rows = frame(
-        spark,
-        "messages",
-        [message(0, 7), message(0.9, 7), message(1, 7), message(2, 3), message(2, 0), message(2, None)],
-    )
-    start_us = int(START.timestamp()) * 1_000_000
-
-    binned = analyses.errors_over_time(rows, start_us=start_us, step_us=1_000_000).collect()
-    table = {row["error_name"]: row["responses"] for row in analyses.errors(rows).collect()}
-
-    assert {(row["name"], row["bin"]): row["count"] for row in binned} == {("E7", 0): 2, ("E7", 1): 1, ("E3", 2): 1}
-    assert table == {"E7": 3, "E3": 1}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +29,7 @@ def test_a_hostile_name_stays_text_everywhere() -> None:
     reader = Reader(page.render(report(HOSTILE)))
 
     assert "img" not in reader.tags
-    assert reader.tags.count("script") == 1
+    assert reader.tags.count("script") == 2
     assert not [name for name in reader.attributes if name.startswith("on")]
     assert any(HOSTILE in text for text in reader.texts)
     assert json.loads(reader.data)["deliveries"][0]["group"] == HOSTILE
@@ -46,12 +49,16 @@ def test_a_name_of_any_length_takes_bounded_room() -> None:
     assert "(32,687 more)" in shown
 
 
-def test_the_page_loads_nothing_and_may_run_nothing() -> None:
+def test_the_page_loads_nothing_and_may_run_nothing_but_its_own_script() -> None:
     text = page.render(report())
     reader = Reader(text)
 
     assert [address for address in reader.addresses if not address.startswith(("#", "data:"))] == []
     assert "default-src &#x27;none&#x27;; style-src &#x27;sha256-" in text
+    script = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digests = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in script]
+    assert len(digests) == 1
+    assert f"script-src &#x27;sha256-{digests[0]}&#x27;;" in text
     assert "style" not in reader.attributes
     assert "@import" not in text
     assert "url(" not in text
@@ -67,10 +74,10 @@ def test_every_number_of_a_plot_stands_in_a_table_too() -> None:
 def test_rows_that_are_left_out_are_counted() -> None:
     whole = report()
     groups = [replace(whole.groups[0], group=f"g{index}") for index in range(40)]
-    texts = Reader(page.render(replace(whole, groups=groups, omitted={"acks": 7, "deliveries": 1}))).texts
+    texts = Reader(page.render(replace(whole, groups=groups, omitted={"acknowledgements": 7}))).texts
 
     assert "and 7 rows more" in texts
-    assert any("Drawn are the 12 with the most redeliveries of 40. 1 partition with" in text for text in texts)
+    assert any("Drawn are the 12 with the most redeliveries of 40." in text for text in texts)
 
 
 def test_a_report_about_nothing_says_so() -> None:
@@ -91,7 +98,7 @@ def test_a_browser_shows_every_plot_inside_the_page(
 
     chromium.open(file, width=width, dark=dark)
 
-    assert_all_is_seen(chromium, plots_min=15)
+    assert_all_is_seen(chromium, plots_min=35)
 
 
 def test_the_browser_helper_hears_a_broken_page(chromium: Browser, tmp_path: Path) -> None:

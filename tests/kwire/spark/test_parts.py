@@ -126,5 +126,12 @@ def test_findings_name_what_is_wrong_and_what_is_well() -> None:
     ) in told
     assert ("bad", "Share group orders: given up without being accepted: 26 rejected, 5 exhausted.") in told
 
+    assert [kind for kind, _ in told] == sorted((kind for kind, _ in told), key=["bad", "note", "good"].index)
+    assert ("bad", "1 member spoke too late: the lock on 30 records had run out.") in told
+    assert ("bad", "Brokers throttle: for 200 ms at most.") in told
+    assert ("note", "1 error while members joined, synchronised or beat, in orders.") in told
+    assert ("bad", "The protocol's rules were broken 3 times: response out of order, and 1 of other kinds.") in told
+
     calm = replace(report(), statuses={"ok": 1_502}, error_responses=0, error_rows=[], groups=[], refused_acks=0)
+    calm = replace(calm, lock_use=[], rules=[], depth=[])
     assert {each.kind for each in findings(calm)} == {"good", "note"}

@@ -1,0 +1,73 @@
+"""Who speaks: clients, their software, the versions they use, and how much they put into a request."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
+
+from kwire.spark.analyses.common import CONNECTION, micros_between
+
+# A Produce request below this carries more overhead than data: what `linger.ms` and `batch.size` are for.
+TINY_BYTES = 1024
+
+
+def clients(messages: DataFrame) -> DataFrame:
+    """For each client id and software: requests, how many a second, connections, errors, and bytes each way."""
+    spoke = messages.filter(F.col("in_flight").isNotNull())
+    span_us = micros_between(F.min("req_ts"), F.max("req_ts"))
+    return (
+        spoke.withColumn("software", F.concat_ws(" ", "software_name", "software_version"))
+        .groupBy("client_id", "software")
+        .agg(
+            F.count("*").alias("requests"),
+            F.count_distinct(*CONNECTION).alias("connections"),
+            F.count_distinct("api_name").alias("apis"),
+            F.count_if(F.col("error_code") != 0).alias("errors"),
+            F.coalesce(F.sum("req_bytes"), F.lit(0)).alias("req_bytes"),
+            F.coalesce(F.sum("resp_bytes"), F.lit(0)).alias("resp_bytes"),
+            # A client seen for less than a second has no rate worth telling.
+            F.when(span_us >= 1_000_000, F.count("*") * 1e6 / span_us).alias("requests_per_s"),
+        )
+    )
+
+
+def client_versions(messages: DataFrame) -> DataFrame:
+    """Which versions of each API each client uses."""
+    asked = messages.filter(F.col("in_flight").isNotNull() & F.col("api_version").isNotNull())
+    return asked.groupBy("client_id", "api_name").agg(
+        F.array_sort(F.collect_set("api_version")).alias("versions"), F.count("*").alias("requests")
+    )
+
+
+def request_sizes(partitions: DataFrame) -> DataFrame:
+    """Each Produce request: the partitions, records and bytes of batches in it."""
+    return (
+        partitions.filter((F.col("api_name") == "Produce") & F.col("batch_bytes").isNotNull())
+        .groupBy(*CONNECTION, "client_id", "correlation_id", "req_packet")
+        .agg(
+            F.min("ts").alias("ts"),
+            F.count("*").alias("partitions"),
+            F.sum("records").alias("records"),
+            F.sum("batch_bytes").alias("batch_bytes"),
+            F.array_sort(F.collect_set("codec")).alias("codecs"),
+        )
+    )
+
+
+def batch_sizes(sizes: DataFrame, *, tiny_bytes: int = TINY_BYTES) -> DataFrame:
+    """For each producing client: records and bytes of a request, and how many requests are tiny.
+
+    Args: sizes: what `request_sizes` gives.
+    """
+    is_tiny = F.col("batch_bytes") < tiny_bytes
+    return sizes.groupBy("client_id").agg(
+        F.count("*").alias("requests"),
+        F.sum("records").alias("records"),
+        F.sum("batch_bytes").alias("batch_bytes"),
+        F.percentile_approx("batch_bytes", 0.5, 10_000).alias("p50_bytes"),
+        F.percentile_approx("records", 0.5, 10_000).alias("p50_records"),
+        F.count_if(is_tiny).alias("tiny"),
+        F.array_sort(F.array_distinct(F.flatten(F.collect_set("codecs")))).alias("codecs"),
+        F.min_by("file", F.when(is_tiny, F.col("ts"))).alias("file"),
+        F.min_by("req_packet", F.when(is_tiny, F.col("ts"))).alias("req_packet"),
+    )

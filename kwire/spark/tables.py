@@ -1,0 +1,111 @@
+"""From capture files to the tables of a report: every analysis once, as DataFrames that nothing has computed yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
+
+from kwire.spark import analyses
+from kwire.spark.analyses.conformance import API_VERSIONS
+from kwire.spark.analyses.rebalances import API_KEYS
+
+# The bodies that analyses look into; those of other APIs are never rendered.
+BODIES = (*API_KEYS, API_VERSIONS)
+
+# Records whose lives are drawn line by line.
+LIVES_MAX = 16
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The levels of some captures. `details` holds the messages of the APIs in `BODIES`, with their bodies."""
+
+    messages: DataFrame
+    details: DataFrame
+    partitions: DataFrame
+    acquired: DataFrame
+    acks: DataFrame
+    flows: DataFrame
+
+    def release(self) -> None:
+        """Forget what was decoded."""
+        for each in fields(self):
+            getattr(self, each.name).unpersist()
+
+
+def read(spark: SparkSession, files: Sequence[str], options: Mapping[str, str] | None) -> Levels:
+    """The levels of these files; each is decoded once, when it is first asked."""
+
+    def level(name: str) -> DataFrame:
+        """The rows of one level."""
+        reader = spark.read.format("kafka_capture").option("level", name)
+        return reader.options(**dict(options or {})).load(list(files))
+
+    bodies = ("body_request", "body_response")
+    return Levels(
+        # Several analyses ask the same rows, and decoding is what costs.
+        messages=level("messages").drop(*bodies).persist(),
+        # A load of its own: Spark 4.3 keeps the filters it pushes with what was loaded, and `messages` has none.
+        details=level("messages").filter(F.col("api_key").isin(*BODIES)).drop("issues").persist(),
+        partitions=level("partitions").persist(),
+        acquired=level("share_acquired").persist(),
+        acks=level("share_acks").persist(),
+        flows=level("flows").persist(),
+    )
+
+
+def tables(levels: Levels, *, start_us: int, step_us: int) -> dict[str, DataFrame]:
+    """Every table of the report by name; spans of time begin at `start_us` and are `step_us` long."""
+    spans = {"start_us": start_us, "step_us": step_us}
+    messages, partitions, flows = levels.messages, levels.partitions, levels.flows
+    failures = analyses.failures(messages, partitions).persist()
+    return {
+        "totals": analyses.totals(messages),
+        "statuses": analyses.statuses(messages),
+        "latency": analyses.latency(messages),
+        "slowest": analyses.slowest(messages),
+        "traffic": analyses.traffic(messages, **spans),
+        "failures": failures,
+        "errors": analyses.errors(failures),
+        "errors_over_time": analyses.errors_over_time(failures, **spans),
+        "clients": analyses.clients(messages),
+        "client_versions": analyses.client_versions(messages),
+        "batch_sizes": analyses.batch_sizes(analyses.request_sizes(partitions)),
+        "connections": analyses.connections(flows, messages),
+        "churn": analyses.churn(flows, **spans),
+        "depth": analyses.depth(messages, **spans),
+        **_groups(levels),
+        **_shares(levels, start_us=start_us, step_us=step_us),
+    }
+
+
+def _groups(levels: Levels) -> dict[str, DataFrame]:
+    steps = analyses.membership(levels.details).persist()
+    return {"membership": steps, "rebalances": analyses.rebalances(steps)}
+
+
+def _shares(levels: Levels, *, start_us: int, step_us: int) -> dict[str, DataFrame]:
+    acquired, acks = levels.acquired, levels.acks
+    fates = analyses.outcomes(acquired, acks).persist()
+    tried = analyses.attempts(acquired, acks).persist()
+    held = analyses.lock_times(tried)
+    poison = analyses.poison_records(fates)
+    worst = poison.orderBy(F.col("delivery_count_max").desc(), *analyses.RECORD).limit(LIVES_MAX)
+    found = analyses.conformance(levels.messages, levels.details, levels.partitions, tried).persist()
+    return {
+        "deliveries_by_count": analyses.deliveries_by_count(acquired),
+        "deliveries_over_time": analyses.deliveries_over_time(acquired, start_us=start_us, step_us=step_us),
+        "outcomes": fates,
+        "fates": fates.groupBy("group_id", "outcome").agg(F.count("*").alias("records")),
+        "redeliveries": analyses.redeliveries(fates),
+        "acknowledgements": analyses.acknowledgements(acks),
+        "poison_records": poison,
+        "life_lines": analyses.life_lines(tried, worst),
+        "lock_times": held,
+        "lock_use": analyses.lock_use(held),
+        "conformance": found,
+        "breaches": analyses.breaches(found),
+    }
