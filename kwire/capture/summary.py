@@ -33,30 +33,38 @@ class _Range(Protocol):
 
 
 def summarize(exchange: Exchange, names: TopicNames) -> str:
-    """Group, topics, records, deliveries and acknowledgements, as far as there are any. Not escaped yet."""
+    """Group, topics, deliveries, acknowledgements, records and session, as far as there are any. Not escaped yet.
+
+    What a reader looks for comes first, since a terminal may cut the rest.
+    """
     request, response = exchange.request, exchange.response
     asked = request.body if request is not None else None
     answered = response.body if response is not None else None
-    parts: list[str] = []
-    for field, word in _FIELDS:
-        value = getattr(asked, field, None)
-        if value not in (None, "", ()):
-            text = ", ".join(value) if isinstance(value, tuple) else str(value)
-            parts.append(f"{word} {redact_text(text)}")
+    parts = [f"{word} {redact_text(text)}" for field, word in _FIELDS if (text := _text_of(asked, field))]
     found = _topics(asked) or _topics(answered)
     if found:
         parts.append(_topics_text(found, names))
-    parts += session_text(exchange, names)
-    for message in (request, response):
-        if message is not None and message.body is not None:
-            parts += _records(message)
-    parts += _deliveries(answered)
-    parts += _acks(asked)
     # A response without an error may still carry a message: "NONE".
     message = getattr(answered, "error_message", None)
     if message and getattr(answered, "error_code", 0):
         parts.append(redact_text(message))
+    parts += _deliveries(answered)
+    parts += _acks(asked)
+    for side in (request, response):
+        if side is not None and side.body is not None:
+            parts += _records(side)
+    epoch = _text_of(asked, "share_session_epoch")
+    if epoch:
+        parts.append(f"session {epoch}")
+    parts += session_text(exchange, names)
     return "  ".join(parts)
+
+
+def _text_of(body: msgspec.Struct | None, field: str) -> str:
+    value = getattr(body, field, None)
+    if value in (None, "", ()):
+        return ""
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
 # Which fields of a request are worth a word, in the order of the line.
@@ -66,7 +74,6 @@ _FIELDS = (
     ("key", "key"),
     ("coordinator_keys", "key"),
     ("member_epoch", "epoch"),
-    ("share_session_epoch", "session"),
     ("client_software_name", "software"),
     ("client_software_version", "version"),
     ("mechanism", "mechanism"),

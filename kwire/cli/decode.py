@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     with _output(args) as out:
         decoding = Decoding(args, options, where, out)
         worst = GOOD
-        for capture in args.captures:
+        for capture in args.captures or [args.interface]:
             try:
                 worst = max(worst, decoding.decode(capture))
             except CaptureError as error:
@@ -62,12 +62,7 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     """What one argument cannot know of the others."""
     registry.require_edition(args.edition)
-    if not args.captures:
-        raise WrongUseError("which capture? A file, or - for stdin")
-    if args.follow and len(args.captures) > 1:
-        raise WrongUseError("--follow goes with one file, folder or pattern in quotes")
-    if args.duration is not None and not args.follow:
-        raise WrongUseError("--duration goes with --follow")
+    _check_input(args)
     if args.format in {"tree", "pcapng"} and args.level != "messages":
         raise WrongUseError(f"--format {args.format} shows whole messages; --level goes with table and jsonl")
     if args.columns and args.format not in {"table", "jsonl"}:
@@ -78,6 +73,19 @@ def _check(args: argparse.Namespace) -> None:
             raise WrongUseError(f"--columns: {name!r} is not one of {', '.join(there)}")
     if args.format == "pcapng" and args.output is None and sys.stdout.isatty():
         raise WrongUseError("pcapng is not for a terminal: name a file with -o, or write into a pipe")
+
+
+def _check_input(args: argparse.Namespace) -> None:
+    if args.interface is not None and (args.captures or args.follow):
+        raise WrongUseError("-i reads an interface, and no files beside it")
+    if args.interface is None and not args.captures:
+        raise WrongUseError("which capture? A file, - for stdin, or -i and the name of an interface")
+    if args.follow and len(args.captures) > 1:
+        raise WrongUseError("--follow goes with one file, folder or pattern in quotes")
+    if args.duration is not None and not (args.follow or args.interface):
+        raise WrongUseError("--duration goes with --follow and -i")
+    if args.count is not None and not args.interface:
+        raise WrongUseError("--count goes with -i; --limit counts rows")
 
 
 def _where(args: argparse.Namespace) -> Where | None:

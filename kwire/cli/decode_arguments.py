@@ -60,7 +60,9 @@ def _add_input(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "-f", "--follow", action="store_true", help="go on as the capture grows or is replaced (Ctrl-C ends)"
     )
-    group.add_argument("--duration", type=_span, metavar="SPAN", help=f"with --follow: end after so long ({_SPANS})")
+    group.add_argument("-i", "--interface", metavar="NAME", help="read this network interface, or any (Linux, as root)")
+    group.add_argument("--duration", type=_span, metavar="SPAN", help=f"with -f or -i: end after so long ({_SPANS})")
+    group.add_argument("--count", type=_count, metavar="N", help="with -i: end after N packets")
     group.add_argument(
         "--port", action="append", type=_port, default=[], help="a broker's port; may be repeated (default: any port)"
     )

@@ -11,6 +11,7 @@ from kwire.capture.schemas import Kind, columns
 from kwire.capture.summary import summarize
 from kwire.capture.text import instant
 from kwire.capture.topic_names import TopicNames
+from kwire.capture.where.fields import SHORT
 from kwire.cli.grid import Cell, Column
 from kwire.escape import escape
 
@@ -39,9 +40,25 @@ _NOT_IN_TABLES = frozenset(
         "broker_port",
     }
 )
+# Of all rows of their level the same: only ShareFetch acquires.
+_CONSTANT = frozenset({("share_acquired", "api_name")})
 # What a reader looks for first.
 _FIRST = ("ts", "first_ts", "number")
 _NUMBERS = frozenset({Kind.INT16, Kind.INT32, Kind.INT64})
+_HEADS = {
+    **{column: short for short, column in SHORT.items()},
+    "conn_id": "conn",
+    "api_name": "api",
+    "error_name": "error",
+    "ts": "time",
+    "first_ts": "time",
+    # Whoever reads a bare number must know its unit.
+    "latency_us": "latency_us",
+    "transfer_us": "transfer_us",
+    "throttle_ms": "throttle_ms",
+    "lock_timeout_ms": "lock_timeout_ms",
+    "rtt_us": "rtt_us",
+}
 # The broker is free to answer these when others act.
 _WAIT_FOR_OTHERS = frozenset({"JoinGroup", "SyncGroup"})
 _ACKS = {"release": "warn", "reject": "bad", "gap": "dim"}
@@ -136,20 +153,23 @@ def shown_columns(level: str, names: Sequence[str]) -> list[Source]:
     there = {column.name: column for column in columns(level)}
     if names:
         return [there[name] for name in names]
-    chosen = [column for name, column in there.items() if name not in _NOT_IN_TABLES]
+    chosen = [column for name, column in there.items() if name not in _NOT_IN_TABLES and (level, name) not in _CONSTANT]
     return sorted(chosen, key=lambda column: _FIRST.index(column.name) if column.name in _FIRST else len(_FIRST))
 
 
 def grid_column(column: Source) -> Column:
-    """How a table lays it out: times and numbers keep their width."""
-    head = column.name.upper()
+    """How a table lays it out, under the short name that filters know: times and numbers keep their width."""
+    head = _HEADS.get(column.name, column.name).upper()
     if column.kind in _NUMBERS:
-        return Column(head, is_right=True, gives=((4, min(len(head), 6)),))
+        return Column(head, is_right=True, bare=3)
     if column.kind is Kind.TIME:
         return Column(head, short=1)
     if column.name == "conn_id":
         return Column(head, short=0)
-    return Column(head, gives=((2, min(len(head), 10)), (3, 8)))
+    if column.name == "member_id":
+        # Ids are long, and nobody reads them to their end.
+        return Column(head, gives=((2, 9), (5, 6)))
+    return Column(head, bare=3, gives=((4, 12), (6, 8)))
 
 
 def value_cell(column: Source, row: Row) -> Cell:

@@ -126,9 +126,9 @@ class _Input:
         from kwire.cli.feeds import is_endless
 
         self._capture = capture
+        self._args = args
         self._stack = stack
-        self._is_followed = args.follow and not is_endless(capture)
-        self.is_live = args.follow or is_endless(capture)
+        self.is_live = args.follow or args.interface is not None or is_endless(capture)
         self._progress: Progress | None = None
         self._stop: Stop | None = None
         if self.is_live:
@@ -141,14 +141,27 @@ class _Input:
         capture, stop = self._capture, self._stop
         if stop is None:
             return sys.stdin.buffer if capture == "-" else self._counted()
-        from kwire.cli.feeds import Following, Pipe
+        if self._args.interface is not None:
+            return self._live(stop, idle)
+        from kwire.cli.feeds import Following, Pipe, is_endless
 
-        if self._is_followed:
+        if self._args.follow and not is_endless(capture):
             return Following(capture, stop, idle)
         path: str | int = sys.stdin.fileno() if capture == "-" else capture
         # A named pipe opens when somebody writes into it.
         file = stop.waiting(lambda: io.FileIO(path, closefd=capture != "-"))
         return Pipe(self._stack.enter_context(file) if file is not None else None, capture, stop, idle)
+
+    def _live(self, stop: Stop, idle: Callable[[], None]) -> Source:
+        from kwire.capture.live import Live
+
+        limit = self._args.count
+        live = Live(
+            self._capture,
+            should_end=lambda: stop.is_asked or (limit is not None and live.count >= limit),
+            idle=idle,
+        )
+        return self._stack.enter_context(live)
 
     def hide_progress(self) -> None:
         """Make room for other lines."""
@@ -175,8 +188,9 @@ def _packets(args: argparse.Namespace, out: TextIO) -> PacketPrinter | None:
         return None
     from kwire.cli.decode_packets import PacketPrinter
 
+    sources = ", ".join(args.captures or [args.interface])
     asked = f" that pass the filter {args.filter}" if args.filter else ""
-    comment = one_line(f"packets of Kafka exchanges{asked}, taken from {', '.join(args.captures)}")
+    comment = one_line(f"packets of Kafka exchanges{asked}, taken from {sources}")
     return PacketPrinter(out.buffer, comment=comment, limit=args.limit)
 
 

@@ -9,6 +9,8 @@ from kwire.capture.bodies import Message, Request
 from kwire.capture.exchange import Exchange, Outcome
 from kwire.capture.options import Options
 from kwire.capture.rows import Row, conn_id
+from kwire.capture.summary import session_text
+from kwire.capture.topic_names import TopicNames
 from kwire.cli.decode_cells import api_text, issue_text, latency, result_style, result_text, time_text
 from kwire.cli.grid import Cell, Line
 from kwire.cli.terminal import Screen
@@ -23,8 +25,8 @@ _FIELD = re.compile(
 )
 
 
-def tree_lines(outcome: Outcome, row: Row, options: Options, screen: Screen) -> Iterator[Line]:
-    """A head line, the issues, the trees of request and response, and an empty line."""
+def tree_lines(outcome: Outcome, row: Row, names: TopicNames, options: Options, screen: Screen) -> Iterator[Line]:
+    """A head line, the issues, what its session stands for, the trees of request and response, and an empty line."""
     flow = getattr(outcome, "flow", None)
     parts = [
         Cell(time_text(row), "dim"),
@@ -44,6 +46,8 @@ def tree_lines(outcome: Outcome, row: Row, options: Options, screen: Screen) -> 
     for issue in issues:
         yield (Cell("  ! " + escape(issue_text(issue)), "warn"),)
     if isinstance(outcome, Exchange):
+        for text in session_text(outcome, names):
+            yield (Cell("  " + escape(text)),)
         for side, message in (("request", outcome.request), ("response", outcome.response)):
             for number, line in enumerate(_frame_lines(side, message, outcome.request, options)):
                 if not screen.is_coloured:

@@ -230,7 +230,7 @@ class Trees:
         def make(outcome: Outcome) -> list[Block]:
             """The lines of one outcome, if it is chosen."""
             row = messages.row(outcome)
-            return [] if row is None else [list(tree_lines(outcome, row, options, self._screen))]
+            return [] if row is None else [list(tree_lines(outcome, row, messages.names, options, self._screen))]
 
         return make
 

@@ -11,6 +11,10 @@ from kwire.cli.terminal import cut, paint, width_of
 # the right; on a terminal the columns are fitted again.
 _LINES_MEASURED = 500
 _GAP = "  "
+# What is left of a head that is cut.
+_HEAD_MIN = 6
+#: Columns give up room in turns from 0 on, before this one.
+TURNS = 10
 
 
 class Cell(NamedTuple):
@@ -24,13 +28,15 @@ class Cell(NamedTuple):
 class Column(NamedTuple):
     """A head, and what the column gives where all do not fit: `(turn, width)` says down to which width, and when.
 
-    Lower turns give first; of one turn the widest. A column that is `short` in a turn takes its short texts then.
+    Lower turns give first; of one turn the widest. A column that is `short` in a turn takes its short texts then; one
+    that is `bare` cuts its head, as far as its cells allow.
     """
 
     head: str
     is_right: bool = False
     gives: tuple[tuple[int, int], ...] = ()
     short: int | None = None
+    bare: int | None = None
 
 
 Line = Sequence[Cell]
@@ -47,6 +53,7 @@ class Grid:
         self._held: list[Line] = []
         self._natural = [width_of(column.head) for column in columns]
         self._shorts = list(self._natural)
+        self._contents = [_HEAD_MIN] * len(columns)
         self._widths: list[int] | None = None
 
     def add(self, line: Line) -> Iterator[str]:
@@ -78,6 +85,9 @@ class Grid:
         for line in lines:
             for index, cell in enumerate(line):
                 size = width_of(cell.text)
+                if size > self._contents[index]:
+                    self._contents[index] = size
+                    self._widths = None
                 if size > natural[index]:
                     natural[index] = size
                     self._widths = None
@@ -94,9 +104,7 @@ class Grid:
         if self._width is None:
             return widths
         room = self._width - len(_GAP) * (len(widths) - 1)
-        turns = {turn for column in self._columns for turn, _ in column.gives}
-        turns.update(column.short for column in self._columns if column.short is not None)
-        for turn in sorted(turns):
+        for turn in range(TURNS):
             if sum(widths) <= room:
                 break
             for index, column in enumerate(self._columns):
@@ -115,6 +123,9 @@ class Grid:
             for when, width in column.gives
             if when == turn and widths[index] > width
         }
+        for index, column in enumerate(self._columns):
+            if column.bare == turn and widths[index] > self._contents[index]:
+                least[index] = self._contents[index]
         while least and sum(widths) > room:
             widest = max(least, key=lambda index: widths[index])
             widths[widest] -= 1

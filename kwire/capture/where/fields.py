@@ -47,7 +47,7 @@ class Field(NamedTuple):
 
 
 # Short name -> the column that it stands for, on the levels that have it.
-_SHORT = {
+SHORT = {
     "client": "client_id",
     "group": "group_id",
     "member": "member_id",
@@ -93,7 +93,7 @@ def fields(level: str) -> Mapping[str, Field]:
     if "issues" in there:
         found["issue"] = Field("issue", Kind.TEXT, ("issues",), _kinds, _nothing)
     found.update(
-        (short, _of(there[name], short)) for short, name in _SHORT.items() if name in there and short not in there
+        (short, _of(there[name], short)) for short, name in SHORT.items() if name in there and short not in there
     )
     found.update((name, _of(column, name)) for name, column in there.items() if name not in found)
     return found

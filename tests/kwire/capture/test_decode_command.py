@@ -40,7 +40,7 @@ def test_the_table_has_one_aligned_line_for_each_exchange(capsys: Capsys) -> Non
     assert {line[column - 2 : column] for line in lines} == {"  "}
     (fetch, _) = [line for line in lines if "ShareFetch v1" in line]
     assert fetch.startswith("08:59:24.987332  127.0.0.1:43644>127.0.0.1:21092  ShareFetch v1")
-    assert fetch.endswith("  group sg1  session 0  t-share[1,0]  102 records in 8611 bytes  acquired 102-203")
+    assert fetch.endswith("  group sg1  t-share[1,0]  acquired 102-203  102 records in 8611 bytes  session 0")
 
 
 def test_json_lines_have_the_columns_of_the_rows(capsys: Capsys) -> None:
