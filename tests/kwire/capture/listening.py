@@ -1,0 +1,81 @@
+"""What goes over a port of the loopback interface, captured by tcpdump, or by Wireshark's dumpcap."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kwire import Client
+from kwire.capture.options import Options
+from kwire.capture.pipeline import rows
+from kwire.capture.values import CaptureError
+
+_PATIENCE_S = 20.0
+#: The client id of the last connection, by which it is known that everything before it is in the file.
+_LAST = "the-capture-ends-here"
+
+
+def tool() -> str | None:
+    """The program that captures here; None where there is none, or where it may not."""
+    return next((found for name in ("tcpdump", "dumpcap") if (found := shutil.which(name)) and _may(found)), None)
+
+
+def _may(program: str) -> bool:
+    """Whether the loopback interface is among those that this user may listen to."""
+    listed = subprocess.run([program, "-D"], capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+    return listed.returncode == 0 and any(" lo " in f"{line} " or ".lo " in f"{line} " for line in _lines(listed))
+
+
+def _lines(done: subprocess.CompletedProcess[str]) -> list[str]:
+    return (done.stdout + done.stderr).splitlines()
+
+
+@contextmanager
+def listening(port: int, path: Path) -> Iterator[None]:
+    """Capture a broker's port into a file for as long as the block lasts; at its end nothing is missing."""
+    program = tool()
+    assert program is not None
+    # Packets are handed on at once, and a large buffer keeps those that come meanwhile.
+    ways = {
+        "tcpdump": ["-U", "--immediate-mode", "-B", "16384", "-s", "0", "-w"],
+        "dumpcap": ["-q", "-P", "-B", "16", "-w"],
+    }
+    way = ways[Path(program).name]
+    command = [program, "-i", "lo", *way, str(path)]
+    command += ["-f", f"tcp port {port}"] if Path(program).name == "dumpcap" else [f"tcp port {port}"]
+    with path.with_suffix(".log").open("wb") as log:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        _until(lambda: path.exists() and path.stat().st_size >= 24, "the capture begins")
+        yield
+        with Client(f"127.0.0.1:{port}", client_id=_LAST):
+            pass
+        _until(lambda: _has_last(path), "the last packet is in the file")
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(_PATIENCE_S)
+
+
+def without_last(found: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The rows but for those of the connection that ended the capture."""
+    return [row for row in found if row.get("client_id") != _LAST]
+
+
+def _has_last(path: Path) -> bool:
+    try:
+        return any(
+            row["client_id"] == _LAST and row["resp_ts"] for row in rows(path, "messages", Options(bodies=False))
+        )
+    except CaptureError:
+        return False
+
+
+def _until(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {_PATIENCE_S} s: {what}"
