@@ -14,37 +14,54 @@ from kwire.cli.terminal import AUTO, COLOUR_CHOICES
 FORMATS = ("table", "jsonl", "tree", "pcapng")
 _SPANS = "ms, s, m or h"
 
+_USAGE = """\
+%(prog)s [OPTION]... CAPTURE...
+       %(prog)s [OPTION]... -i INTERFACE"""
+
 _ABOUT = """\
 Show every Kafka request of a capture with its response, latency and outcome.
 
-Captures are pcap or pcapng, plain or packed by gzip or zstd; Kafka is found on any port by looking. Credentials are
-shown as ***, keys and values of records only as their sizes, unless they are asked for.
+Captures are pcap or pcapng, plain or packed by gzip or zstd. Kafka is found on
+any port, by looking. Credentials are shown as ***, and keys and values of
+records as their sizes, unless they are asked for.
 """
 
 _EXAMPLES = """\
 filters:
-  FIELD OPERATOR VALUE, joined by and, or, not and ( ); FIELD is any column of the level, or api, error, client, group,
-  member, topic, conn, latency, time, packet, issue. Operators: = != < <= > >= ~ !~ (a pattern) and in (...). Errors and
-  APIs go by name or number, spans of time need a unit. A comparison with nothing is false; '= null' asks for nothing.
+  FIELD OPERATOR VALUE, joined by and, or, not and ( ).
+  FIELD is a column of the level, or short: api, error, client, group, member,
+  topic, conn, latency, time, packet, issue, ack, deliveries and more.
+  OPERATOR is = != < <= > >= ~ (finds a pattern) !~ or in (VALUE, ...).
+  VALUE is a word or "quoted": 20ms for a span of time, 64KiB for a size,
+  08:59:24.5 for a time (UTC), names or numbers for errors and APIs.
+  A comparison with nothing is false; '= null' asks for nothing.
 
 examples:
-  kwire decode trace.pcapng                                         a table
-  kwire decode trace.pcapng -Y 'api=ShareFetch and error!=0'        only some of it
-  kwire decode trace.pcapng -Y 'latency>20ms' --format tree         every field with its bytes
-  kwire decode trace.pcapng --level share_acks --format jsonl       acknowledgements, for a program
-  kwire decode trace.pcapng -Y 'topic=orders' --format pcapng -o orders.pcapng    their packets, for Wireshark
-  kwire decode --follow /var/log/captures/                          as they are written
-  tcpdump -i any -U -w - tcp port 9092 | kwire decode -             from another program
+  a table, and only some of it
+  kwire decode trace.pcapng
+  kwire decode trace.pcapng -Y 'api=ShareFetch and error!=0'
 
-Exit codes: 0 good; 1 no capture, no Kafka in it, or Kafka that cannot be decoded; 2 wrong use; 130 interrupted.
-docs/captures.md tells of levels, columns and filters.
+  every field with its bytes; acknowledgements, for a program
+  kwire decode trace.pcapng -Y 'latency>20ms' --format tree
+  kwire decode trace.pcapng --level share_acks --format jsonl
+
+  the packets of one topic, for Wireshark (they are whole: nothing is hidden)
+  kwire decode trace.pcapng -Y 'topic=t-share' --format pcapng -o topic.pcapng
+
+  as it is written; as it passes by; from another program
+  kwire decode --follow /var/log/captures/
+  kwire decode -i eth0 -Y error --duration 10m
+  tcpdump -i any -U -w - tcp port 9092 | kwire decode -
+
+Exit codes: 0 good; 1 no capture, no Kafka in it, or Kafka that cannot be
+decoded; 2 wrong use; 130 interrupted. More: docs/captures.md.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare them all."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description, parser.epilog = _ABOUT, _EXAMPLES
+    parser.usage, parser.description, parser.epilog = _USAGE, _ABOUT, _EXAMPLES
     parser.add_argument(
         "captures",
         nargs="*",
@@ -60,7 +77,9 @@ def _add_input(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "-f", "--follow", action="store_true", help="go on as the capture grows or is replaced (Ctrl-C ends)"
     )
-    group.add_argument("-i", "--interface", metavar="NAME", help="read this network interface, or any (Linux, as root)")
+    group.add_argument(
+        "-i", "--interface", metavar="INTERFACE", help="read this network interface, or any (Linux, as root)"
+    )
     group.add_argument("--duration", type=_span, metavar="SPAN", help=f"with -f or -i: end after so long ({_SPANS})")
     group.add_argument("--count", type=_count, metavar="N", help="with -i: end after N packets")
     group.add_argument(
@@ -82,7 +101,14 @@ def _add_choice(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--api", action="append", type=_api, default=[], help="only this API; may be repeated")
     group.add_argument("--client-id", action="append", default=[], metavar="ID", help="only this client id")
     group.add_argument("--error", action="store_true", help="only what was answered with an error")
-    group.add_argument("--status", action="append", choices=STATUSES, default=[], help="only this status")
+    group.add_argument(
+        "--status",
+        action="append",
+        choices=STATUSES,
+        default=[],
+        metavar="STATUS",
+        help=f"only this status: {', '.join(STATUSES)}",
+    )
     group.add_argument("--limit", type=_count, metavar="N", help="end after N rows")
     group.add_argument(
         "--level",
@@ -106,7 +132,11 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         help="columns of the level to show, in a table or jsonl",
     )
     group.add_argument(
-        "--color", choices=COLOUR_CHOICES, default=AUTO, help="default: auto (a terminal, and NO_COLOR is not set)"
+        "--color",
+        choices=COLOUR_CHOICES,
+        default=AUTO,
+        metavar="WHEN",
+        help="auto (a terminal, and NO_COLOR is not set), always or never",
     )
     group.add_argument(
         "--slow", type=_span, default=Fraction(10**8), metavar="SPAN", help="mark longer latencies (default: 100ms)"

@@ -1,4 +1,4 @@
-"""``kwire report``: one HTML page about captures, computed by Spark."""
+"""``kwire report``: one HTML page about captures, or about what changed between two, computed by Spark."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", required=True, type=Path, metavar="FILE", help="the page to write, as report.html"
     )
+    parser.add_argument("--compare", action="store_true", help="show what changed from the first CAPTURE to the second")
+    parser.add_argument("--parquet", metavar="DIR", help="write each table as Parquet too, into this new directory")
     parser.add_argument("--edition", default=DEFAULT_EDITION, help="edition of the protocol (default: %(default)s)")
     parser.add_argument(
         "--port",
@@ -46,11 +48,14 @@ def run(args: argparse.Namespace) -> int:
     spark.require()
     from kwire.spark import engine, paths, report
 
-    files = paths.expand(args.captures)
+    sides = _sides(args, paths.expand)
+    files = [file for side in sides for file in side]
     if not args.output.parent.is_dir():
         raise FileNotFoundError(2, "No such directory", str(args.output.parent))
     if args.output.is_dir():
         raise IsADirectoryError(21, "Is a directory", str(args.output))
+    if args.parquet is not None and Path(args.parquet).exists():
+        raise FileExistsError(17, "Exists already", args.parquet)
     options = {"edition": args.edition, "ports": ",".join(map(str, args.port))}
     if args.tls_keylog is not None:
         options["tls_keylog"] = args.tls_keylog
@@ -60,13 +65,29 @@ def run(args: argparse.Namespace) -> int:
     found_running = engine.is_running()
     session = spark.session(args.master, is_short=sum(map(os.path.getsize, files)) < LARGE)
     try:
-        found = report.write(session, files, args.output, options=options, progress=progress)
+        if args.compare:
+            changes = report.write_changes(session, sides[0], sides[1], args.output, options=options, progress=progress)
+            requests = [changes.before.requests, changes.after.requests]
+        else:
+            found = report.write(session, files, args.output, options=options, progress=progress, parquet=args.parquet)
+            requests = [found.requests]
     finally:
         if not found_running:
             spark.end(session)
-    progress(f"done: {found.requests:,} requests")
+    progress(f"done: {sum(requests):,} requests")
     print(args.output)
-    return GOOD if found.requests else FOUND_WRONG
+    return GOOD if all(requests) else FOUND_WRONG
+
+
+def _sides(args: argparse.Namespace, expand: Callable[[Sequence[str]], list[str]]) -> list[list[str]]:
+    """The files of one report, or of the two captures to compare."""
+    if not args.compare:
+        return [expand(args.captures)]
+    if len(args.captures) != 2:
+        raise WrongUseError(f"--compare takes two captures, not {len(args.captures)}; quote a pattern")
+    if args.parquet is not None:
+        raise WrongUseError("--parquet writes the tables of one report, not of two")
+    return [expand([capture]) for capture in args.captures]
 
 
 def _check(files: Sequence[str], options: Mapping[str, str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -210,3 +211,146 @@ def test_a_tree_shows_bytes_behind_a_body(capsys: Capsys, tmp_path: Path) -> Non
     code, lines, _ = decode(capsys, path, "--format", "tree")
     assert code == 0
     assert any("!! 4 bytes behind the end of the message" in line for line in lines)
+
+
+def names(capsys: Capsys, *words: object) -> list[str]:
+    _, lines, _ = decode(capsys, SHARE, "--format", "jsonl", "--columns", "api_name", *words)
+    return [json.loads(line)["api_name"] for line in lines]
+
+
+def test_a_filter_chooses_rows(capsys: Capsys) -> None:
+    assert names(capsys, "--filter", "api=ShareFetch or error!=0") == [
+        "CreateTopics",
+        "InitProducerId",
+        "ShareFetch",
+        "ShareFetch",
+    ]
+    assert names(capsys, "-Y", "latency>20ms and not api in (ShareFetch, Produce)") == ["CreateTopics"]
+    assert names(capsys, "-Y", "topic=t-share and api=ShareFetch") == ["ShareFetch", "ShareFetch"]
+    assert names(capsys, "-Y", 'body_request ~ \'"groupId":"sg1"\' and version=2') == ["FindCoordinator"] * 0
+    assert names(capsys, "-Y", "body_response ~ acquiredRecords") == ["ShareFetch", "ShareFetch"]
+    assert names(capsys, "-Y", "time<08:59:23.77", "--api", "Metadata") == ["Metadata"]
+
+
+@pytest.mark.parametrize("form", ["table", "jsonl", "tree", "pcapng"])
+def test_every_format_takes_a_filter_on_topics(capsysbinary: pytest.CaptureFixture[bytes], form: str) -> None:
+    assert main(["decode", str(SHARE), "--format", form, "-Y", "topic=t-share and api=ShareAcknowledge"]) == 0
+    nothing = capsysbinary.readouterr().out
+    assert main(["decode", str(SHARE), "--format", form, "-Y", "topic=t-share and api=ShareFetch"]) == 0
+    something = capsysbinary.readouterr().out
+
+    assert len(something) > len(nothing) + 200
+
+
+def test_a_filter_on_a_level_asks_for_its_columns(capsys: Capsys) -> None:
+    def offsets(text: str, level: str = "records") -> int:
+        return len(decode(capsys, SHARE, "--level", level, "--format", "jsonl", "-Y", text)[1])
+
+    assert offsets("direction=share_fetch and offset>=102 and offset<110") > 0
+    assert offsets("packet=1", "flows") == 0
+    assert offsets("bytes_client>0 and kind=kafka", "flows") > 0
+    assert offsets("ack=accept and last_offset=203", "share_acks") == 1
+
+
+def test_a_wrong_filter_is_shown_with_its_place(capsys: Capsys) -> None:
+    code, lines, err = decode(capsys, SHARE, "-Y", "api=ShareFetch and latncy>20ms")
+
+    assert (code, lines) == (2, [])
+    assert err.splitlines() == [
+        "kwire: --filter: character 20: 'latncy' is no field of the level messages; did you mean latency?",
+        "  api=ShareFetch and latncy>20ms",
+        "                     ^^^^^^",
+    ]
+    assert decode(capsys, SHARE, "--level", "records", "-Y", "latency>1ms")[0] == 2
+    code, _, err = decode(capsys, SHARE, "--level", "records", "-Y", "key=x")
+    assert (code, "it takes --payload" in err) == (2, True)
+    assert "\x1b" not in decode(capsys, SHARE, "-Y", "client=\x1b[2J\x07")[2]
+
+
+def test_keys_and_values_can_be_asked_for_where_they_are_shown(capsys: Capsys) -> None:
+    lines = decode(capsys, SHARE, "--level", "records", "--payload", "--format", "jsonl", "-Y", "value ~ 1$")[1]
+
+    assert lines
+    assert all(json.loads(line)["value_size"] for line in lines)
+
+
+def test_a_limit_ends_after_so_many_rows_of_all_captures(capsys: Capsys) -> None:
+    assert len(decode(capsys, SHARE, "--limit", 3)[1]) == 4
+    assert len(decode(capsys, SHARE, SHARE, "--limit", 46, "--format", "jsonl")[1]) == 46
+    heads = [line for line in decode(capsys, SHARE, "--format", "tree", "--limit", 2)[1] if line[:1].isdigit()]
+    assert len(heads) == 2
+
+
+def test_columns_may_be_chosen(capsys: Capsys) -> None:
+    _, lines, _ = decode(capsys, SHARE, "--columns", "req_packet, api_name,latency_us", "--limit", 1)
+    assert [line.split() for line in lines] == [["REQ_PACKET", "API", "LATENCY_US"], ["4", "ApiVersions", "2181"]]
+
+    code, _, err = decode(capsys, SHARE, "--columns", "req_packet,nonsense")
+    assert (code, "'nonsense' is not one of file, conn_id" in err) == (2, True)
+
+
+def test_rows_may_go_to_a_file(capsys: Capsys, tmp_path: Path) -> None:
+    out = tmp_path / "rows.txt"
+    code, lines, err = decode(capsys, SHARE, "-o", out)
+
+    assert (code, lines, err) == (0, [], "")
+    assert out.read_text().splitlines() == decode(capsys, SHARE)[1]
+
+
+def test_topics_may_be_named_by_a_file(capsys: Capsys, tmp_path: Path) -> None:
+    capture, topics = tmp_path / "a.pcapng", tmp_path / "topics"
+    # Without the connections that ask for metadata nobody names the topic.
+    decode(capsys, SHARE, "-Y", "api=ShareFetch", "--format", "pcapng", "-o", capture)
+    topics.write_text("fvtbe02hTLyuZUWVZ10nEw orders\n")
+    words = (capture, "--level", "share_acks", "--format", "jsonl", "--columns", "topic")
+
+    assert json.loads(decode(capsys, *words)[1][0])["topic"] is None
+    assert json.loads(decode(capsys, *words, "--topics", topics)[1][0])["topic"] == "orders"
+    topics.write_text("nonsense")
+    code, _, err = decode(capsys, *words, "--topics", topics)
+    assert (code, str(topics) in err) == (2, True)
+    assert decode(capsys, *words, "--topics", tmp_path / "absent")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        ((), "which capture?"),
+        (("a", "b", "--follow"), "--follow goes with one file"),
+        (("a", "-i", "lo"), "no files beside it"),
+        (("a", "--duration", "1s"), "--duration goes with"),
+        (("a", "--count", "1"), "--limit counts rows"),
+        (("a", "--format", "pcapng", "--level", "records"), "shows whole messages"),
+        (("a", "--format", "tree", "--columns", "file"), "--columns goes with"),
+        (("a", "--limit", "0"), "is not a count"),
+        (("a", "--slow", "fast"), "is not a span of time"),
+        (("a", "--color", "green"), "invalid choice"),
+    ],
+)
+def test_arguments_that_do_not_go_together_are_told(capsys: Capsys, words: tuple[str, ...], what: str) -> None:
+    code, _, err = decode(capsys, *words)
+
+    assert code == 2
+    assert what in err
+
+
+def test_help_says_what_a_reader_needs(capsys: Capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    code, lines, _ = decode(capsys, "--help")
+    text = "\n".join(lines)
+
+    assert code == 0
+    for word in ("input:", "what to show:", "output:", "filters:", "examples:", "Exit codes:", "NO_COLOR", "= null"):
+        assert word in text
+    assert lines[0] == "usage: kwire decode [OPTION]... CAPTURE..."
+    assert max(map(len, lines)) <= 80
+
+
+def test_the_examples_of_the_help_are_commands(capsys: Capsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = decode(capsys, "--help")[1]
+    examples = [shlex.split(line) for line in lines if line.startswith("  kwire decode trace.pcapng")]
+    (tmp_path / "trace.pcapng").write_bytes(SHARE.read_bytes())
+    monkeypatch.chdir(tmp_path)
+
+    assert len(examples) == 5
+    assert [main(words[1:]) for words in examples] == [0] * 5
