@@ -16,6 +16,7 @@ from msgspec import structs
 from mockbroker.config_keys import ConfigError, ConfigKey, ConfigType, Scope, custom_key, keys
 
 _BOOLEAN, _INT, _STRING, _LIST = ConfigType.BOOLEAN, ConfigType.INT, ConfigType.STRING, ConfigType.LIST
+EARLY_ACCESS = "4.0-early-access"
 R1, R2, R3, R4, R5 = "kip932-r1", "kip932-r2", "kip932-r3", "kip932-r4", "kip932-r5"
 
 
@@ -84,8 +85,23 @@ _RESET = DraftConfig(
 )
 
 _PREFIXED = (_enable("group.share."), *_brokers("group.share."), *_GROUP_LIMITS, *_GROUPS)
-#: By edition, what its page and those before it list.
+#: Source: GroupCoordinatorConfig, ShareGroupConfig and ShareCoordinatorConfig of 4.0.0; what is not here is as in 4.3.
+_EARLY = (
+    _enable("group.share."),
+    DraftConfig(Scope.BROKER, "group.share.max.groups", None, ConfigType.SHORT, "10", "[1,...,100]"),
+    *(
+        DraftConfig(Scope.BROKER, name, name, _INT, default, valid)
+        for name, default, valid in (
+            ("group.share.partition.max.record.locks", "200", "[100,...,10000]"),
+            ("share.coordinator.append.linger.ms", "10", "[0,...]"),
+            ("share.coordinator.snapshot.update.records.per.snapshot", "500", "[0,...]"),
+        )
+    ),
+    DraftConfig(Scope.BROKER, "share.fetch.max.fetch.records", None, _INT, "2147483647", ""),
+)
+#: By edition, what its page and those before it list, or what it has otherwise than 4.3.
 TABLE: Mapping[str, tuple[DraftConfig, ...]] = {
+    EARLY_ACCESS: _EARLY,
     R1: (_enable("share.group."), *_brokers("share."), *_GROUPS),
     R2: _PREFIXED,
     R3: (*_PREFIXED, _ISOLATION),
@@ -100,6 +116,27 @@ _BOUNDS = {
 }
 
 
+#: By edition, what 4.3 knows and it does not; whoever sets that means nothing by it.
+_LACKING: Mapping[str, frozenset[str]] = {
+    EARLY_ACCESS: frozenset(
+        {
+            "group.share.assignment.interval.ms",
+            "group.share.assignors",
+            "group.share.initialize.retry.interval.ms",
+            "group.share.max.assignment.interval.ms",
+            "group.share.max.delivery.count.limit",
+            "group.share.max.partition.max.record.locks",
+            "group.share.max.share.sessions",
+            "group.share.min.assignment.interval.ms",
+            "group.share.min.delivery.count.limit",
+            "group.share.min.partition.max.record.locks",
+            "share.coordinator.cached.buffer.max.bytes",
+            "share.coordinator.cold.partition.snapshot.interval.ms",
+        }
+    )
+}
+
+
 def rows() -> Iterator[tuple[str, DraftConfig]]:
     """Every configuration of every edition, for the reference."""
     for edition, configs in TABLE.items():
@@ -108,10 +145,14 @@ def rows() -> Iterator[tuple[str, DraftConfig]]:
 
 
 class ConfigDialect:
-    """The names of one edition. broker_keys: by released name, the keys of a broker with the edition's ranges."""
+    """The names of one edition.
+
+    broker_keys: by released name, the keys of a broker with the edition's ranges. lacking: names that it does not know.
+    """
 
     def __init__(self, edition: str) -> None:
         self.edition = edition
+        self.lacking = _LACKING.get(edition, frozenset())
         self._by_name = {(row.scope, row.name): row for row in TABLE[edition]}
         self._by_released = {(row.scope, row.released): row for row in TABLE[edition] if row.released is not None}
         self.broker_keys: Mapping[str, ConfigKey] = {
@@ -163,9 +204,11 @@ class ConfigDialect:
         return own | _BOUNDS
 
     def enables_share_groups(self, given: Mapping[str, str]) -> bool:
-        """Whether share groups are on."""
+        """Whether share groups are on; in 4.0.0 their protocol is another way to switch them on."""
         name = next(row.name for row in TABLE[self.edition] if row.type is _BOOLEAN)
-        return given.get(name, "true").strip().lower() == "true"
+        protocols = given.get("group.coordinator.rebalance.protocols", "").split(",")
+        is_protocol = self.edition == EARLY_ACCESS and "share" in {protocol.strip().lower() for protocol in protocols}
+        return is_protocol or given.get(name, "true").strip().lower() == "true"
 
     @staticmethod
     def _key(row: DraftConfig) -> ConfigKey:

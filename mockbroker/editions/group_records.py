@@ -17,7 +17,7 @@ from kwire.messages.drafts.r3 import share_group_partition_metadata as untagged
 from kwire.messages.drafts.r4 import consumer_group_metadata as numbered
 from kwire.messages.drafts.r4 import share_group_member_metadata as members
 from kwire.messages.drafts.r4 import share_group_partition_metadata as tagged
-from kwire.records.coordinator.share_group_metadata import ShareGroupMetadataKey, ShareGroupMetadataValue
+from kwire.messages.early_access.share_group_metadata import ShareGroupMetadataKey, ShareGroupMetadataValue
 from mockbroker.edition_records import CountOf
 from mockbroker.share_state_records import TYPE_SIZE, Bytes, KeyAndValue, ReleasedRecords, StateRecords, typed
 from mockbroker.state.group_facts import EpochFact, Fact, FactKind, MemberFact, Partitions, StatesFact, Value
@@ -108,11 +108,11 @@ def _read_numbered(value: numbered.ConsumerGroupMetadataValue) -> EpochFact | No
 
 
 def _write_named(fact: EpochFact, _count_of: CountOf) -> msgspec.Struct:
-    return ShareGroupMetadataValue(*fact)
+    return ShareGroupMetadataValue(fact.epoch)
 
 
 def _read_named(value: ShareGroupMetadataValue) -> EpochFact:
-    return EpochFact(value.epoch, value.metadata_hash)
+    return EpochFact(value.epoch, 0)
 
 
 def _write_member(fact: MemberFact, _count_of: CountOf) -> msgspec.Struct:

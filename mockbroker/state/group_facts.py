@@ -34,6 +34,7 @@ class FactKind(IntEnum):
     CONSUMER_TARGET_EPOCH = 6
     CONSUMER_TARGET = 7
     CONSUMER_CURRENT = 8
+    SHARE_TOPICS = 9
     SHARE_MEMBER = 10
     SHARE_EPOCH = 11
     SHARE_TARGET_EPOCH = 12
@@ -128,6 +129,12 @@ class ConsumerCurrentFact(NamedTuple):
     revoking: Epochs
 
 
+class TopicsFact(NamedTuple):
+    """The topics that a group sees, where its record of epochs does not sum them up: id, name, and partitions."""
+
+    topics: tuple[tuple[bytes, str, int], ...]
+
+
 class ShareCurrentFact(NamedTuple):
     """What a share consumer has."""
 
@@ -159,6 +166,7 @@ Value = (
     | MemberFact
     | TargetEpochFact
     | TargetFact
+    | TopicsFact
     | ConsumerCurrentFact
     | ShareCurrentFact
     | StatesFact

@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
-from mockbroker.state.group_facts import Fact, Ledger
+from mockbroker.state.group_facts import Fact, Ledger, TopicsFact
 
 #: Kafka's configuration names to their values in force: those of one group, or those of the broker.
 Settings = Mapping[str, object]
@@ -105,6 +105,24 @@ def metadata_digest(names: Sequence[str], topics: Topics) -> int:
     rack = topics.rack
     found = (topics.topic(name) for name in sorted(names))
     return _digest(tuple(_seen(topic, rack) for topic in found if topic is not None))
+
+
+def seen_topics(names: Sequence[str], topics: Topics) -> TopicsFact:
+    """The same, topic by topic."""
+    found = (topics.topic(name) for name in sorted(names))
+    return TopicsFact(
+        tuple((topic.topic_id, topic.name, len(topic.partitions)) for topic in found if topic is not None)
+    )
+
+
+def digest_of(seen: TopicsFact, topics: Topics) -> int:
+    """What `metadata_digest` was when these topics were seen; racks are looked up now."""
+    rows: list[Seen] = []
+    for topic_id, name, count in seen.topics:
+        now = topics.topic(name)
+        counts = _seen(now, topics.rack)[-1] if now is not None else ()
+        rows.append((name, topic_id, count, topics.rack, counts))
+    return _digest(tuple(rows))
 
 
 def _seen(topic: TopicLike, rack: str | None) -> Seen:

@@ -167,8 +167,6 @@ class ShareCoordinator:
         """Merge what a leader has settled. Higher epochs are accepted, and not stored."""
         self._check_place(key)
         stored = self._existing(key) if self._rules.state_first else self._stored.get(key, _UNDECIDED)
-        if not self._rules.knows_leader_epochs:
-            written = written._replace(leader_epoch=NO_EPOCH)
         if written.leader_epoch != NO_EPOCH and self._leader_epochs.get(key, NO_EPOCH) > written.leader_epoch:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {written.leader_epoch} of {key} is old")
         self._check_state_epoch(key, written.state_epoch)

@@ -23,6 +23,7 @@ from mockbroker.state.group_facts import (
     StatesFact,
     TargetEpochFact,
     TargetFact,
+    TopicsFact,
     keep_no_record,
 )
 from mockbroker.state.group_kinds import (
@@ -31,9 +32,11 @@ from mockbroker.state.group_kinds import (
     Settings,
     Topics,
     check_member_epoch,
+    digest_of,
     is_due,
     metadata_digest,
     number,
+    seen_topics,
 )
 from mockbroker.state.group_timers import Timers
 from mockbroker.state.share_group_init import Initialise, ShareGroupStates
@@ -111,6 +114,7 @@ class ShareGroup:
         self._returning: set[str] = set()  # Members of a load, at an epoch that only they know.
         self._digest = 0
         self.ledger.presume(FactKind.SHARE_EPOCH, EpochFact(self.group_epoch, self._digest))
+        self.ledger.presume(FactKind.SHARE_TOPICS, TopicsFact(()))
         self._timers = timers
         self._rules = rules
 
@@ -310,6 +314,8 @@ class ShareGroup:
         self.write(now_ms)
 
     def _note_epoch(self) -> None:
+        if self._rules.lists_topics:
+            self.ledger.note(FactKind.SHARE_TOPICS, seen_topics(self.subscribed_topic_names(), self.topics))
         if self._rules.writes_each_epoch or not self._is_reserved:
             self._is_reserved = True
             self.ledger.note(FactKind.SHARE_EPOCH, EpochFact(self.group_epoch, self._digest))
@@ -338,8 +344,11 @@ class ShareGroup:
         self.ledger.replay(fact)
         value, member_id = fact.value, fact.name
         if isinstance(value, EpochFact):
-            self.group_epoch, self._digest = max(self.group_epoch, value.epoch), value.digest
+            self.group_epoch = max(self.group_epoch, value.epoch)
+            self._digest = self._digest if self._rules.lists_topics else value.digest
             self._is_reserved = True
+        elif isinstance(value, TopicsFact):
+            self._digest = digest_of(value, self.topics)
         elif isinstance(value, TargetEpochFact):
             self.assignment_epoch, self.assigned_at_ms = value
         elif isinstance(value, TargetFact):

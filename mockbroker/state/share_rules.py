@@ -39,6 +39,7 @@ class ShareRules(msgspec.Struct, frozen=True):
     an unknown server error.
     state_names: of a group that is empty, stable, and no more.
     empty_groups_die: a group that has been empty for as long as offsets are kept, and has no state anywhere, is gone.
+    lists_topics: the group has a record of the topics that it sees; else that of its epoch sums them up in a hash.
     writes_each_epoch: the group's record is written whenever its epoch rises; else once, to reserve the name, and the
     lists of share-partitions tell the epoch.
     keeps_assignments: what members have survives their coordinator; else it is made anew, and who comes back as a
@@ -62,7 +63,10 @@ class ShareRules(msgspec.Struct, frozen=True):
 
     Reading and acquiring:
     always_one_batch: a batch that is larger than the limit of bytes is read nevertheless.
-    sends_what_was_read: all batches that were read are sent, not only those in which something was acquired.
+    sends_what_was_read: all that was read is sent, with the beginning of the batch at the limit of bytes, and not only
+    the batches in which something was acquired.
+    fetch_limit_config: the broker's configuration that says how many records a fetch acquires at most, in whole batches;
+    if there is none, a fetch says so itself.
     offers_unwritten: a release that is still being written lets fetches look for its records, which get none.
     window_is_strict: no more is acquired than the limit of records in flight leaves room for; else it only decides
     whether anything is.
@@ -113,6 +117,7 @@ class ShareRules(msgspec.Struct, frozen=True):
     breaks_on_unknown: bool = False
     state_names: tuple[str, str, str] = ("Empty", "Stable", "")
     empty_groups_die: bool = False
+    lists_topics: bool = False
     writes_each_epoch: bool = True
     keeps_assignments: bool = True
     notes_initialising: bool = True
@@ -130,6 +135,7 @@ class ShareRules(msgspec.Struct, frozen=True):
 
     always_one_batch: bool = True
     sends_what_was_read: bool = False
+    fetch_limit_config: str = ""
     offers_unwritten: bool = False
     window_is_strict: bool = True
     follows_markers: bool = False
