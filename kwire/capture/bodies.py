@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire import registry
+from kwire.capture.unknown_tags import unknown_tags
 from kwire.capture.values import Frame, Issue
 from kwire.codec import decode_lenient
 from kwire.error_codes import ErrorCode
@@ -60,6 +61,11 @@ class Message:
         """Add what Kafka reads and a strict decoder refuses."""
         for oddity in oddities:
             self.note("oddity", oddity.what, oddity.path, oddity.at)
+
+    def note_tags(self, read: msgspec.Struct, path: str) -> None:
+        """Add the tagged fields in it that no schema knows."""
+        for where, tag, size in unknown_tags(read, path):
+            self.note("unknown_tag", f"tagged field {tag} of {size} bytes is not known", where)
 
     def refuse(self, kind: str, detail: str, path: str = "", at: int | None = None) -> None:
         """Add the issue that makes this side undecodable."""
@@ -119,6 +125,7 @@ class Decoder(NamedTuple):
             return request
         request.client_id = header.client_id
         request.note_oddities(oddities)
+        request.note_tags(header, "RequestHeader")
         self._body(request, offset)
         return request
 
@@ -168,6 +175,7 @@ class Decoder(NamedTuple):
             return
         message.body = lenient.message
         message.note_oddities(lenient.oddities)
+        message.note_tags(lenient.message, message.name)
 
 
 def _note_damage(message: Message) -> None:
