@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 from pyspark.sql.types import TimestampType
 
-from kwire.spark import analyses, tables
+from kwire.spark import analyses, share_plot, tables
 from kwire.spark.model import (
     AckRow,
     BatchRow,
@@ -39,6 +39,7 @@ from kwire.spark.model import (
     Timeline,
     VersionRow,
 )
+from kwire.spark.share_plot import SharePanel
 
 Progress = Callable[[str], None]
 T = TypeVar("T")
@@ -97,29 +98,47 @@ def worst() -> dict[str, tuple[list[Column], int]]:
 
 
 def gather(
-    spark: SparkSession, files: Sequence[str], *, options: Mapping[str, str] | None, progress: Progress
+    spark: SparkSession,
+    files: Sequence[str],
+    *,
+    options: Mapping[str, str] | None,
+    progress: Progress,
+    parquet: str | None = None,
 ) -> Report:
     """Read the captures and compute what the report says.
 
     Args: options: options of `kafka_capture` for all levels, as ports or edition. progress: is told each step.
+        parquet: a folder that the tables are written to as well; it must not hold any of them yet.
     """
     with _tuned(spark, files):
         progress(f"decoding {len(files)} capture file{'s' if len(files) != 1 else ''}")
         levels = tables.read(spark, files, options)
-        rows = [_file(row) for row in _in_micros(analyses.overview(levels.messages)).collect()]
+        overview = _in_micros(analyses.overview(levels.messages)).collect()
+        rows = [_file(row) for row in overview]
         rows.sort(key=lambda row: files.index(row.name) if row.name in files else 0)
-        start_us, step_us, bins = time_bins(rows)
-        made = tables.tables(levels, start_us=start_us, step_us=step_us)
+        spans = start_us, step_us, _ = time_bins(rows)
+        has_shares = any(row["share_requests"] for row in overview)
+        made = tables.tables(levels, start_us=start_us, step_us=step_us, has_shares=has_shares)
         progress(f"computing {len(made)} tables")
         found, omitted = _collect(made)
+        panels = _panels(made["share_timeline"], spans) if has_shares else []
+        if parquet is not None:
+            progress(f"writing {len(made)} tables to {parquet}")
+            _write(made, parquet)
         spark.catalog.clearCache()
-    return Report(
-        files=rows,
-        **_messages(found, (start_us, step_us, bins)),
-        **_shares(found, (start_us, step_us, bins)),
-        **_lists(found),
-        omitted=omitted,
-    )
+    shares = _shares(found, spans) if has_shares else {}
+    return Report(files=rows, **_messages(found, spans), **shares, **_lists(found), panels=panels, omitted=omitted)
+
+
+def _panels(timeline: DataFrame, spans: tuple[int, int, int]) -> list[SharePanel]:
+    start_us, step_us, bins = spans
+    return share_plot.panels(timeline, start_us=start_us, step_us=step_us, bins=bins)
+
+
+def _write(made: Mapping[str, DataFrame], folder: str) -> None:
+    """Each table, whole, as Parquet in a folder of its name."""
+    for name, table in made.items():
+        table.write.mode("errorifexists").parquet(f"{folder.rstrip('/')}/{name}")
 
 
 @contextmanager
@@ -157,7 +176,7 @@ def _collect(made: Mapping[str, DataFrame]) -> tuple[dict[str, list[Row]], dict[
 
 
 # One row for each record or failure: for Parquet, not for a page.
-NOT_SHOWN = frozenset({"failures", "outcomes"})
+NOT_SHOWN = frozenset({"failures", "outcomes", "share_timeline"})
 
 
 def _messages(found: Mapping[str, list[Row]], spans: tuple[int, int, int]) -> dict[str, Any]:
@@ -194,14 +213,14 @@ def _shares(found: Mapping[str, list[Row]], spans: tuple[int, int, int]) -> dict
 
 
 def _lists(found: Mapping[str, list[Row]]) -> dict[str, Any]:
-    """The tables whose rows are shown as they are."""
+    """The tables whose rows are shown as they are; those of share groups are there only where these are."""
     return {
         "slowest": _made(SlowRow, found["slowest"]),
         "error_rows": _made(ErrorRow, found["errors"]),
-        "poison": _made(PoisonRow, found["poison_records"]),
-        "lives": _made(LifeRow, found["life_lines"]),
-        "locks": _made(LockRow, found["lock_times"]),
-        "lock_use": _made(LockUseRow, found["lock_use"]),
+        "poison": _made(PoisonRow, found.get("poison_records", [])),
+        "lives": _made(LifeRow, found.get("life_lines", [])),
+        "locks": _made(LockRow, found.get("lock_times", [])),
+        "lock_use": _made(LockUseRow, found.get("lock_use", [])),
         "client_rows": _made(ClientRow, found["clients"]),
         "versions": _made(VersionRow, found["client_versions"]),
         "batches": _made(BatchRow, found["batch_sizes"]),

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kwire.spark.share_plot import SharePanel
+
 # A long poll waits because it was asked to; its time says how idle the topic was, not how fast the broker is.
 LONG_POLLS = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup")
 
@@ -369,6 +371,7 @@ class Report:
     outcomes: dict[str, dict[str, int]] = field(default_factory=dict)
     acks: list[AckRow] = field(default_factory=list)
     refused_acks: int = 0
+    panels: list[SharePanel] = field(default_factory=list)
     poison: list[PoisonRow] = field(default_factory=list)
     lives: list[LifeRow] = field(default_factory=list)
     locks: list[LockRow] = field(default_factory=list)

@@ -68,7 +68,7 @@ def _title(report: Report) -> str:
 def _header(report: Report) -> Markup:
     span = report.span_us
     when = f"{formats.moment(span[0])}, {formats.span(span[1] - span[0])} long" if span else "No traffic was found."
-    noted = [tag("li", tag("span", each.sentence, _more(each.anchor)), class_=each.kind) for each in findings(report)]
+    noted = [tag("li", tag("span", each.sentence, more(each.anchor)), class_=each.kind) for each in findings(report)]
     return join(
         tag("p", "kwire report", class_="eyebrow"),
         tag("h1", _title(report)),
@@ -78,7 +78,8 @@ def _header(report: Report) -> Markup:
     )
 
 
-def _more(anchor: str) -> Markup | None:
+def more(anchor: str) -> Markup | None:
+    """A link to the section that shows more; None where there is none."""
     return join(Markup(" "), tag("a", "look", href=f"#{anchor}")) if anchor else None
 
 

@@ -8,12 +8,15 @@ from dataclasses import dataclass, fields
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 
+from kwire.capture.share_timeline import context, reading
+from kwire.registry import api_name
 from kwire.spark import analyses
 from kwire.spark.analyses.conformance import API_VERSIONS
 from kwire.spark.analyses.rebalances import API_KEYS
+from kwire.spark.share_timeline import share_timeline
 
 # The bodies that analyses look into; those of other APIs are never rendered.
-BODIES = (*API_KEYS, API_VERSIONS)
+BODIES = (*{*map(api_name, (*API_KEYS, API_VERSIONS)), *reading.APIS, *context.APIS},)
 
 # Records whose lives are drawn line by line.
 LIVES_MAX = 16
@@ -49,7 +52,7 @@ def read(spark: SparkSession, files: Sequence[str], options: Mapping[str, str] |
         # Several analyses ask the same rows, and decoding is what costs.
         messages=level("messages").drop(*bodies).persist(),
         # A load of its own: Spark 4.3 keeps the filters it pushes with what was loaded, and `messages` has none.
-        details=level("messages").filter(F.col("api_key").isin(*BODIES)).drop("issues").persist(),
+        details=level("messages").filter(F.col("api_name").isin(*BODIES)).drop("issues").persist(),
         partitions=level("partitions").persist(),
         acquired=level("share_acquired").persist(),
         acks=level("share_acks").persist(),
@@ -57,11 +60,16 @@ def read(spark: SparkSession, files: Sequence[str], options: Mapping[str, str] |
     )
 
 
-def tables(levels: Levels, *, start_us: int, step_us: int) -> dict[str, DataFrame]:
-    """Every table of the report by name; spans of time begin at `start_us` and are `step_us` long."""
+def tables(levels: Levels, *, start_us: int, step_us: int, has_shares: bool) -> dict[str, DataFrame]:
+    """Every table of the report by name; spans of time begin at `start_us` and are `step_us` long.
+
+    Args: has_shares: there are share groups in these captures.
+    """
     spans = {"start_us": start_us, "step_us": step_us}
     messages, partitions, flows = levels.messages, levels.partitions, levels.flows
     failures = analyses.failures(messages, partitions).persist()
+    tried = analyses.attempts(levels.acquired, levels.acks).persist()
+    found = analyses.conformance(messages, levels.details, partitions, tried).persist()
     return {
         "totals": analyses.totals(messages),
         "statuses": analyses.statuses(messages),
@@ -77,8 +85,10 @@ def tables(levels: Levels, *, start_us: int, step_us: int) -> dict[str, DataFram
         "connections": analyses.connections(flows, messages),
         "churn": analyses.churn(flows, **spans),
         "depth": analyses.depth(messages, **spans),
+        "conformance": found,
+        "breaches": analyses.breaches(found),
         **_groups(levels),
-        **_shares(levels, start_us=start_us, step_us=step_us),
+        **(_shares(levels, tried, start_us=start_us, step_us=step_us) if has_shares else {}),
     }
 
 
@@ -87,14 +97,12 @@ def _groups(levels: Levels) -> dict[str, DataFrame]:
     return {"membership": steps, "rebalances": analyses.rebalances(steps)}
 
 
-def _shares(levels: Levels, *, start_us: int, step_us: int) -> dict[str, DataFrame]:
+def _shares(levels: Levels, tried: DataFrame, *, start_us: int, step_us: int) -> dict[str, DataFrame]:
     acquired, acks = levels.acquired, levels.acks
     fates = analyses.outcomes(acquired, acks).persist()
-    tried = analyses.attempts(acquired, acks).persist()
     held = analyses.lock_times(tried)
     poison = analyses.poison_records(fates)
     worst = poison.orderBy(F.col("delivery_count_max").desc(), *analyses.RECORD).limit(LIVES_MAX)
-    found = analyses.conformance(levels.messages, levels.details, levels.partitions, tried).persist()
     return {
         "deliveries_by_count": analyses.deliveries_by_count(acquired),
         "deliveries_over_time": analyses.deliveries_over_time(acquired, start_us=start_us, step_us=step_us),
@@ -106,6 +114,5 @@ def _shares(levels: Levels, *, start_us: int, step_us: int) -> dict[str, DataFra
         "life_lines": analyses.life_lines(tried, worst),
         "lock_times": held,
         "lock_use": analyses.lock_use(held),
-        "conformance": found,
-        "breaches": analyses.breaches(found),
+        "share_timeline": share_timeline(levels.details, levels.flows).persist(),
     }

@@ -9,13 +9,14 @@ from kwire.spark.analyses.common import CONNECTION, binned
 
 
 def overview(messages: DataFrame) -> DataFrame:
-    """For each file: requests, those matched and decoded, connections, first and last moment."""
+    """For each file: requests, those matched and decoded, connections, first and last moment, share requests."""
     return messages.groupBy("file").agg(
         F.count(F.col("in_flight")).alias("requests"),  # Requests alone have it: not TLS, lost bytes or trouble.
         F.count_if(F.col("status") == "ok").alias("ok"),
         F.count_distinct("conn_id", "stream_epoch").alias("connections"),
         F.min(F.coalesce("req_ts", "resp_ts")).alias("first_ts"),
         F.max(F.coalesce("resp_end_ts", "resp_ts", "req_end_ts", "req_ts")).alias("last_ts"),
+        F.count_if(F.col("api_name").isin("ShareFetch", "ShareAcknowledge")).alias("share_requests"),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kwire.spark import formats, rowplots, spanplots
+from kwire.spark import formats, rowplots, share_plot, spanplots
 from kwire.spark.markup import Markup
 from kwire.spark.model import LifeRow, PoisonRow, Report
 from kwire.spark.sections.parts import Figure, Section, Table, named, plain
@@ -35,7 +35,14 @@ def build(report: Report) -> Section:
     lead = "What the share groups were handed, how often, and what their members answered."
     if len(report.groups) > GROUPS_MAX:
         lead += f" Drawn are the {GROUPS_MAX} with the most redeliveries of {formats.count(len(report.groups))}."
-    figures = [*_deliveries(report), *_over_time(report), _fates(report), _acks(report), *_poison(report)]
+    figures = [
+        *_deliveries(report),
+        *_over_time(report),
+        *_states(report),
+        _fates(report),
+        _acks(report),
+        *_poison(report),
+    ]
     return Section("share-groups", "Share groups", lead, figures)
 
 
@@ -72,6 +79,29 @@ def _over_time(report: Report) -> list[Figure]:
         return []
     note = "Records come again when they are released, when a lock runs out, when a member leaves; counted"
     return [counts(data, "Deliveries over time", note, "Handed out", value="Records")]
+
+
+def _states(report: Report) -> list[Figure]:
+    if not report.panels:
+        return []
+    cells = [
+        (
+            f"{formats.name(each.topic)}-{each.partition}",
+            named(each.group),
+            *(formats.count(value) for value in (each.begin, each.end)),
+            *(formats.count(max(each.series[state], default=0)) for state in share_plot.STATES),
+            formats.count(each.deliveries_max),
+        )
+        for each in report.panels
+    ]
+    most = (f"Most {state}" for state in ("acquired", "available again", "settled"))
+    head = ("Partition", "Group", "First start", "Last start", *most, "Deliveries")
+    note = (
+        "Records in flight by state, rebuilt from the traffic alone: acquired by a member, given back and waiting to "
+        "be acquired again, or settled and waiting for the start offset to pass."
+    )
+    plot = share_plot.multiples(report.panels)
+    return [Figure("State of share partitions", note, plot, Table(head, cells, labels=2), is_wide=True)]
 
 
 def _fates(report: Report) -> Figure:

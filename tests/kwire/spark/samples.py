@@ -29,6 +29,7 @@ from kwire.spark.model import (
     Timeline,
     VersionRow,
 )
+from kwire.spark.share_plot import SharePanel
 
 START_US = 1_795_257_723_000_000
 CONNECTION = "127.0.0.1:40000>127.0.0.1:9092"
@@ -96,6 +97,13 @@ def report(name: str = "orders") -> Report:
             AckRow(name, "b4WcJk0hTz2sT7rKc1k9dw", f"{name}-3", {"accept": 190, "gap": 3}, 14),
         ],
         refused_acks=14,
+        panels=[
+            SharePanel(
+                *(name, name, 0, START_US, 1_000_000),
+                {"acquired": [10] * 48, "available again": [0, 4] * 24, "settled, waiting for the start": [2] * 48},
+                *(100, 1_300, 4),
+            )
+        ],
         **_locks(name),
         **_clients(name),
         **_connections(name),

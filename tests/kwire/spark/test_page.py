@@ -109,3 +109,82 @@ def test_the_browser_helper_hears_a_broken_page(chromium: Browser, tmp_path: Pat
 
     assert chromium.complaints != []
     assert not chromium.ask("document.documentElement.scrollWidth <= innerWidth")
+
+
+SEARCH = """(words => {
+    const input = document.getElementById('search');
+    input.value = words;
+    input.dispatchEvent(new Event('input'));
+    const shown = selector => [...document.querySelectorAll(selector)].filter(each => each.offsetParent !== null);
+    return {
+        rows: shown('main tbody tr').length,
+        sections: shown('main section').map(each => each.id),
+        told: document.getElementById('found').textContent,
+    };
+})"""
+
+
+def test_the_search_leaves_the_rows_that_hold_every_word(chromium: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(page.render(report()), encoding="utf-8")
+    chromium.open(file, width=1280)
+
+    everything = chromium.ask(f"{SEARCH}('')")
+    found = chromium.ask(f"{SEARCH}('INVALID_record  shareack')")
+    nothing = chromium.ask(f"{SEARCH}('no such thing')")
+
+    assert everything["sections"] == [
+        *("latency", "time", "share-groups", "locks", "clients", "connections", "groups", "conformance", "capture")
+    ]
+    assert everything["told"] == ""
+    assert found == {"rows": 1, "sections": ["time"], "told": "1 row"}
+    assert nothing == {"rows": 0, "sections": [], "told": "0 rows"}
+    assert chromium.ask(f"{SEARCH}('')") == everything
+    assert chromium.complaints == []
+
+
+def test_a_search_for_a_title_shows_what_stands_below_it(chromium: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(page.render(report()), encoding="utf-8")
+    chromium.open(file, width=1280)
+
+    found = chromium.ask(f"{SEARCH}('groups and rebalances')")
+
+    assert found["sections"] == ["groups"]
+    assert found["rows"] == 8
+
+
+def test_a_hostile_search_stays_text(chromium: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(page.render(report(HOSTILE)), encoding="utf-8")
+    chromium.open(file, width=1280)
+
+    found = chromium.ask(f"{SEARCH}({json.dumps(HOSTILE)})")
+
+    assert found["rows"] > 10
+    assert chromium.ask("document.images.length") == 0
+    assert chromium.complaints == []
+
+
+def test_injected_scripts_and_handlers_are_refused_by_the_page_s_own_policy(chromium: Browser, tmp_path: Path) -> None:
+    """Should escaping ever fail, this is what stands behind it."""
+    file = tmp_path / "report.html"
+    hole = "<script>alert.called = 1</script><img src=x onerror='alert.called = 2'>"
+    file.write_text(page.render(report()).replace("<main>", f"<main>{hole}"), encoding="utf-8")
+
+    chromium.open(file, width=1280)
+
+    assert chromium.ask("typeof alert.called") == "undefined"
+    assert len(chromium.complaints) >= 2
+
+
+def test_without_its_script_the_page_shows_everything_but_the_search() -> None:
+    text = re.sub(r"<(script|style)>.*?</\1>", "", page.render(report()), flags=re.DOTALL)
+
+    assert text.count(" hidden") == text.count('<p class="search" hidden>') == 1
+
+
+def test_contents_and_secrets_are_in_no_column_of_a_report() -> None:
+    names = set(json.dumps(json.loads(Reader(page.render(report())).data)).replace('"', " ").split())
+
+    assert not names & {"key", "value", "password", "token", "principal", "auth_bytes", "body_request"}
