@@ -17,7 +17,7 @@ _PARTITION_FIELDS = ("partition_index", "partition", "index", "partition_id")
 _PARTITION_LISTS = frozenset({"partitions", "partition_indexes"})
 _TOPIC_NAME_LISTS = frozenset({"topic_names", "subscribed_topic_names"})
 # What a request takes out of its session is not what it is about; where to go on is not a topic of the answer.
-_PASSED_OVER = frozenset({"forgotten_topics_data", "cursor", "next_cursor"})
+PASSED_OVER = frozenset({"forgotten_topics_data", "cursor", "next_cursor"})
 
 
 class Partition(NamedTuple):
@@ -36,7 +36,7 @@ class Topic(NamedTuple):
     partition_count: int
 
 
-class _Shape(NamedTuple):
+class Shape(NamedTuple):
     """Which fields of a class matter."""
 
     name: str | None
@@ -52,13 +52,13 @@ class _Shape(NamedTuple):
 
 def topics(message: msgspec.Struct) -> Iterator[Topic]:
     """Every topic that the message names, with its partitions, in the message's order."""
-    shape = _shape(type(message))
+    shape = shape_of(type(message))
     for field in shape.names:
         for name in getattr(message, field) or ():
             yield Topic(name, None, [], 0)
     for field in shape.topic_children:
         for item in _items(getattr(message, field)):
-            inner = _shape(type(item))
+            inner = shape_of(type(item))
             if inner.is_topic:
                 yield _topic(item, inner)
             yield from topics(item)
@@ -66,7 +66,7 @@ def topics(message: msgspec.Struct) -> Iterator[Topic]:
 
 def error_code(message: msgspec.Struct) -> int:
     """The message's own error code; where that is 0 or absent, the first other one inside it, else 0."""
-    shape = _shape(type(message))
+    shape = shape_of(type(message))
     for field in shape.errors:
         code: int = getattr(message, field)
         if code:
@@ -79,13 +79,13 @@ def error_code(message: msgspec.Struct) -> int:
     return 0
 
 
-def _topic(item: msgspec.Struct, shape: _Shape) -> Topic:
+def _topic(item: msgspec.Struct, shape: Shape) -> Topic:
     name = getattr(item, shape.name) if shape.name else None
     topic_id: bytes | None = getattr(item, "topic_id", None)
     partitions = [Partition(each, None) for field in shape.numbers for each in getattr(item, field) or ()]
     for field in shape.children:
         for child in _items(getattr(item, field)):
-            number = _shape(type(child)).number
+            number = shape_of(type(child)).number
             if number is not None:
                 partitions.append(Partition(getattr(child, number), child))
     # CreateTopics says how many partitions there shall be, and lists them only when it also places them.
@@ -100,18 +100,19 @@ def _items(value: object) -> list[msgspec.Struct]:
 
 
 @cache
-def _shape(cls: type[msgspec.Struct]) -> _Shape:
+def shape_of(cls: type[msgspec.Struct]) -> Shape:
+    """What matters of a class of messages or of their parts."""
     children: dict[str, type[msgspec.Struct]] = {}
     fields = {each.name: each.type for each in msgspec.structs.fields(cls)}
     for field, kind in fields.items():
         inner = _struct_in(kind)
-        if inner is not None and field not in _PASSED_OVER:
+        if inner is not None and field not in PASSED_OVER:
             children[field] = inner
     name: str | None = next((each for each in ("topic", "topic_name") if each in fields), None)
     if name is None and "name" in fields and "Topic" in cls.__name__ and "value" not in fields:
         name = "name"
-    shapes = {field: _shape(inner) for field, inner in children.items()}
-    return _Shape(
+    shapes = {field: shape_of(inner) for field, inner in children.items()}
+    return Shape(
         name=name,
         is_topic=name is not None or "topic_id" in fields,
         number=next((each for each in _PARTITION_FIELDS if each in fields), None),

@@ -21,8 +21,10 @@ from kwire.capture.arrow import batched, record_batch
 from kwire.capture.bodies import Decoder
 from kwire.capture.exchange import Exchange, Outcome
 from kwire.capture.index.segments import segments_of
+from kwire.capture.lane import decoded
 from kwire.capture.lane.bodies import Bodies
 from kwire.capture.lane.clients import Clients
+from kwire.capture.lane.matrix import ROOM
 from kwire.capture.lane.objects import Objects
 from kwire.capture.lane.plain import COLUMNS, Plain
 from kwire.capture.options import FRAME_SIZE_MAX
@@ -79,13 +81,13 @@ class Lane:
         if "bodies" in self.__dict__:
             self.bodies.close()
 
-    def parts(self) -> Iterator[Exchanges]:
-        """The exchanges of clean flows, span by span in the order of the capture."""
+    def parts(self) -> Iterator[tuple[int, Exchanges]]:
+        """The exchanges of clean flows, span by span in the order of the capture, each with the number of its span."""
         for part in (*range(len(self._index.spans)), -1):
             found = self._index.exchanges(part)
             found = found.of(np.nonzero(self.fast[found.flow])[0])
             if len(found):
-                yield found
+                yield part, found
 
     def outcomes(self, level: str, *, troubles: bool) -> Iterator[Outcome]:
         """What both lanes find, in the order in which it was complete."""
@@ -94,7 +96,7 @@ class Lane:
         keys = self._index.keys(options.tls_keylog)
         slow = numbered.with_numbers(outcomes_of(numbered, options, keys, level))
         objects = Objects(self._index, self._decoder, self.bodies, self.clients)
-        fast = (each for found in self.parts() for each in objects.exchanges(found))
+        fast = (each for _, found in self.parts() for each in objects.exchanges(found))
         sessions = Sessions() if self._options.sessions and level == "messages" else None
         for _, outcome in merge(fast, slow, key=_number):
             if sessions is not None and isinstance(outcome, Exchange):
@@ -106,24 +108,52 @@ class Lane:
         make = row_maker(level, self._file, self._options)
         return ordered(self.outcomes(level, troubles=troubles), make)
 
-    def plain(self, columns: Sequence[str], *, troubles: bool) -> Iterator[pa.RecordBatch]:
-        """Rows of messages that need no body."""
+    def side_by_side(self, columns: Sequence[str], *, troubles: bool) -> Iterator[pa.RecordBatch]:
+        """Rows of messages of which no column needs an exchange as an object."""
         maker = Plain(self._index, self._file, lambda: self.clients)
         slow = self._slow_rows(troubles=troubles)
         waiting = next(slow, None)
         placed = _Placed()
-        for whole in self.parts():
+        for part, whole in self.parts():
             found = whole.of(np.nonzero(self._is_asked_for(maker, whole))[0])
-            is_odd = found.request.body < 0
-            pieces = [_plain(maker, found.of(np.nonzero(~is_odd)[0]), columns)]
-            behind = self._odd_rows(found.of(np.nonzero(is_odd)[0]))
+            piece, odd = self._piece(maker, part, found, columns)
+            rows = self._odd_rows(odd)
             last = int(whole.request.frame.ts.max())
             while waiting is not None and _time(waiting) <= last:
-                behind.append(waiting)
+                rows.append(waiting)
                 waiting = next(slow, None)
-            yield from placed.take([*pieces, _piece(behind, columns)])
+            yield from placed.take([piece, _piece(rows, columns)])
         rest = [] if waiting is None else [waiting, *slow]
         yield from placed.take([_piece(rest, columns)], held=0)
+
+    def _piece(self, maker: Plain, part: int, found: Exchanges, columns: Sequence[str]) -> tuple[_Piece, Exchanges]:
+        """The rows that can be made all at once, and the exchanges that must be made one by one."""
+        is_plain = found.request.body >= 0
+        plain, odd = np.nonzero(is_plain)[0], np.nonzero(~is_plain)[0]
+        needed = decoded.COLUMNS.intersection(columns)
+        schema = arrow_schema("messages")
+        fields = [schema.field(name) for name in columns]
+        read, good = None, np.arange(len(plain), dtype=np.int64)
+        if needed:
+            read = decoded.Decoded(self._span(part), found.of(plain), needed)
+            good = np.nonzero(read.is_good)[0]
+            odd = np.sort(np.concatenate([odd, plain[~read.is_good]]))
+            plain = plain[good]
+        chosen = found.of(plain)
+        arrays = [
+            read.column(name, good) if read is not None and name in needed else maker.column(name, chosen)
+            for name in columns
+        ]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+        return _Piece(batch, chosen.request.frame.ts, chosen.request.frame.offset), found.of(odd)
+
+    def _span(self, part: int) -> decoded.Span:
+        """The span of the file that the exchanges of a part are in, for the most part."""
+        if part < 0:
+            return decoded.Span(0, bytes(ROOM))
+        base, size = self._index.spans[part]
+        data = self.bodies.span(base, size + ROOM)
+        return decoded.Span(base, data if len(data) == size + ROOM else data[:size] + bytes(ROOM))
 
     def _slow_rows(self, *, troubles: bool) -> Iterator[Row]:
         options = replace(self._options, sessions=False, bodies=False)
@@ -179,14 +209,6 @@ class _Piece(NamedTuple):
     batch: pa.RecordBatch
     ts: Ints
     offset: Ints
-
-
-def _plain(maker: Plain, found: Exchanges, columns: Sequence[str]) -> _Piece:
-    schema = arrow_schema("messages")
-    fields = [schema.field(name) for name in columns]
-    arrays = [maker.column(name, found) for name in columns]
-    batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-    return _Piece(batch, found.request.frame.ts, found.request.frame.offset)
 
 
 def _piece(rows: list[Row], columns: Sequence[str]) -> _Piece:
@@ -260,8 +282,8 @@ def lane_batches(
     """The rows of chosen flows of one capture, with these columns."""
     lane = Lane(index, flows, options)
     try:
-        if level == "messages" and COLUMNS.issuperset(columns):
-            yield from lane.plain(columns, troubles=troubles)
+        if level == "messages" and (COLUMNS | decoded.COLUMNS).issuperset(columns):
+            yield from lane.side_by_side(columns, troubles=troubles)
         else:
             yield from batched(lane.rows(level, troubles=troubles), level, columns)
     finally:
