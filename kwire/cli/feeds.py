@@ -33,7 +33,7 @@ def is_endless(path: str) -> bool:
     except (OSError, ValueError, AttributeError):
         # No such file is told when it is opened; what stands in for stdin in a test is at hand.
         return False
-    return not stat.S_ISREG(found.st_mode)
+    return any(kind(found.st_mode) for kind in (stat.S_ISFIFO, stat.S_ISSOCK, stat.S_ISCHR))
 
 
 class Pipe:

@@ -185,6 +185,26 @@ def test_a_followed_file_may_be_replaced(tmp_path: Path) -> None:
     assert text.count('"status":"ok"') == 44
 
 
+def test_a_folder_of_captures_is_followed_from_file_to_file(tmp_path: Path) -> None:
+    wires = ip_packets()
+    first, second = tmp_path / "a.pcap", tmp_path / "b.pcap1"
+    first.write_bytes(pcap(wires[:60]))
+    os.utime(first, (1, 1))
+    second.write_bytes(pcap(wires[60:]))
+    os.utime(second, (2, 2))
+    older = tmp_path / "hidden"
+    second.rename(older)
+    terminal = Terminal("decode", "-f", str(tmp_path), "--format", "jsonl")
+    terminal.read_until("InitProducerId")
+    older.rename(second)
+    terminal.read_until('"api_name":"ShareAcknowledge"')
+    terminal.process.send_signal(signal.SIGINT)
+    code, text = terminal.finish()
+
+    assert code == 0
+    assert text.count('"status":"ok"') == 44
+
+
 def test_what_follows_ends_after_its_duration(tmp_path: Path) -> None:
     code, text = in_terminal("--follow", SHARE, "--duration", "300ms")
 

@@ -153,7 +153,9 @@ def test_what_may_wait_is_endless(tmp_path: Path) -> None:
     file.touch()
 
     assert is_endless(str(fifo))
+    assert is_endless("/dev/null")
     assert not is_endless(str(file))
+    assert not is_endless(str(tmp_path))
     assert not is_endless(str(tmp_path / "absent"))
 
 
