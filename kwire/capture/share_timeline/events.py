@@ -25,7 +25,7 @@ class Kind(IntEnum):
     DISCONNECT = 6
     """The connection that made the member's session is gone."""
     WRITE = 7
-    """A leader writes its state: `start`, and runs of (first, last, delivery count, state)."""
+    """A leader writes its state: `start`, `complete`, and runs of (first, last, delivery count, state)."""
     ACQUIRE = 8
     """A member was given runs of (first, last, delivery count)."""
 
@@ -45,6 +45,7 @@ class Event(NamedTuple):
     partition: int | None
     member_id: str | None = None
     start: int | None = None
+    complete: int | None = None
     note: str | None = None
     lock_ms: int | None = None
     error_code: int | None = 0

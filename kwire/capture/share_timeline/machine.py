@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import groupby
 
 from kwire.capture.share_timeline.events import (
     ACKNOWLEDGED,
@@ -78,10 +79,10 @@ class SharePartitionMachine(Ledger):
             return []
         over = [run for run in self.runs if run.deadline is not None and run.deadline <= latest]
         told: list[Transition] = []
-        for run in sorted(over, key=lambda run: (run.deadline, run.first)):
-            assert run.deadline is not None
+        for deadline, runs in groupby(sorted(over, key=_end_of_lock), key=lambda run: run.deadline):
             before = self.start_offset
-            self._come_back(run.first, run.last, run, run.deadline, "lock_timeout")
+            for run in runs:
+                self._come_back(run.first, run.last, run, deadline or now, "lock_timeout")
             told += self.tell(None, before)
         self.next_deadline = min((run.deadline for run in self.runs if run.deadline is not None), default=None)
         return told
@@ -285,6 +286,10 @@ class SharePartitionMachine(Ledger):
 
     def _set_limit(self, event: Event) -> None:
         self._limit = self._default_limit if event.start is None else event.start
+
+
+def _end_of_lock(run: Run) -> tuple[int, int]:
+    return run.deadline or 0, run.first
 
 
 _HANDLERS = {

@@ -20,6 +20,7 @@ Place = tuple[str | None, int]
 COLUMNS = (
     "file",
     "conn_id",
+    "client_id",
     "api_name",
     "correlation_id",
     "req_ts",
@@ -29,6 +30,8 @@ COLUMNS = (
     "body_response",
 )
 _FINAL_EPOCH = -1
+#: How the brokers' own client calls itself that carries the state of share partitions.
+_PERSISTER = "Persister-client-"
 
 
 class Exchange(NamedTuple):
@@ -213,10 +216,14 @@ class ConnectionReader:
             )
 
     def _write_state(self, exchange: Exchange) -> Iterator[Event]:
-        for topic in exchange.asked.get("topics") or ():
-            for partition in topic["partitions"]:
-                place = topic["topicId"], partition["partition"]
-                yield exchange.event(Kind.WRITE, place, start=partition["startOffset"], runs=_batches(partition))
+        for place, partition in _asked_by_brokers(exchange):
+            yield exchange.event(
+                Kind.WRITE,
+                place,
+                start=partition["startOffset"],
+                complete=partition.get("deliveryCompleteCount"),
+                runs=_batches(partition),
+            )
 
 
 _READERS: dict[object, Callable[[ConnectionReader, Exchange], Iterable[Event]]] = {
@@ -265,12 +272,19 @@ def _stated(exchange: Exchange) -> Iterator[tuple[Place, Tree, Tree]]:
         for topic in (exchange.answered or {}).get("results") or ()
         for row in topic["partitions"] or ()
     }
+    for place, partition in _asked_by_brokers(exchange):
+        row = told.get(place)
+        if row is not None and not row["errorCode"]:
+            yield place, partition, row
+
+
+def _asked_by_brokers(exchange: Exchange) -> Iterator[tuple[Place, Tree]]:
+    """What a state RPC asks for; anybody may send one, but only a broker's tell what it knows, or makes it forget."""
+    if not str(exchange.row["client_id"] or "").startswith(_PERSISTER):
+        return
     for topic in exchange.asked.get("topics") or ():
         for partition in topic["partitions"] or ():
-            place = topic["topicId"], partition["partition"]
-            row = told.get(place)
-            if row is not None and not row["errorCode"]:
-                yield place, partition, row
+            yield (topic["topicId"], partition["partition"]), partition
 
 
 def _batches(tree: Tree) -> Runs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import shutil
 import signal
 import subprocess
@@ -42,7 +43,7 @@ def listening(port: int, path: Path) -> Iterator[None]:
     assert program is not None
     # Packets are handed on at once, and a large buffer keeps those that come meanwhile.
     ways = {
-        "tcpdump": ["-U", "--immediate-mode", "-B", "16384", "-s", "0", "-w"],
+        "tcpdump": ["-U", "--immediate-mode", "-Z", getpass.getuser(), "-B", "16384", "-s", "0", "-w"],
         "dumpcap": ["-q", "-P", "-B", "16", "-w"],
     }
     way = ways[Path(program).name]

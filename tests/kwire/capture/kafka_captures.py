@@ -1,0 +1,104 @@
+"""Captures of a real Apache Kafka 4.3.0, made by tcpdump or dumpcap on the loopback interface.
+
+    python -m tests.kwire.capture.kafka_captures        makes tests/captures/kafka_*.pcap anew; needs Java and Maven
+
+`kafka_play.pcap`: the random workload of `share_play.py`, with DescribeShareGroupOffsets at the end.
+`kafka_scripts.pcap`: conversations of tests/conversations, one after the other.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+from kwire import Client
+from tests.conversations import library
+from tests.conversations.brokers import real_properties
+from tests.conversations.player import Player
+from tests.conversations.sockets import WallVenue, let_pass
+from tests.conversations.venues import Venue
+from tests.conversations.warm import warm_up
+from tests.kwire.capture.listening import listening
+from tests.kwire.capture.share_kit import ask
+from tests.kwire.capture.share_play import GROUP, PARTITIONS, TOPIC, Play, RealStage
+from tests.kwire.capture.wire import CAPTURES
+from tools.oracle.broker import running
+
+PLAY, SCRIPTS = CAPTURES / "kafka_play.pcap", CAPTURES / "kafka_scripts.pcap"
+BROKER = "common"
+NAMES = (
+    "share-session-worked",
+    "share-random-0001",
+    "share-random-0004",
+    "share-random-0010",
+    "share-errors-0003",
+    "share-ack-versions",
+    "share-renew-by-fetch",
+    "share-session-disconnect-releases",
+    "share-count-expiry-archives-at-limit",
+    "share-offsets-alter",
+    "other-classic-static",
+    "other-consumer-commit",
+    "other-fetch-forms",
+    "other-list-offsets",
+    "other-metadata-forms",
+    "other-produce-validation",
+    "other-txn-commit-abort",
+)
+_SEED, _STEPS, _LOCK_MS = 7, 60, 1_000
+#: So that what a broker does after its last answer, as writing what a session held, is in the capture too.
+_AFTERMATH_S = 1.0
+
+
+def play_scripts(venue: Venue) -> None:
+    """All conversations, one after the other."""
+    for name in NAMES:
+        assert library.broker_of(library.read(name)) == BROKER
+        Player(venue, library.read(name)).play()
+
+
+def record_play(address: str, path: Path) -> None:
+    """The random workload, by the wall clock."""
+    with closing(Client(address, client_id="admin")) as client:
+        topic = {"name": TOPIC, "numPartitions": PARTITIONS, "replicationFactor": 1, "configs": []}
+        ask(client, "CreateTopics", 7, {"topics": [topic], "timeoutMs": 30_000})
+        config = {"name": "share.record.lock.duration.ms", "configOperation": 0, "value": str(_LOCK_MS)}
+        resource = {"resourceType": 32, "resourceName": GROUP, "configs": [config]}
+        ask(client, "IncrementalAlterConfigs", 1, {"resources": [resource]})
+        let_pass(_AFTERMATH_S)
+        with listening(_port(address), path):
+            with Play(RealStage(address), _SEED, lock_ms=_LOCK_MS) as play:
+                play.go(_STEPS)
+                let_pass(3 * _LOCK_MS / 1000)
+                numbers = list(range(PARTITIONS))
+                wanted = {"groupId": GROUP, "topics": [{"topicName": TOPIC, "partitions": numbers}]}
+                ask(play.admin.client, "DescribeShareGroupOffsets", 1, {"groups": [wanted]})
+            let_pass(_AFTERMATH_S)
+
+
+def record_scripts(addresses: Mapping[str, str], path: Path) -> None:
+    """The conversations, by the wall clock."""
+    with listening(_port(addresses["PLAINTEXT"]), path):
+        play_scripts(WallVenue(addresses))
+        let_pass(_AFTERMATH_S)
+
+
+def _port(address: str) -> int:
+    return int(address.rsplit(":", 1)[1])
+
+
+def main() -> None:
+    """Make both anew."""
+    with running(real_properties(BROKER)) as addresses:
+        warm_up(addresses["PLAINTEXT"])
+        record_scripts(addresses, SCRIPTS)
+        record_play(addresses["PLAINTEXT"], PLAY)
+    for path in (PLAY, SCRIPTS):
+        path.with_suffix(".log").unlink()
+        print(f"{path.name}: {path.stat().st_size:,} bytes", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

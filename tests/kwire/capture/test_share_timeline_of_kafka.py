@@ -1,0 +1,103 @@
+"""`share_timeline` from captures of a real Apache Kafka 4.3.0: what it said of offsets, and what its leaders wrote."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from kwire.capture.pipeline import rows
+from kwire.capture.rows import Row
+from kwire.capture.share_timeline import share_timeline
+from tests.kwire.capture.kafka_captures import PLAY, SCRIPTS
+
+Place = tuple[str, str, int]
+#: Rows that tell what traffic between brokers shows of the state as a whole.
+OF_BROKERS = {"load", "initialize", "delete_state", "alter_offsets"}
+
+
+class Described(NamedTuple):
+    """What DescribeShareGroupOffsets has said of a share partition, and when."""
+
+    place: Place
+    ts: int
+    start_offset: int
+    lag: int
+    high_watermark: int
+
+
+def is_between_brokers(row: Row) -> bool:
+    return str(row["client_id"] or "").startswith("Persister-client-")
+
+
+def timeline_of(path: Path, *, hides_brokers: bool) -> dict[Place, list[dict[str, Any]]]:
+    found: dict[Place, list[dict[str, Any]]] = defaultdict(list)
+    messages = [row for row in rows(path, "messages") if not (hides_brokers and is_between_brokers(row))]
+    for row in share_timeline(messages, rows(path, "flows")):
+        made: dict[str, Any] = row
+        found[made["group_id"], made["topic_id"], made["partition"]].append(made)
+    return found
+
+
+def described(path: Path) -> Iterator[Described]:
+    produced: list[dict[str, Any]] = [row for row in rows(path, "partitions") if row["api_name"] == "Produce"]
+    for row in rows(path, "messages"):
+        if row["api_name"] != "DescribeShareGroupOffsets":
+            continue
+        for group in json.loads(str(row["body_response"]))["groups"]:
+            for topic in group["topics"]:
+                for each in topic["partitions"]:
+                    if not each["errorCode"] and each["startOffset"] >= 0:
+                        assert isinstance(row["resp_ts"], int)
+                        ends = [
+                            sent["base_offset"] + sent["records"]
+                            for sent in produced
+                            if topic["topicName"] == sent["topic"]
+                            and (sent["partition"], sent["error_code"]) == (each["partitionIndex"], 0)
+                            and sent["ts"] < row["resp_ts"]
+                        ]
+                        place = group["groupId"], topic["topicId"], each["partitionIndex"]
+                        yield Described(place, row["resp_ts"], each["startOffset"], each["lag"], max(ends, default=0))
+
+
+@pytest.mark.parametrize("hides_brokers", [False, True], ids=["with traffic between brokers", "clients alone"])
+@pytest.mark.parametrize("path", [PLAY, SCRIPTS], ids=lambda path: path.stem)
+def test_the_timeline_stands_where_the_real_broker_says_that_it_stands(path: Path, hides_brokers: bool) -> None:
+    timeline = timeline_of(path, hides_brokers=hides_brokers)
+    # In one conversation a client writes state as if it were a broker, and so says what is stored.
+    written = [row for row in rows(path, "messages") if row["api_name"] == "WriteShareGroupState"]
+    meddled = {row["group_id"] for row in written if not is_between_brokers(row)}
+    told = [one for one in described(path) if one.place[0] not in meddled]
+
+    for one in told:
+        now = [row for row in timeline[one.place] if row["ts"] <= one.ts][-1]
+        settled = now["stored_start_offset"] + now["delivery_complete_count"]
+        assert (now["stored_start_offset"], one.high_watermark - settled) == (one.start_offset, one.lag), one
+    assert len(told) >= 2
+
+
+@pytest.mark.parametrize("path", [PLAY, SCRIPTS], ids=lambda path: path.stem)
+def test_what_is_inferred_from_clients_alone_is_what_the_leaders_wrote(path: Path) -> None:
+    shown, inferred = timeline_of(path, hides_brokers=False), timeline_of(path, hides_brokers=True)
+
+    causes: set[str] = set()
+    for place in shown.keys() | inferred.keys():
+        of_brokers, of_clients = (lives(found[place]) for found in (shown, inferred))
+        assert of_clients == of_brokers, place
+        causes |= {one[0] for life in of_clients.values() for one in life}
+    assert causes >= {"acquire", "accept", "release", "reject", "gap", "lock_timeout", "session_close"}
+    assert "unseen" not in causes
+
+
+def lives(found: list[dict[str, Any]]) -> dict[int, list[tuple[str, str, int | None, str | None]]]:
+    """What happened to each record, in order."""
+    made = defaultdict(list)
+    for row in found:
+        if row["cause"] not in OF_BROKERS:
+            for offset in range(row["first_offset"], row["last_offset"] + 1):
+                made[offset].append((row["cause"], row["state"], row["delivery_count"], row["member_id"]))
+    return dict(made)
