@@ -49,17 +49,25 @@ def session(
 ) -> SparkSession:
     """A Spark session that reads `kafka_capture`; a session that runs already is taken as it is.
 
-    Args: settings: Spark properties, which win over those set here. is_short: start soon rather than run fast.
+    Args: master: as Spark knows it, or `sc://host:port` of a Spark Connect server.
+        settings: Spark properties, which win over those set here. is_short: start soon rather than run fast.
     Raises: MissingExtra when there is no Java 17 or newer.
     """
     if is_running():
         return register(SparkSession.builder.getOrCreate())
+    if master.startswith("sc://"):
+        return register(_configured(SparkSession.builder.remote(master), settings or {}).getOrCreate())
     local = master.startswith("local")
     builder = SparkSession.builder.master(master).appName(app_name)
-    for name, value in {**SETTINGS, **(_local_settings(is_short) if local else {}), **(settings or {})}.items():
-        builder = builder.config(name, value)
+    wanted = {**SETTINGS, **(_local_settings(is_short) if local else {}), **(settings or {})}
     with _environment(_launch_environment(local=local)):
-        return register(builder.getOrCreate())
+        return register(_configured(builder, wanted).getOrCreate())
+
+
+def _configured(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkSession.Builder:
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder
 
 
 def is_running() -> bool:
@@ -69,11 +77,19 @@ def is_running() -> bool:
 
 def register(spark: SparkSession) -> SparkSession:
     """Teach a session the format `kafka_capture`; on a cluster the workers need kwire installed too."""
-    with _active(spark):
+    if is_remote(spark):
         spark.dataSource.register(CaptureDataSource)
+    else:
+        with _active(spark):
+            spark.dataSource.register(CaptureDataSource)
     # Spark refuses a reader that takes filters while this is off, as it is by default.
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     return spark
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Whether it is a session of Spark Connect, whose JVM this process does not see."""
+    return not isinstance(spark, SparkSession) or not hasattr(spark, "_jsparkSession")
 
 
 def end(spark: SparkSession) -> None:

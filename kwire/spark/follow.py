@@ -30,7 +30,7 @@ def follow(batches: Sequence[Batch], task: int, wanted: Wanted, asked: StreamOpt
     """The rows of one task's connections, in these batches."""
     following = _Following(task, wanted, asked)
     following.begin(batches[0].number - 1)
-    yield from wanted.kept(in_batches(following.rows(batches), wanted.level))
+    yield from wanted.kept(in_batches(following.rows(batches), wanted))
     # Only now, when the sink has taken all rows; who runs this task again begins where this one began.
     following.end(batches[-1].number)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -14,17 +15,18 @@ SUFFIXES = tuple(f"{suffix}{packed}" for suffix in (".pcap", ".pcapng", ".cap") 
 def expand(names: Iterable[str]) -> list[str]:
     """The files that these names mean: a directory stands for the captures in it, a pattern for what it matches.
 
-    Returns: each file once, in the order named, directories and patterns sorted.
+    Returns: the whole path of each file, once, in the order named, directories and patterns sorted.
     Raises: FileNotFoundError when a name means no file.
     """
     files: dict[str, None] = {}
     for name in names:
         found = _files(local(name))
         if not found:
-            # Spark's workers stand where Spark was started, whatever the program does later.
+            # Spark's driver stands where it was started, whatever the program does later.
             where = "" if Path(name).is_absolute() else f" in {Path.cwd()}"
             raise FileNotFoundError(f"no capture file matches {name!r}{where}")
-        files.update(dict.fromkeys(found))
+        # Workers may stand in another directory than the driver: each executor of a cluster has its own.
+        files.update(dict.fromkeys(map(os.path.abspath, found)))
     if not files:
         raise FileNotFoundError("no capture file was named: load() takes files, directories or patterns")
     return list(files)
@@ -32,7 +34,7 @@ def expand(names: Iterable[str]) -> list[str]:
 
 def present(names: Iterable[str]) -> list[str]:
     """The files that these names mean at this moment, each once; none is no error."""
-    return list(dict.fromkeys(file for name in names for file in _files(local(name))))
+    return list(dict.fromkeys(os.path.abspath(file) for name in names for file in _files(local(name))))
 
 
 def named_in(options: Mapping[str, str]) -> list[str]:

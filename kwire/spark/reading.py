@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from kwire.capture import arrow
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kwire.capture.exchange import Outcome
-    from kwire.capture.index import Index
+    from kwire.capture.index import FlowKey, Index
     from kwire.capture.options import Options
     from kwire.capture.rows import Row
     from kwire.spark.plan import Task
@@ -34,21 +35,18 @@ def read(task: Task, wanted: Wanted, cache: str | None) -> Iterator[pa.RecordBat
 
     Raises: CaptureError that names the file.
     """
-    if not task.is_joined and task.flows is None:
-        for file in task.files:
-            try:
-                yield from wanted.kept(arrow.batches(file, wanted.level, wanted.reading))
-            except CaptureError as error:
-                # Among many files the reader of the message needs to know which.
-                raise CaptureError(f"{file}: {error}") from error
+    if task.flows is not None:
+        found = _of_flows(task, wanted, cache)
+    elif task.is_joined:
+        found = in_batches(_of_hosts(task, wanted), wanted)
     else:
-        yield from wanted.kept(in_batches(_joined(task, wanted, cache), wanted.level))
+        found = _whole(task, wanted)
+    return wanted.kept(found)
 
 
-def in_batches(rows: Iterator[Row], level: str) -> Iterator[pa.RecordBatch]:
+def in_batches(rows: Iterator[Row], wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """Rows as Arrow."""
-    while some := list(islice(rows, arrow.ROWS_PER_BATCH)):
-        yield arrow.record_batch(some, level)
+    return arrow.batched(rows, wanted.level, wanted.needed)
 
 
 def named_rows(level: str, options: Options, carried: Carried, file: str, found: Iterable[Outcome]) -> Iterator[Row]:
@@ -61,21 +59,49 @@ def named_rows(level: str, options: Options, carried: Carried, file: str, found:
         yield row
 
 
-def _joined(task: Task, wanted: Wanted, cache: str | None) -> Iterator[Row]:
-    options, keys = wanted.reading, KeyLog(wanted.options.tls_keylog)
-    carried = Carried(wanted.level, options, keys)
-    found = _by_index(task, carried, keys, cache) if task.flows is not None else _by_hosts(task, carried, keys)
-    return named_rows(wanted.level, options, carried, task.files[0], chain(carried.outcomes(found), carried.close()))
+def _whole(task: Task, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    for file in task.files:
+        try:
+            yield from arrow.batches(file, wanted.level, wanted.reading, columns=wanted.needed)
+        except CaptureError as error:
+            # Among many files the reader of the message needs to know which.
+            raise CaptureError(f"{file}: {error}") from error
 
 
-def _by_index(task: Task, carried: Carried, keys: KeyLog, cache: str | None) -> Iterator[Segment | Trouble]:
+def _of_flows(task: Task, wanted: Wanted, cache: str | None) -> Iterator[pa.RecordBatch]:
+    """Flows that lie in one file are read from it; those that go on in another, through all files in order."""
     from kwire.capture import index
 
-    indexes: list[Index] = [index.of(file, cache=cache) for file in task.files]
+    assert task.flows is not None
+    indexes = [index.of(file, cache=cache) for file in task.files]
+    places = Counter(key for each in indexes for key in task.flows.intersection(each.numbers))
+    wide = frozenset(key for key, count in places.items() if count > 1)
+    for each in indexes:
+        own = task.flows.intersection(each.numbers) - wide
+        yield from arrow.flow_batches(
+            [each], own, wanted.level, wanted.reading, columns=wanted.needed, troubles=task.tells_troubles
+        )
+    if wide:
+        yield from in_batches(_of_wide(indexes, wide, wanted), wanted)
+
+
+def _of_wide(indexes: Sequence[Index], flows: frozenset[FlowKey], wanted: Wanted) -> Iterator[Row]:
+    from kwire.capture import index
+
+    options, keys = wanted.reading, KeyLog(wanted.options.tls_keylog)
+    carried = Carried(wanted.level, options, keys)
     for each in indexes:
         carried.files.append((each.first_ts, each.file))
         keys.add(each.secrets)
-    yield from index.segments_of(indexes, task.flows, troubles=task.tells_troubles)
+    found = carried.outcomes(index.segments_of(indexes, flows, troubles=False))
+    return named_rows(wanted.level, options, carried, indexes[0].file, chain(found, carried.close()))
+
+
+def _of_hosts(task: Task, wanted: Wanted) -> Iterator[Row]:
+    options, keys = wanted.reading, KeyLog(wanted.options.tls_keylog)
+    carried = Carried(wanted.level, options, keys)
+    found = chain(carried.outcomes(_by_hosts(task, carried, keys)), carried.close())
+    return named_rows(wanted.level, options, carried, task.files[0], found)
 
 
 def _by_hosts(task: Task, carried: Carried, keys: KeyLog) -> Iterator[Segment | Trouble]:
