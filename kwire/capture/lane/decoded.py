@@ -23,6 +23,8 @@ from kwire.records import checksum
 from kwire.records.batch import CRC_START, HEADER_SIZE, PREFIX_SIZE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from kwire.capture.index.hop import Frames
@@ -169,19 +171,25 @@ def _check_records(data: bytes, matrix: Matrix) -> None:
     """Bodies with damaged record batches are not good; nor those whose batches are not of the usual kind."""
     for rows, at, size in matrix.records:
         some = np.nonzero((size > 0) & matrix.is_good[rows])[0]
-        rows, begin, end = rows[some], at[some], np.minimum(at[some] + size[some], len(data) - ROOM)
-        while len(rows):
+        own, begin, end = rows[some], at[some], np.minimum(at[some] + size[some], len(data) - ROOM)
+        while len(own):
             # Batch after batch of all of them.
-            heads = gather(data, np.minimum(begin, len(data) - ROOM), HEADER_SIZE)
-            stop = begin + PREFIX_SIZE + _number(heads, 8, ">i4")
-            base, delta, count = _number(heads, 0, ">i8"), _number(heads, 23, ">i4"), _number(heads, 57, ">i4")
-            is_usual = (heads[:, 16] == 2) & (stop - begin >= HEADER_SIZE) & (stop <= end)
-            is_usual &= (delta >= 0) & (count >= 0) & (base <= _INT64_MAX - delta)
-            is_usual[is_usual] = _crcs(data, begin[is_usual], stop[is_usual]) == _number(heads, 17, ">u4")[is_usual]
+            stop, is_usual = _batches(data, begin, end)
             # What is cut, odd or damaged: the exact reader knows what to say of it.
-            matrix.is_good[rows[~is_usual]] = False
+            matrix.is_good[own[~is_usual]] = False
             goes_on = is_usual & (stop < end)
-            rows, begin, end = rows[goes_on], stop[goes_on], end[goes_on]
+            own, begin, end = own[goes_on], stop[goes_on], end[goes_on]
+
+
+def _batches(data: bytes, begin: Ints, end: Ints) -> tuple[Ints, Bools]:
+    """Where these batches stop, and whether each is whole, of magic 2, and has its checksum."""
+    heads = gather(data, np.minimum(begin, len(data) - ROOM), HEADER_SIZE)
+    stop = begin + PREFIX_SIZE + _number(heads, 8, ">i4")
+    base, delta, count = _number(heads, 0, ">i8"), _number(heads, 23, ">i4"), _number(heads, 57, ">i4")
+    is_usual = (heads[:, 16] == 2) & (stop - begin >= HEADER_SIZE) & (stop <= end)
+    is_usual &= (delta >= 0) & (count >= 0) & (base <= _INT64_MAX - delta)
+    is_usual[is_usual] = _crcs(data, begin[is_usual], stop[is_usual]) == _number(heads, 17, ">u4")[is_usual]
+    return stop, is_usual
 
 
 def _number(heads: npt.NDArray[np.uint8], at: int, kind: str) -> Ints:
@@ -191,10 +199,11 @@ def _number(heads: npt.NDArray[np.uint8], at: int, kind: str) -> Ints:
 
 def _crcs(data: bytes, begin: Ints, stop: Ints) -> Ints:
     """The checksums of batches."""
-    crc32c, starts, ends = checksum.crc32c, (begin + CRC_START).tolist(), stop.tolist()
+    starts, ends = (begin + CRC_START).tolist(), stop.tolist()
     # Small pieces are copied faster than views of them are made.
     whole = data if int((stop - begin).max(initial=0)) < _SMALL else memoryview(data)
-    found = list(map(crc32c, map(whole.__getitem__, map(slice, starts, ends))))
+    cut = cast("Callable[[slice], bytes]", whole.__getitem__)
+    found = list(map(checksum.crc32c, map(cut, map(slice, starts, ends))))
     return np.array(found, dtype=np.int64)
 
 

@@ -82,11 +82,10 @@ class Matrix:
 
     def _step(self, step: Step, rows: Ints, own: Ints | None, topic: _Topic | None) -> Ints:
         kind = step.kind
-        if kind == "skip":
+        if kind in {"skip", "int"}:
+            if kind == "int":
+                self._int(step, rows, own, topic)
             self._at[rows] += step.size
-            return rows
-        if kind == "int":
-            self._int(step, rows, own, topic)
             return rows
         if kind == "bool":
             return self._bool(rows)
@@ -96,17 +95,19 @@ class Matrix:
             return self._one(step, rows)
         if kind == "other":
             return self._kept(rows, np.zeros(len(rows), dtype=np.bool_))
+        return self._many(step, rows, topic)
+
+    def _many(self, step: Step, rows: Ints, topic: _Topic | None) -> Ints:
+        """What has a length of 32 bits, or a varint: bytes, records, arrays."""
+        kind = step.kind
         rows, size = self._length(step, rows, 4)
         count = np.maximum(size, 0)
-        if kind in {"bytes", "records"}:
-            if kind == "records":
-                self.records.append((rows, self._at[rows], count))
-            self._at[rows] += count
-            return rows
+        if kind == "records":
+            self.records.append((rows, self._at[rows], count))
         if topic is not None and step.use in {"numbers", "partitions"}:
             topic.count[rows] += count
-        if kind == "numbers":
-            self._at[rows] += count * step.size
+        if kind in {"bytes", "records", "numbers"}:
+            self._at[rows] += count * (step.size or 1)
             return rows
         return self._each(step, rows, count)
 
@@ -188,7 +189,6 @@ class Matrix:
             topic.high[rows], topic.low[rows] = self._word(place), self._word(place + 8)
         elif topic is not None and use == "num_partitions":
             topic.planned[rows] = self._number(place, ">i4")
-        self._at[rows] += step.size
 
     def _bool(self, rows: Ints) -> Ints:
         is_good = self._flat[self._place(rows)] <= 1

@@ -121,12 +121,15 @@ def _use(field: FieldSpec, shape: Shape, depth: int) -> str:
         return "names"
     if depth == 0:
         return {"throttle_time_ms": "throttle", "group_id": "group_id", "member_id": "member_id"}.get(name, "")
-    if not shape.is_topic:
-        return ""
+    return _use_in_topic(field, shape) if shape.is_topic else ""
+
+
+def _use_in_topic(field: FieldSpec, shape: Shape) -> str:
+    name = field.snake
     if name == shape.name:
         return "name"
     if name in shape.numbers:
         return "numbers"
     if name in shape.children:
-        return "partitions" if field.struct is not None else ""
+        return "partitions"
     return name if name in {"topic_id", "num_partitions"} else ""

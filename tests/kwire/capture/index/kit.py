@@ -5,12 +5,10 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable
+from pathlib import Path
 
-from kwire.capture.packets import packets
-from kwire.capture.values import Packet
 from tests.kwire.capture.wire import (
     CAPTURES,
-    SHARE,
     Wire,
     as_ipv6,
     enhanced,
@@ -88,6 +86,25 @@ def _late(wires: list[Wire]) -> list[Wire]:
     return [wires[index]._replace(ts=wires[place].ts) for place, (_, index) in enumerate(sorted(keyed))]
 
 
+def copies(path: Path, count: int, *, noise: float = 0.0) -> bytes:
+    """The capture as often, each time with other client ports; some payloads may have a byte changed."""
+    wires, chance = ip_packets(path), random.Random(7)
+    ports = sorted({port for each in wires for port in struct.unpack_from(">HH", each.packet, 20)})
+    broker = min(ports)
+    out = []
+    for number in range(count):
+        moved = {port: 10_000 + number * len(ports) + index for index, port in enumerate(ports)} | {broker: broker}
+        for wire in wires:
+            packet = bytearray(wire.packet)
+            struct.pack_into(">HH", packet, 20, *(moved[port] for port in struct.unpack_from(">HH", packet, 20)))
+            begin, payload = _tcp(wire)
+            # The length in front stays, or all that follows would be lost.
+            if len(payload) > 12 and chance.random() < noise:
+                packet[begin + chance.randrange(8, len(payload))] = chance.choice((0, 1, 128, 255))
+            out.append(Wire(wire.ts + number * 1_000_000, bytes(packet)))
+    return pcap(sorted(out, key=lambda each: each.ts))
+
+
 def _with_options(packet: bytes) -> bytes:
     total = struct.unpack_from(">H", packet, 2)[0]
     return b"\x46" + packet[1:2] + struct.pack(">H", total + 4) + packet[4:20] + b"\x01" * 4 + packet[20:]
@@ -160,11 +177,6 @@ def _pcapng(wires: list[Wire], order: str, options: bytes | None = None) -> byte
     blocks = [section(order), interface(order, options=own)]
     blocks += [enhanced(each.ts, each.packet, order) for each in wires]
     return b"".join(blocks)
-
-
-def of_file(path: object = SHARE) -> list[Packet]:
-    """The packets of a capture."""
-    return [each for each in packets(str(path)) if isinstance(each, Packet)]
 
 
 IMPAIRED: dict[str, Callable[[list[Wire]], list[Wire]]] = {

@@ -13,7 +13,7 @@ from kwire.capture.lane.plain import COLUMNS
 from kwire.capture.options import Options
 from kwire.capture.pipeline import rows
 from kwire.capture.schemas import LEVELS, columns
-from tests.kwire.capture.index.kit import FILES, made
+from tests.kwire.capture.index.kit import FILES, copies, made
 
 MADE = made()
 HEADS = [column.name for column in columns("messages") if column.name in COLUMNS]
@@ -76,6 +76,14 @@ def test_clean_captures_take_the_fast_lane(path: Path) -> None:
 
     assert why <= {"clean", "midstream", "not_kafka"}
     assert ("clean" in why) == (path.stem != "small_tlskey")
+
+
+@pytest.mark.parametrize("noise", [0, 0.05, 0.6])
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_many_like_exchanges_are_decoded_side_by_side_as_one_by_one(path: Path, noise: float) -> None:
+    capture = copies(path, 13, noise=noise)
+
+    same(fast(capture, "messages", Options(), NO_BODIES), plain(capture, "messages", Options(), NO_BODIES))
 
 
 OPTIONS = {
