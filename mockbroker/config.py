@@ -110,6 +110,15 @@ _ORDERED = (
     ("group.streams.num.standby.replicas", "group.streams.max.standby.replicas", False),
 )
 
+#: Coordinators make their topics with these. Kafka takes any, starts, and then never finds a coordinator, as no topic
+#: may have smaller segments; here that is said at once.
+_SEGMENTS = (
+    "offsets.topic.segment.bytes",
+    "share.coordinator.state.topic.segment.bytes",
+    "transaction.state.log.segment.bytes",
+)
+_SEGMENT_MIN = 1 << 20
+
 #: The values of group.share.persister.class.name beside the empty one, which is the second in effect.
 DEFAULT_PERSISTER = "org.apache.kafka.server.share.persister.DefaultStatePersister"
 NO_OP_PERSISTER = "org.apache.kafka.server.share.persister.NoOpStatePersister"
@@ -119,6 +128,7 @@ class Dialect(Protocol):
     """Names, ranges and defaults of an edition of KIP-932 (`mockbroker/editions/configs.py`)."""
 
     broker_keys: Mapping[str, ConfigKey]
+    lacking: frozenset[str]
 
     def extra_keys(self, scope: Scope) -> Mapping[str, ConfigKey]:
         """Configurations that 4.3 has none for."""
@@ -163,18 +173,19 @@ class BrokerConfig(Mapping[str, Value]):
         if dialect is not None:
             self.given = dialect.broker_texts(self.given)
             known = dialect.broker_keys
+        lacking = frozenset() if dialect is None else dialect.lacking
         heeded = (*(_AUTHORIZER_NAMES if self.has_authorizer else ()), _COLD)
         heeded += () if dialect is None else tuple(dialect.extra_keys(Scope.BROKER))
+        told = {name: text for name, text in self.given.items() if name in known and name not in lacking}
         self.unknown = [
-            name for name in self.given if name not in known and name not in heeded and not _of_listener(name)
+            name for name in self.given if name not in told and name not in heeded and not _of_listener(name)
         ]
-        self.ignored = [name for name in self.given if name in known and not _heeded(name) and name not in heeded]
+        self.ignored = [name for name in told if not _heeded(name) and name not in heeded]
         self._values: dict[str, Value] = {name: _STANDARD.get(name, key.default) for name, key in known.items()}
         for name, text in ({} if dialect is None else dialect.defaults()).items():
             self._values[name] = known[name].parse(text)
-        for name, text in self.given.items():
-            if name in known:
-                self._values[name] = known[name].parse(text)
+        for name, text in told.items():
+            self._values[name] = known[name].parse(text)
         cross_check(self)
 
     def of_listener(self, listener: str, mechanism: str = "") -> BrokerConfig:
@@ -276,6 +287,10 @@ def cross_check(config: Mapping[str, Value]) -> None:
         _check_order(config, name, triple.format("max."), strict=False)
     for first, second, strict in _ORDERED:
         _check_order(config, first, second, strict=strict)
+    for name in _SEGMENTS:
+        size = config[name]
+        if isinstance(size, int) and size < _SEGMENT_MIN:
+            raise ConfigError(f"{name}: a topic's segment.bytes is {_SEGMENT_MIN} at least, {size} was given")
     assignors = config["group.share.assignors"]
     if not isinstance(assignors, list) or len(assignors) != 1:
         raise ConfigError(f"group.share.assignors: {assignors!r} must name exactly one assignor")

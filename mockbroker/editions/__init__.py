@@ -39,7 +39,7 @@ def edition_of(name: str) -> Edition:
     from mockbroker.editions import drafts, early_access
 
     if name == early_access.EDITION:
-        return Edition(name, early_access.routes(), early_access.RULES, early_access.DEFAULTS, early_access.RECORDS)
+        return Edition(name, early_access.routes(), early_access.RULES, records=early_access.RECORDS)
     if name in drafts.RULES:
         return Edition(name, drafts.routes(name), drafts.RULES[name], drafts.DEFAULTS, drafts.RECORDS.get(name))
     raise ConfigError(f"share-edition: {name!r} is not one of {', '.join(MESSAGE_EDITIONS)}")

@@ -24,7 +24,7 @@ class DraftConfig(NamedTuple):
     """One configuration of a revision.
 
     released: its name in 4.3, or None where there is none. default: as it is here, None for that of 4.3. page_default:
-    what the page says instead.
+    what the page says instead. is_internal: it is shown to nobody unless it has been set.
     """
 
     scope: Scope
@@ -34,11 +34,12 @@ class DraftConfig(NamedTuple):
     default: str | None
     valid: str
     page_default: str | None = None
+    is_internal: bool = False
 
 
-def _enable(prefix: str) -> DraftConfig:
+def _enable(prefix: str, *, is_internal: bool = False) -> DraftConfig:
     # The pages have it false "while the feature is being developed"; whoever picks an edition has switched it on.
-    return DraftConfig(Scope.BROKER, f"{prefix}enable", None, _BOOLEAN, "true", "", "false")
+    return DraftConfig(Scope.BROKER, f"{prefix}enable", None, _BOOLEAN, "true", "", "false", is_internal)
 
 
 def _brokers(prefix: str) -> tuple[DraftConfig, ...]:
@@ -87,7 +88,7 @@ _RESET = DraftConfig(
 _PREFIXED = (_enable("group.share."), *_brokers("group.share."), *_GROUP_LIMITS, *_GROUPS)
 #: Source: GroupCoordinatorConfig, ShareGroupConfig and ShareCoordinatorConfig of 4.0.0; what is not here is as in 4.3.
 _EARLY = (
-    _enable("group.share."),
+    _enable("group.share.", is_internal=True),
     DraftConfig(Scope.BROKER, "group.share.max.groups", None, ConfigType.SHORT, "10", "[1,...,100]"),
     *(
         DraftConfig(Scope.BROKER, name, name, _INT, default, valid)
@@ -97,7 +98,7 @@ _EARLY = (
             ("share.coordinator.snapshot.update.records.per.snapshot", "500", "[0,...]"),
         )
     ),
-    DraftConfig(Scope.BROKER, "share.fetch.max.fetch.records", None, _INT, "2147483647", ""),
+    DraftConfig(Scope.BROKER, "share.fetch.max.fetch.records", None, _INT, "2147483647", "", is_internal=True),
 )
 #: By edition, what its page and those before it list, or what it has otherwise than 4.3.
 TABLE: Mapping[str, tuple[DraftConfig, ...]] = {
@@ -109,7 +110,7 @@ TABLE: Mapping[str, tuple[DraftConfig, ...]] = {
     R5: (*_PREFIXED, _ISOLATION, _RESET),
 }
 
-#: Bounds that 4.3 lets nobody pass, wide enough for all that the revisions allow.
+#: Bounds that 4.3 lets nobody pass, wide enough for all that the editions allow.
 _BOUNDS = {
     "group.share.min.record.lock.duration.ms": "1000",
     "group.share.max.partition.max.record.locks": "10000",
@@ -201,7 +202,8 @@ class ConfigDialect:
             for row in TABLE[self.edition]
             if row.scope is Scope.BROKER and row.released is not None and row.default is not None
         }
-        return own | _BOUNDS
+        bounds = {name: text for name, text in _BOUNDS.items() if not self.lacking or name in self.lacking}
+        return own | bounds
 
     def enables_share_groups(self, given: Mapping[str, str]) -> bool:
         """Whether share groups are on; in 4.0.0 their protocol is another way to switch them on."""
@@ -218,7 +220,8 @@ class ConfigDialect:
         default = row.default
         if default is None and released is not None:
             default = released.text(released.default)
-        return custom_key(row.scope, row.name, row.type, default or "null", row.valid)
+        key = custom_key(row.scope, row.name, row.type, default or "null", row.valid)
+        return structs.replace(key, internal=row.is_internal)
 
 
 @cache

@@ -25,9 +25,6 @@ from mockbroker.state.share_rules import ShareRules
 
 EDITION = "4.0-early-access"
 
-#: What a broker of 4.0.0 has where nothing is set.
-DEFAULTS = {"group.share.partition.max.record.locks": "200"}
-
 RECORDS = EarlyRecords()
 
 RULES = ShareRules(

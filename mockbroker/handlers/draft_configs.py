@@ -51,7 +51,8 @@ def described(
     shown = list(entries)
     if dialect is not None and scope is not None:
         extra = dialect.extra_keys(scope)
-        shown = [_renamed(entry, dialect, scope) for entry in entries if entry.name not in extra]
+        hidden = extra.keys() | dialect.lacking
+        shown = [_renamed(entry, dialect, scope) for entry in entries if entry.name not in hidden]
         if resource.name:
             shown += _extras(dialect, resource, scope, ctx)
     wanted = frozenset(names or ())
@@ -77,6 +78,8 @@ def _extras(dialect: Dialect, resource: Resource, scope: Scope, ctx: Context) ->
     own = Source.GROUP if is_group else Source.STATIC_BROKER
     entries = []
     for name, key in dialect.extra_keys(scope).items():
+        if key.internal and name not in given:
+            continue
         default = to_text(key.default)
         behind = [Synonym(name, default, Source.DEFAULT)]
         if name in given:

@@ -159,6 +159,7 @@ class ShareFetchWait:
                 max_bytes=max_bytes,
                 min_one=ctx.cluster.rules.always_one_batch,
                 finds_aborted=not ctx.cluster.rules.follows_markers,
+                cuts=ctx.cluster.rules.sends_what_was_read,
             )
 
         if is_late and self.has_looked:
@@ -176,7 +177,7 @@ class ShareFetchWait:
 
     def _acquire(self, ctx: Context, reads: dict[PartitionKey, Read]) -> dict[PartitionKey, PartitionData]:
         rows: dict[PartitionKey, PartitionData] = {}
-        room = self.request.max_records
+        room = self._room(ctx)
         for key, read in reads.items():
             partition = self.partitions[key]
             row = rows[key] = PartitionData(key.partition_index)
@@ -190,12 +191,18 @@ class ShareFetchWait:
                 room -= sum(run.last - run.first + 1 for run in acquired)
                 row.acquired_records = [AcquiredRecords(*run) for run in acquired]
                 if acquired and ctx.cluster.rules.sends_what_was_read:
-                    row.records = joined(read.batches, read.batches[0].base_offset, read.batches[-1].last_offset)
+                    row.records = b"".join([*(batch.raw for batch in read.batches), read.cut])
                 elif acquired:
                     row.records = joined(read.batches, acquired[0].first, acquired[-1].last)
             # The turn of the next fetch of this share partition.
             ctx.wake(wake_key(self.acknowledgements.group_id, *key))
         return rows
+
+    def _room(self, ctx: Context) -> int:
+        """How many records may be acquired."""
+        name = ctx.cluster.rules.fetch_limit_config
+        limit = ctx.cluster.config.given.get(name) if name else None
+        return self.request.max_records if limit is None else min(self.request.max_records, int(limit))
 
     def _acquire_one(self, ctx: Context, partition: SharePartition, read: Read, room: int) -> list[Acquired]:
         member_id, mode = self.acknowledgements.member_id, AcquireMode(self.request.share_acquire_mode)

@@ -32,10 +32,14 @@ class Isolation(Enum):
 
 @dataclass(slots=True)
 class Read:
-    """What one partition gave: batches, an error, or a log start that has moved past the offset."""
+    """What one partition gave: batches, an error, or a log start that has moved past the offset.
+
+    cut: the beginning of another batch.
+    """
 
     offset: int
     batches: Sequence[StoredBatch] = ()
+    cut: bytes | memoryview = b""
     aborted: list[StoredBatch] = field(default_factory=list)
     error: ErrorCode | None = None
     log_start: int | None = None
@@ -92,10 +96,12 @@ def read_all(
     max_bytes: int,
     min_one: bool = True,
     finds_aborted: bool = True,
+    cuts: bool = False,
 ) -> dict[PartitionKey, Read]:
     """Read every partition within its share; with `min_one` the first that has records gives a batch of any size.
 
-    Args: finds_aborted: ask the index of aborted transactions, for a read-committed group.
+    Args: finds_aborted: ask the index of aborted transactions, for a read-committed group. cuts: read up to the last
+    byte, be it in the middle of a batch.
     """
     reads: dict[PartitionKey, Read] = {}
     left = max_bytes
@@ -107,7 +113,7 @@ def read_all(
             read.error = refusal.code
             continue
         try:
-            found = log.read(offset, min(shares[key], left), min_one=min_one, up_to=_end(log, isolation))
+            found = log.read(offset, min(shares[key], left), min_one=min_one, up_to=_end(log, isolation), cuts=cuts)
         except KafkaError as refusal:
             if refusal.code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 read.log_start = log.start_offset
@@ -115,8 +121,8 @@ def read_all(
                 read.error = refusal.code
             continue
         min_one = min_one and not found.batches
-        left = max(0, left - found.size)
-        read.batches = found.batches
+        left = max(0, left - found.size - len(found.cut))
+        read.batches, read.cut = found.batches, found.cut
         if isolation is Isolation.READ_COMMITTED and found.batches and finds_aborted:
             aborted = log.aborted_transactions(offset, found.batches[-1].last_offset + 1)
             read.aborted = _aborted(found.batches, aborted)

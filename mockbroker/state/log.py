@@ -204,11 +204,14 @@ class PartitionLog:
         """All batches that end at an offset or behind it, the hidden ones too."""
         return self._batches[bisect_left(self._last_offsets, offset) :]
 
-    def read(self, offset: int, max_bytes: int, *, min_one: bool = True, up_to: int | None = None) -> LogSlice:
+    def read(
+        self, offset: int, max_bytes: int, *, min_one: bool = True, up_to: int | None = None, cuts: bool = False
+    ) -> LogSlice:
         """Whole batches from the one that holds `offset` on, as many as fit into `max_bytes`, out of one segment.
 
         After compaction there may be none that holds the offset; then the next one is the first. min_one: give the
-        first batch even when it does not fit. up_to: end before this offset, by default the high watermark.
+        first batch even when it does not fit. up_to: end before this offset, by default the high watermark. cuts: fill
+        up `max_bytes` with the beginning of the batch that does not fit.
         Raises: OFFSET_OUT_OF_RANGE outside of the log; at its end there is simply nothing.
         """
         if not self.start_offset <= offset <= self.end_offset:
@@ -234,7 +237,8 @@ class PartitionLog:
                 break
             total += size
             taken += 1
-        return LogSlice(self._batches[first:taken], total)
+        cut = self._batches[taken].raw[: max(0, max_bytes - total)] if cuts and taken < last else b""
+        return LogSlice(self._batches[first:taken], total, cut)
 
     def offset_for_timestamp(self, timestamp: int) -> OffsetAtTime | None:
         """The first record from the log's start on whose timestamp is this or later, or None."""

@@ -65,8 +65,8 @@ class ShareRules(msgspec.Struct, frozen=True):
     always_one_batch: a batch that is larger than the limit of bytes is read nevertheless.
     sends_what_was_read: all that was read is sent, with the beginning of the batch at the limit of bytes, and not only
     the batches in which something was acquired.
-    fetch_limit_config: the broker's configuration that says how many records a fetch acquires at most, in whole batches;
-    if there is none, a fetch says so itself.
+    fetch_limit_config: the broker's configuration that says how many records a fetch acquires at most; if there is
+    none, a fetch says so itself.
     offers_unwritten: a release that is still being written lets fetches look for its records, which get none.
     window_is_strict: no more is acquired than the limit of records in flight leaves room for; else it only decides
     whether anything is.

@@ -32,10 +32,14 @@ class StoredBatch(msgspec.Struct, frozen=True, gc=False):
 
 
 class LogSlice(msgspec.Struct, frozen=True):
-    """Whole batches in a row; the first one holds the offset that was asked for, and may begin below it."""
+    """Whole batches in a row; the first one holds the offset that was asked for, and may begin below it.
+
+    cut: the beginning of the next batch, where that was asked for.
+    """
 
     batches: list[StoredBatch]
     size: int
+    cut: bytes | memoryview = b""
 
     def join(self) -> bytes | memoryview:
         """The bytes of all batches; of one batch they are not copied."""

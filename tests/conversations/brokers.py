@@ -134,6 +134,8 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
         "share.coordinator.state.topic.num.partitions": "1",
         "share.coordinator.state.topic.prune.interval.ms": "700",
     },
+    # For the early access alone (early_scripts).
+    "few": {"auto.create.topics.enable": "false", "share.fetch.max.fetch.records": "5"},
     "noshare": {"auto.create.topics.enable": "false"},
     "sasl": _SASL,
     "sasl-tokens": {**_SASL, "delegation.token.secret.key": "mysterious"},

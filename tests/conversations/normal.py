@@ -52,7 +52,8 @@ def text_of(tree: Json) -> str:
 def spell_records(api: str, answer: Json, *, offsets: bool = False) -> None:
     """Replace record bytes by [base offset, last offset, codec, is control, is transactional] for each batch.
 
-    offsets: with the offsets of its records behind, of which compaction may have left holes.
+    offsets: with the offsets of its records behind, of which compaction may have left holes. Of a ShareFetch the bytes
+    are counted that follow, of a batch that is cut off.
     """
     if api in ("Fetch", "ShareFetch"):
         for topic in answer["responses"]:
@@ -64,6 +65,9 @@ def spell_records(api: str, answer: Json, *, offsets: bool = False) -> None:
                     + ([[record.offset for record in b.records()]] if offsets else [])
                     for b in read_batches(raw, partial_ok=True)
                 ]
+                cut = len(raw) - sum(batch.size for batch in read_batches(raw, partial_ok=True))
+                if cut and api == "ShareFetch":
+                    row["records"].append(cut)
 
 
 def visit(tree: Json, pointer: str, found: Callable[[Json, Any, Json], None]) -> None:

@@ -14,6 +14,7 @@ from kwire.codec_table import Codec
 from kwire.messages.header import RequestHeader
 from kwire.registry import codec_of_class, header_versions
 from mockbroker.build import build_core
+from mockbroker.cluster import config_dialect
 from mockbroker.config import BrokerConfig
 from mockbroker.core import Close, Send
 from mockbroker.features import finalize
@@ -57,7 +58,7 @@ class VirtualVenue:
     ) -> None:
         self._now_ms = 1_700_000_000_000
         self.core = build_core(
-            config=BrokerConfig(properties),
+            config=BrokerConfig(properties, dialect=config_dialect(share_edition)),
             node_count=1,
             features=finalize(features),
             topics={},

@@ -82,6 +82,21 @@ def test_contradicting_configurations_are_refused(given: dict[str, str]) -> None
         BrokerConfig(given)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "offsets.topic.segment.bytes",
+        "share.coordinator.state.topic.segment.bytes",
+        "transaction.state.log.segment.bytes",
+    ],
+)
+def test_segments_of_internal_topics_that_no_topic_may_have_are_refused_at_once(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name}: a topic's segment.bytes is 1048576 at least, 1048575 was given"):
+        BrokerConfig({name: "1048575"})
+
+    assert BrokerConfig({name: "1048576"})[name] == 1 << 20
+
+
 def test_names_without_meaning_and_names_unknown_are_accepted_and_told_apart() -> None:
     config = BrokerConfig({"num.io.threads": "3", "my.plugin.setting": "x", "num.partitions": "3"})
 

@@ -83,6 +83,12 @@ OTHERS = tuple(
             "a client would wait for nothing",
         ),
         (
+            "Internal topics with segments below 1 MB",
+            "the broker starts, and says COORDINATOR_NOT_AVAILABLE for ever, as no topic may have such segments",
+            "the broker does not start, and says why",
+            "the cause is found at once",
+        ),
+        (
             "First use of a coordinator",
             "COORDINATOR_NOT_AVAILABLE while its topic is made",
             "it is found at once, unless `mockbroker.cold.coordinators=true`",

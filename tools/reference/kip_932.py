@@ -146,4 +146,4 @@ def _text(value: object) -> str:
         return ", ".join(f"`{each}`" for each in sorted(value))
     if isinstance(value, tuple):
         return ", ".join(str(each) or "none" for each in value)
-    return str(value)
+    return str(value) or "none"
