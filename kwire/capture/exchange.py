@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 _PRODUCE, _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 0, 17, 36
 # Responses that wait for a request that the capture shows later; more of them are given up as `no_request`.
 ORPHANS_MAX = 256
+# Requests of one connection that wait; more of them are given up as `no_response`. Nobody has so many in flight, but a
+# capture of one direction has no answers.
+WAITING_MAX = 10_000
+# What all that waits may take together; beyond it each connection gives up its oldest.
+HELD_SIZE_MAX = 512 * 1024 * 1024
+# What a frame takes beside its bytes.
+_FRAME_COST = 2_000
 # By how much a response may seem to come before its request, where the capture is out of order.
 DISORDER_NS = 100_000_000
 
@@ -66,6 +73,7 @@ class Exchanges:
         """`options.sessions` says whether exchanges tell of their sessions."""
         self._decoder = Decoder(options.edition)
         self._pairings: dict[Flow, _Pairing] = {}
+        self._held = _Held()
         self._sessions = Sessions() if options.sessions else None
 
     def take(self, event: Frame | Closed) -> Iterator[Exchange]:
@@ -73,7 +81,7 @@ class Exchanges:
         if isinstance(event, Frame):
             pairing = self._pairings.get(event.flow)
             if pairing is None:
-                pairing = self._pairings[event.flow] = _Pairing(event.flow, self._decoder)
+                pairing = self._pairings[event.flow] = _Pairing(event.flow, self._decoder, self._held)
             return _followed(pairing.take(event), self._sessions)
         done = self._pairings.pop(event.flow, None)
         return iter(()) if done is None else _followed(done.close(event.why), self._sessions)
@@ -91,12 +99,33 @@ def _followed(found: Iterator[Exchange], sessions: Sessions | None) -> Iterator[
         yield exchange
 
 
+class _Held:
+    """What all frames take that wait for their other half."""
+
+    def __init__(self) -> None:
+        self._size = 0
+
+    @property
+    def is_much(self) -> bool:
+        """Whether it is more than it may be."""
+        return self._size > HELD_SIZE_MAX
+
+    def take(self, frame: Frame) -> None:
+        """One more waits."""
+        self._size += len(frame.data) + _FRAME_COST
+
+    def give(self, frame: Frame) -> None:
+        """One waits no longer."""
+        self._size -= len(frame.data) + _FRAME_COST
+
+
 class _Pairing:
     """The open requests of one connection."""
 
-    def __init__(self, flow: Flow, decoder: Decoder) -> None:
+    def __init__(self, flow: Flow, decoder: Decoder, held: _Held) -> None:
         self._flow = flow
         self._decoder = decoder
+        self._held = held
         self._client = Client()
         self._mechanism: str | None = None
         self._expects_tokens = False
@@ -118,9 +147,11 @@ class _Pairing:
         """What is open stays without its other half."""
         rest = [*self._tokens, *(request for queue in self._waiting.values() for request in queue)]
         for request in sorted(rest, key=lambda each: each.number):
+            self._held.give(request.frame)
             request.note("no_response", ENDED[why])
             yield self._exchange(request, None)
         for orphan in self._orphans.values():
+            self._held.give(orphan)
             yield self._exchange(None, self._decoder.response(orphan, None))
 
     def expire(self, before_ts: int) -> Iterator[Exchange]:
@@ -132,13 +163,39 @@ class _Pairing:
             request.note("no_response", ENDED["expired"])
             yield self._exchange(request, None)
         for correlation_id in [each for each, frame in self._orphans.items() if frame.ts < before_ts]:
-            yield self._exchange(None, self._decoder.response(self._orphans.pop(correlation_id), None))
+            yield self._exchange(None, self._decoder.response(self._no_orphan(correlation_id), None))
+
+    def _no_orphan(self, correlation_id: int) -> Frame:
+        """The response waits no longer."""
+        frame = self._orphans.pop(correlation_id)
+        self._held.give(frame)
+        return frame
+
+    def _give_up_oldest(self) -> Iterator[Exchange]:
+        """Make room, where more requests wait than may."""
+        while self._in_flight > WAITING_MAX or (self._held.is_much and self._in_flight > 1):
+            request = next(iter(self._waiting.values()))[0] if self._waiting else self._tokens[0]
+            if self._tokens and self._tokens[0].number <= request.number:
+                request = self._no_token()
+            else:
+                assert request.correlation_id is not None
+                self._leave(request.correlation_id, request)
+            request.note("no_response", ENDED["many"])
+            yield self._exchange(request, None)
+
+    def _no_token(self) -> Request:
+        """The token that was sent first waits no longer."""
+        self._in_flight -= 1
+        request = self._tokens.popleft()
+        self._held.give(request.frame)
+        return request
 
     def _leave(self, correlation_id: int, request: Request) -> None:
         """The request waits no longer."""
         queue = self._waiting[correlation_id]
         queue.remove(request)
         self._in_flight -= 1
+        self._held.give(request.frame)
         if queue:
             self._flow.awaited[correlation_id] = len(queue)
         else:
@@ -152,6 +209,8 @@ class _Pairing:
         if request.is_token:
             self._tokens.append(request)
             self._in_flight += 1
+            self._held.take(frame)
+            yield from self._give_up_oldest()
             return
         correlation_id = request.correlation_id
         if correlation_id is None or not request.wants_answer:
@@ -160,7 +219,7 @@ class _Pairing:
         orphan = self._orphans.get(correlation_id)
         if orphan is not None and orphan.end_ts >= frame.ts - DISORDER_NS:
             # The response was captured first, or the request had to wait behind a hole.
-            del self._orphans[correlation_id]
+            self._no_orphan(correlation_id)
             yield self._answered_by(request, orphan)
             return
         queue = self._waiting.setdefault(correlation_id, deque())
@@ -169,14 +228,15 @@ class _Pairing:
         queue.append(request)
         self._flow.awaited[correlation_id] = len(queue)
         self._in_flight += 1
+        self._held.take(frame)
+        yield from self._give_up_oldest()
 
     def _response(self, frame: Frame) -> Iterator[Exchange]:
         correlation_id = struct.unpack_from(">i", frame.data)[0] if len(frame.data) >= 4 else None
         queue = self._waiting.get(correlation_id) if correlation_id is not None else None
         if self._tokens and not (queue and queue[0].number < self._tokens[0].number):
             # Raw tokens have no correlation id: they are answered in their turn.
-            request = self._tokens.popleft()
-            self._in_flight -= 1
+            request = self._no_token()
             yield self._exchange(request, self._token_answer(request, frame))
             return
         if queue and correlation_id is not None:
@@ -186,11 +246,12 @@ class _Pairing:
         elif correlation_id is None:
             yield self._exchange(None, self._decoder.response(frame, None))
         else:
-            older = self._orphans.pop(correlation_id, None)
-            if older is None and len(self._orphans) >= ORPHANS_MAX:
-                older = self._orphans.pop(next(iter(self._orphans)))
+            if correlation_id in self._orphans:
+                yield self._exchange(None, self._decoder.response(self._no_orphan(correlation_id), None))
             self._orphans[correlation_id] = frame
-            if older is not None:
+            self._held.take(frame)
+            while len(self._orphans) > ORPHANS_MAX or (self._held.is_much and len(self._orphans) > 1):
+                older = self._no_orphan(next(iter(self._orphans)))
                 yield self._exchange(None, self._decoder.response(older, None))
 
     def _answered_by(self, request: Request, frame: Frame) -> Exchange:
@@ -253,6 +314,7 @@ ENDED = {
     "rst": "the connection was reset before an answer",
     "reuse": "another connection took the same ports before an answer",
     "end": "the capture ends before an answer",
+    "many": "so many requests wait for answers that this one was given up",
     "expired": "no answer came within the time that open requests are kept",
     "quiet": "so many connections were open that this one, quiet for long, was given up before an answer",
 }

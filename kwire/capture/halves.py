@@ -13,6 +13,10 @@ PATIENCE = 64
 # How much may wait behind a hole that nobody acknowledges (a capture of one direction only).
 WAITING_COUNT_MAX = 4096
 WAITING_SIZE_MAX = 32 * 1024 * 1024
+# How much may wait in all connections together; beyond it those are given up that began to wait first.
+HELD_SIZE_MAX = 256 * 1024 * 1024
+# What a segment takes beside its bytes.
+_SEGMENT_COST = 300
 
 _MASK = 0xFFFFFFFF
 _HALF = 0x80000000
@@ -29,11 +33,33 @@ class _Waiting(NamedTuple):
     packet: int
 
 
+class Held:
+    """What waits behind the holes of all connections."""
+
+    def __init__(self) -> None:
+        """Nothing waits."""
+        self._size = 0
+
+    @property
+    def is_much(self) -> bool:
+        """Whether it is more than it may be."""
+        return self._size > HELD_SIZE_MAX
+
+    def take(self, payload: bytes) -> None:
+        """One more segment waits."""
+        self._size += len(payload) + _SEGMENT_COST
+
+    def give(self, payload: bytes) -> None:
+        """One waits no longer."""
+        self._size -= len(payload) + _SEGMENT_COST
+
+
 class Half:
     """Reassembles one side. Sequence numbers are unwrapped: they go on growing where TCP's wrap at 2^32."""
 
-    def __init__(self, flow: Flow, side: int) -> None:
+    def __init__(self, flow: Flow, side: int, held: Held) -> None:
         """The side of the flow whose bytes are collected; its first sequence number is not known yet."""
+        self._held = held
         self.flow = flow
         self.side = side
         self.start: int | None = None
@@ -72,6 +98,7 @@ class Half:
         if self.start is None or seq > self.next:
             insort(self._waiting, taken)
             self._waiting_size += len(taken.payload)
+            self._held.take(taken.payload)
             return []
         out: list[Data | Gap] = []
         self._deliver(taken, out)
@@ -113,11 +140,16 @@ class Half:
             self._skip_hole(out)
         return out
 
-    def close(self) -> list[Data | Gap]:
-        """Nothing more will come: name every hole, and the bytes at the end that only acknowledgements tell of."""
+    def let_go(self) -> list[Data | Gap]:
+        """Name every hole, and go on behind the last."""
         out = self.start_anywhere()
         while self._waiting:
             self._skip_hole(out)
+        return out
+
+    def close(self) -> list[Data | Gap]:
+        """Nothing more will come: name every hole, and the bytes at the end that only acknowledgements tell of."""
+        out = self.let_go()
         if self.start is None:
             return out
         # A FIN takes one number itself; an acknowledgement of one number more than the data is taken for that.
@@ -139,6 +171,7 @@ class Half:
                 break
             self._deliver(waiting, out)
             self._waiting_size -= len(waiting.payload)
+            self._held.give(waiting.payload)
             done += 1
         del self._waiting[:done]
 

@@ -29,8 +29,11 @@ _VERSIONS_AHEAD = 4
 
 _REQUEST = struct.Struct(">ihhih")
 _INT32 = struct.Struct(">i")
-# The same as a pattern, to pass quickly over what cannot be one: sizes below 512 MiB, keys to 127, versions to 31.
-_REQUEST_PATTERN = re.compile(rb"(?=[\x00-\x1f].{3}\x00[\x00-\x7f]\x00[\x00-\x1f].{4}[\x00-\x04\xff])", re.DOTALL)
+# The same as a pattern, to pass quickly over what cannot be one: sizes from 10 to 512 MiB, keys to 127, versions to 31.
+_SIZE_PATTERN = rb"(?:\x00\x00\x00[\x0a-\xff]|(?!\x00\x00\x00)[\x00-\x1f].{3})"
+_REQUEST_PATTERN = re.compile(
+    rb"(?=" + _SIZE_PATTERN + rb"\x00[\x00-\x7f]\x00[\x00-\x1f].{4}[\x00-\x04\xff])", re.DOTALL
+)
 # More awaited answers than this are not looked for at once; the latest are.
 _AWAITED_MAX = 256
 

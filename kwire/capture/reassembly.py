@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from kwire.capture.halves import Half
+from kwire.capture.halves import Half, Held
 from kwire.capture.values import Closed, End, Flow, Segment, StreamEvent, Trouble
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ _EPOCHS_MAX = 10 * OPEN_MAX
 class _Connection:
     """Both halves of a connection, and how it stands."""
 
-    def __init__(self, flow: Flow) -> None:
+    def __init__(self, flow: Flow, held: Held) -> None:
         self.flow = flow
-        self.halves = (Half(flow, 0), Half(flow, 1))
+        self.halves = (Half(flow, 0, held), Half(flow, 1, held))
         self.packets = 0
         self.last_ts = 0
         self.ended: str | None = None
@@ -114,6 +114,9 @@ class Connections:
         self._epochs: dict[tuple[End, End], int] = {}
         self._ended: deque[tuple[tuple[End, End], _Connection]] = deque()
         self._ts = 0
+        self._held = Held()
+        # The halves that wait behind a hole, in the order in which they began to.
+        self._waiting: dict[Half, None] = {}
 
     def take(self, segment: Segment) -> Iterator[StreamEvent]:
         """What a segment completes."""
@@ -126,7 +129,7 @@ class Connections:
             key, side = (segment.target, segment.source), 1
         connection = self._open.get(key)
         if connection is not None and segment.flags & _SYN and connection.is_new(side, segment.seq):
-            yield from connection.close(segment.ts, "reuse")
+            yield from self._close(connection, segment.ts, "reuse")
             connection = None
         if connection is None:
             # A connection is worth a place once it opens or carries data; a stray ACK or RST is not.
@@ -141,19 +144,38 @@ class Connections:
             self._watch(connection.flow, side, segment)
         was_ended = connection.ended
         yield from connection.take(side, segment)
+        if self._waiting or connection.halves[side].is_waiting:
+            yield from self._make_room(connection)
         if connection.ended and not was_ended:
             self._ended.append((key, connection))
+
+    def _make_room(self, connection: _Connection) -> Iterator[StreamEvent]:
+        """Note who waits; where all together hold too much, those do not wait any longer who began first."""
+        for half in connection.halves:
+            if half.is_waiting:
+                self._waiting.setdefault(half)
+            else:
+                self._waiting.pop(half, None)
+        while self._held.is_much and self._waiting:
+            half = next(iter(self._waiting))
+            del self._waiting[half]
+            yield from half.let_go()
+
+    def _close(self, connection: _Connection, now: int, why: str) -> Iterator[StreamEvent]:
+        for half in connection.halves:
+            self._waiting.pop(half, None)
+        return connection.close(now, why)
 
     def _new(self, key: tuple[End, End], link: str) -> _Connection:
         epoch = self._epochs.get(key, -1) + 1
         self._epochs[key] = epoch
-        connection = self._open[key] = _Connection(Flow(key, epoch, link))
+        connection = self._open[key] = _Connection(Flow(key, epoch, link), self._held)
         return connection
 
     def _close_quiet(self, now: int) -> Iterator[StreamEvent]:
         quiet = sorted(self._open, key=lambda key: self._open[key].last_ts)[: max(len(self._open) // 2, 1)]
         for key in quiet:
-            yield from self._open.pop(key).close(now, "quiet")
+            yield from self._close(self._open.pop(key), now, "quiet")
         if len(self._epochs) > _EPOCHS_MAX:
             self._epochs = {key: self._epochs[key] for key in self._open}
 
@@ -163,15 +185,15 @@ class Connections:
             # A reused pair of addresses has closed it already.
             if self._open.get(key) is connection:
                 del self._open[key]
-                yield from connection.close(now, "fin")
+                yield from self._close(connection, now, "fin")
 
     def expire(self, before_ts: int) -> Iterator[StreamEvent]:
         """End every connection that has been quiet since this time."""
         for key in [key for key, connection in self._open.items() if connection.last_ts < before_ts]:
-            yield from self._open.pop(key).close(self._ts, "quiet")
+            yield from self._close(self._open.pop(key), self._ts, "quiet")
 
     def close(self) -> Iterator[StreamEvent]:
         """End every connection that is open."""
         for connection in self._open.values():
-            yield from connection.close(self._ts, "end")
+            yield from self._close(connection, self._ts, "end")
         self._open.clear()

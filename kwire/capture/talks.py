@@ -128,9 +128,7 @@ class _Talk:
                 yield from self._read(each)
             if not self._is_kafka and self._foreign is None and not self._held_size:
                 self._give_up_tls(closed.ts, self._tls.failure or "it carries no data")
-        only_answers = self._client is not None and not self._first[self._client]
-        if self._held_size and only_answers and self._foreign is None:
-            # Only the broker's side was captured: the port alone says what it is.
+        if self._held_size and self._has_only_answers and self._foreign is None:
             self._flow.client = self._client
             yield from self._begin()
         if self._is_kafka:
@@ -162,7 +160,12 @@ class _Talk:
         self._budget.size += size
         foreign = self._decide(event) if isinstance(event, Data) else None
         if foreign is None and self._flow.client is None and self._is_undecided_for_long():
-            foreign = self._tls_within() or Foreign(self._flow, "not_kafka", event.ts, _NO_REQUEST, 0)
+            foreign = self._tls_within()
+            if foreign is None and self._has_only_answers:
+                # Only the broker's side was captured: the port alone says what it is.
+                self._flow.client = self._client
+            elif foreign is None:
+                foreign = Foreign(self._flow, "not_kafka", event.ts, _NO_REQUEST, 0)
         if foreign is not None and foreign.kind == "tls" and self._tls is None:
             yield from self._begin_tls(foreign)
         elif foreign is not None:
@@ -235,6 +238,11 @@ class _Talk:
                 return Foreign(flow, "not_kafka", event.ts, "its first bytes are no Kafka request", 0)
             flow.client = client
         return None
+
+    @property
+    def _has_only_answers(self) -> bool:
+        """Whether the port says who the broker is, and nothing of the client was seen."""
+        return self._client is not None and not self._first[self._client]
 
     def _tls_within(self) -> Foreign | None:
         """Whether what is held is TLS after all, of a connection that was captured from the middle of a record on."""

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     import msgspec
 
+# Names that are kept; a capture of more topics is made to fill the memory.
+NAMES_MAX = 1_000_000
 # Ids without a name that are remembered.
 _MISSED_MAX = 10_000
 
@@ -34,7 +36,8 @@ class TopicNames:
         for topic in found:
             if topic.name and topic.topic_id:
                 topic_id = uuids.to_text(topic.topic_id)
-                if self._names.get(topic_id) != topic.name:
+                known = self._names.get(topic_id)
+                if known != topic.name and (known is not None or len(self._names) < NAMES_MAX):
                     self._names[topic_id] = topic.name
                     self.version += 1
                     self.came_late = self.came_late or topic_id in self._missed
