@@ -20,6 +20,7 @@ oracle: $(STAMP)  ## Ask a real Apache Kafka 4.3.0, live, what the tests have it
 	$(BIN)/python -m tests.conversations.live $(CONVERSATIONS)
 	$(BIN)/python -m tests.conversations.live --generated $(or $(HISTORIES),10)
 	$(BIN)/python -m tests.nodes.live $(STORIES)
+	$(BIN)/python -m tests.kwire.capture.kafka_captures check
 
 oracle-early: $(STAMP)  ## Ask a real Apache Kafka 4.0.0 about its early access to share groups. Needs Java and Maven.
 	$(BIN)/python -m tests.conversations.early

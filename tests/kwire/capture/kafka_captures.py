@@ -1,7 +1,9 @@
 """Captures of a real Apache Kafka 4.3.0, made by tcpdump or dumpcap on the loopback interface.
 
-    python -m tests.kwire.capture.kafka_captures        makes tests/captures/kafka_*.pcap anew; needs Java and Maven
+    python -m tests.kwire.capture.kafka_captures record     makes tests/captures/kafka_*.pcap anew
+    python -m tests.kwire.capture.kafka_captures check      captures the conversations again, and compares their rows
 
+Both start a real broker, and need Java, Maven, and the right to listen to the loopback interface.
 `kafka_play.pcap`: the random workload of `share_play.py`, with DescribeShareGroupOffsets at the end.
 `kafka_scripts.pcap`: conversations of tests/conversations, one after the other.
 """
@@ -9,17 +11,22 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Mapping
 from contextlib import closing
+from itertools import zip_longest
 from pathlib import Path
 
 from kwire import Client
+from kwire.capture.pipeline import rows
 from tests.conversations import library
 from tests.conversations.brokers import real_properties
+from tests.conversations.normal import difference
 from tests.conversations.player import Player
 from tests.conversations.sockets import WallVenue, let_pass
 from tests.conversations.venues import Venue
 from tests.conversations.warm import warm_up
+from tests.kwire.capture import same_rows
 from tests.kwire.capture.listening import listening
 from tests.kwire.capture.share_kit import ask
 from tests.kwire.capture.share_play import GROUP, PARTITIONS, TOPIC, Play, RealStage
@@ -89,7 +96,7 @@ def _port(address: str) -> int:
     return int(address.rsplit(":", 1)[1])
 
 
-def main() -> None:
+def record() -> None:
     """Make both anew."""
     with running(real_properties(BROKER)) as addresses:
         warm_up(addresses["PLAINTEXT"])
@@ -97,8 +104,33 @@ def main() -> None:
         record_play(addresses["PLAINTEXT"], PLAY)
     for path in (PLAY, SCRIPTS):
         path.with_suffix(".log").unlink()
-        print(f"{path.name}: {path.stat().st_size:,} bytes", file=sys.stderr)
+        print(f"{path.name}: {path.stat().st_size:,} bytes")
+
+
+def check() -> int:
+    """How many rows of the conversations are otherwise than recorded; each is told."""
+    with tempfile.TemporaryDirectory() as folder:
+        again = Path(folder) / SCRIPTS.name
+        with running(real_properties(BROKER)) as addresses:
+            warm_up(addresses["PLAINTEXT"])
+            record_scripts(addresses, again)
+        known, found = (same_rows.conversations(rows(path, "messages")) for path in (SCRIPTS, again))
+    pairs = [pair for each in zip(known, found, strict=True) for pair in zip_longest(*each, fillvalue={})]
+    differences = [told for theirs, ours in pairs if (told := difference(theirs, ours)) is not None]
+    print(f"{len(pairs)} rows of captured conversations, {len(differences)} differ", *differences, sep="\n")
+    return len(differences)
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code 1 when a row differs, 2 for wrong use."""
+    if arguments == ["record"]:
+        record()
+        return 0
+    if arguments == ["check"]:
+        return int(check() > 0)
+    print(__doc__, file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -49,6 +49,7 @@ def listening(port: int, path: Path) -> Iterator[None]:
     way = ways[Path(program).name]
     command = [program, "-i", "lo", *way, str(path)]
     command += ["-f", f"tcp port {port}"] if Path(program).name == "dumpcap" else [f"tcp port {port}"]
+    path.unlink(missing_ok=True)
     with path.with_suffix(".log").open("wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
