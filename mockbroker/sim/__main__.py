@@ -12,6 +12,8 @@ from mockbroker.sim.coverage import Coverage
 from mockbroker.sim.violation import SeedFailed
 from mockbroker.sim.world import run
 
+#: Where share groups keep their state; one that keeps none would break every promise.
+_PERSISTERS = ("default", "control-records")
 #: So many seeds are to meet everything.
 _ENOUGH = 200
 
@@ -24,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     total = Coverage()
     for count, seed in enumerate(seeds, 1):
         try:
-            world = run(seed, steps=parsed.steps, edition=parsed.share_edition)
+            world = run(seed, steps=parsed.steps, edition=parsed.share_edition, persister=parsed.share_persister)
         except SeedFailed as failed:
             return _tell(failed, parsed)
         total.add(world.coverage)
@@ -46,7 +48,8 @@ def _tell(failed: SeedFailed, parsed: argparse.Namespace) -> int:
     traceback.print_exception(failed.cause)
     print(failed)
     edition = "" if parsed.share_edition == DEFAULT_EDITION else f" --share-edition {parsed.share_edition}"
-    print(f"again: python -m mockbroker.sim --seed {failed.seed} --steps {parsed.steps}{edition}")
+    persister = "" if parsed.share_persister == _PERSISTERS[0] else f" --share-persister {parsed.share_persister}"
+    print(f"again: python -m mockbroker.sim --seed {failed.seed} --steps {parsed.steps}{edition}{persister}")
     return 1
 
 
@@ -56,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them (0)")
     parser.add_argument("--seed", type=int, help="play this one alone, and print the hash of its bytes")
     parser.add_argument("--share-edition", default=DEFAULT_EDITION, choices=EDITIONS, help="of KIP-932 (4.3)")
+    parser.add_argument("--share-persister", default=_PERSISTERS[0], choices=_PERSISTERS, help="as of mockbroker")
     parser.add_argument("--steps", type=int, default=200, help="how long each is (200)")
     return parser
 

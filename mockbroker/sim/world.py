@@ -65,7 +65,7 @@ _EMPTY_ENOUGH = 3
 class World:
     """One seed's cluster and everybody in it; the clock, and the only way to move it."""
 
-    def __init__(self, seed: int, edition: str = RELEASED_EDITION) -> None:
+    def __init__(self, seed: int, edition: str = RELEASED_EDITION, persister: str = "default") -> None:
         self.rng = random.Random(seed)
         self.edition = edition
         self._dialect = dialect_of(edition)
@@ -79,6 +79,7 @@ class World:
             rng=self._some_rng(),
             now_ms=_STARTS_MS,
             share_edition=edition,
+            share_persister=persister,
         )
         rules = self.core.state.rules
         self.speech = speech_of(edition, self.core.state.routes)
@@ -245,9 +246,16 @@ class World:
         raise AssertionError(f"{member.member_id} never comes to an end")
 
 
-def run(seed: int, *, steps: int = 200, told: list[str] | None = None, edition: str = RELEASED_EDITION) -> World:
+def run(
+    seed: int,
+    *,
+    steps: int = 200,
+    told: list[str] | None = None,
+    edition: str = RELEASED_EDITION,
+    persister: str = "default",
+) -> World:
     """Play one seed to its end; `told` gets every step. Raises: SeedFailed with what led there."""
-    world = World(seed, edition)
+    world = World(seed, edition, persister)
     told = [] if told is None else told
     try:
         with world.coverage.of_transitions():

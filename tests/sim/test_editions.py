@@ -27,6 +27,24 @@ def test_no_invariant_breaks_in_an_edition(edition: str) -> None:
     assert "offsets described" in met.absent or met.counts["offsets described"]
 
 
+def test_no_invariant_breaks_where_the_released_rules_keep_state_in_control_records() -> None:
+    met = Coverage()
+    for seed in range(SEEDS):
+        met.add(run(seed, steps=STEPS, persister="control-records").coverage)
+
+    assert met.counts["start moved"]
+    assert met.counts["loaded again"]
+    assert met.counts["offsets altered"]
+
+
+def test_the_command_plays_the_persister_that_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in ([], ["--share-persister", "control-records"]):
+        assert main(["--seed", "1", "--steps", "40", *arguments]) == 0
+
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("seed 1: ")]
+    assert len(set(told)) == 2
+
+
 @pytest.mark.parametrize(
     ("edition", "names"),
     [
