@@ -127,12 +127,18 @@ def table(
     *,
     columns: Sequence[str] | None = None,
 ) -> pa.Table:
-    """The rows of all the captures in one table."""
+    """The rows of all the captures in one table, with the names of topics that any of them tells anywhere."""
+    from kwire.capture.late_names import filled
+
     pa = require_pyarrow()
     layout = arrow_schema(level)
-    fields = [layout.field(name) for name in names_of(level, columns)]
-    parts = [batch for path in paths for batch in batches(path, level, options, columns=columns)]
-    return pa.Table.from_batches(parts, schema=pa.schema(fields))
+    asked = names_of(level, columns)
+    # Without its id nobody could look for a topic's name.
+    read = [*asked, "topic_id"] if "topic" in asked and "topic_id" not in asked else asked
+    sources = list(paths)
+    parts = [batch for path in sources for batch in batches(path, level, options, columns=read)]
+    whole = pa.Table.from_batches(parts, schema=pa.schema([layout.field(name) for name in read]))
+    return filled(whole, sources, options or Options()).select(asked)
 
 
 def _indexed(source: Source) -> Index | None:

@@ -100,6 +100,8 @@ class Decoder(NamedTuple):
     """Decodes both sides in one edition."""
 
     edition: str
+    names: frozenset[str] | None = None
+    """Messages whose bodies are of use; None for all."""
 
     def request(self, frame: Frame) -> Request:
         """A request; whatever of it cannot be read is an issue."""
@@ -166,7 +168,7 @@ class Decoder(NamedTuple):
         return newest
 
     def _body(self, message: Message, offset: int) -> None:
-        if message.frame.damage is not None:
+        if message.frame.damage is not None or (self.names is not None and message.name not in self.names):
             return
         try:
             lenient = decode_lenient(message.name, message.version, message.frame.data, edition=self.edition, at=offset)

@@ -71,7 +71,7 @@ class Exchanges:
 
     def __init__(self, options: Options) -> None:
         """`options.sessions` says whether exchanges tell of their sessions."""
-        self._decoder = Decoder(options.edition)
+        self._decoder = Decoder(options.edition, options.decoded)
         self._pairings: dict[Flow, _Pairing] = {}
         self._held = _Held()
         self._sessions = Sessions() if options.sessions else None

@@ -31,6 +31,8 @@ class Options:
     """Whether rows carry `body_request` and `body_response`; without them reading is faster."""
     sessions: bool = True
     """Whether rows of messages tell of fetch and share sessions; that needs the bodies of all fetches."""
+    decoded: frozenset[str] | None = None
+    """Messages whose bodies are decoded, as `MetadataResponse`; None for all. Others look as if they were empty."""
     topics: Mapping[str, str] = field(default_factory=dict)
     """Topic names by id (base64url text), for ids that the capture itself does not name."""
     tls_keylog: str = field(default="", repr=False)

@@ -55,11 +55,14 @@ def names_in(sources: Iterable[Source], options: Options) -> dict[str, str]:
     from kwire.capture.pipeline import outcomes
 
     names = TopicNames(options.topics)
+    teaching = teachers(options.edition)
+    # Behind a handshake there may be tokens without headers, which must not be taken for requests.
+    wanted = replace(options, sessions=False, bodies=False, decoded=teaching | {"SaslHandshakeRequest"})
     for source in sources:
-        for outcome in outcomes(source, replace(options, sessions=False, bodies=False)):
+        for outcome in outcomes(source, wanted):
             if isinstance(outcome, Exchange):
                 for side in (outcome.request, outcome.response):
-                    if side is not None and side.name in teachers(options.edition) and side.body is not None:
+                    if side is not None and side.name in teaching and side.body is not None:
                         names.learn(side.body)
     return names.known()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import kwire
 from kwire import registry
 from kwire.capture.facts import Topic, _struct_in
 from kwire.capture.options import Options
@@ -16,7 +17,15 @@ from kwire.capture.topic_map import names_in, read_topics, teachers
 from kwire.capture.topic_names import TopicNames
 from kwire.headers import encode_request, encode_response
 from kwire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
-from kwire.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest, ShareFetchResponse
+from kwire.messages.share_fetch import (
+    AcquiredRecords,
+    FetchPartition,
+    FetchTopic,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
 from kwire.uuids import to_text
 from tests.kwire.capture.wire import CAPTURES, Talk, pcap
 
@@ -131,3 +140,28 @@ def test_a_file_that_is_no_map_of_topics_is_refused(text: str, what: str, tmp_pa
 
     with pytest.raises(ValueError, match=what):
         read_topics(path)
+
+
+@pytest.mark.parametrize("level", ["messages", "partitions", "share_acquired"])
+def test_a_table_has_the_names_that_come_late_or_from_another_file(level: str) -> None:
+    fetch = ShareFetchRequest("g", "m", 0, topics=[FetchTopic(ID, [FetchPartition(3)])])
+    acquired = PartitionData(3, acquired_records=[AcquiredRecords(1, 2, 1)])
+    answer = ShareFetchResponse(responses=[ShareFetchableTopicResponse(ID, [acquired])])
+    talk = Talk().open().asks(encode_request(fetch, 2, 1, "me")).answers(encode_response(answer, 2, 1))
+    nameless = pcap(talk.close().wires)
+
+    def told(*sources: bytes, **options: object) -> list[object]:
+        table = kwire.read_capture(sources, level, **options)  # type: ignore[arg-type]
+        column = "session_partitions" if level == "messages" else "topic"
+        return [each for each in table[column].to_pylist() if each is not None]
+
+    name, unnamed = ('{"mine":[3]}', f'{{"{to_text(ID)}":[3]}}') if level == "messages" else ("mine", None)
+    assert told(nameless) == ([unnamed] if unnamed else [])
+    assert told(nameless, late_name()) == [name] * (2 if level == "messages" else len(told(nameless, late_name())))
+    assert told(nameless, late_name()).count(name) >= 1
+    assert told(late_name(), nameless).count(name) >= 1
+    assert told(nameless, topics={to_text(ID): "mine"}) == [name]
+    if level != "messages":
+        table = kwire.read_capture([nameless, late_name()], level, columns=["topic", "partition"])
+        assert table.column_names == ["topic", "partition"]
+        assert table["topic"].to_pylist()[0] == "mine"
