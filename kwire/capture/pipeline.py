@@ -109,7 +109,7 @@ def row_maker(
             return [traffic.packet_row(file, outcome)]
         if not is_asked_for(outcome, options):
             # Whatever is left out still tells its topics' names.
-            _learn(names, outcome)
+            learn(names, outcome)
             return []
         if level == "messages":
             return messages.rows(outcome)
@@ -118,7 +118,8 @@ def row_maker(
     return make
 
 
-def _learn(names: TopicNames, outcome: Outcome) -> None:
+def learn(names: TopicNames, outcome: Outcome) -> None:
+    """Remember the names of topics that an outcome tells."""
     if isinstance(outcome, Exchange):
         for side in (outcome.request, outcome.response):
             if side is not None and side.body is not None:

@@ -9,11 +9,12 @@ from typing import Protocol
 from kwire.capture.exchange import Exchange, Outcome
 from kwire.capture.facts import topics
 from kwire.capture.options import Options
-from kwire.capture.pipeline import row_maker
+from kwire.capture.pipeline import learn, row_maker
 from kwire.capture.rows import MessageRows, Row
 from kwire.capture.text import json_line
 from kwire.capture.topic_names import TopicNames
 from kwire.capture.where.fields import TOPICS
+from kwire.cli import decode_heads
 from kwire.cli.decode_cells import (
     CELL_MAX,
     about,
@@ -33,6 +34,8 @@ from kwire.cli.decode_filter import Filter
 from kwire.cli.grid import Cell, Column, Grid, Line
 from kwire.cli.terminal import Screen, paint
 from kwire.escape import escape
+
+_BODIES = frozenset({"body_request", "body_response"})
 
 #: The lines of one row.
 Block = Sequence[Line]
@@ -78,23 +81,32 @@ class Plain:
 class Messages:
     """The rows of `messages` that are chosen; what a filter asks beyond its columns is added to them."""
 
-    def __init__(self, file: str, options: Options, chosen: Filter) -> None:
-        """Bodies as JSON are made only for a filter that reads them."""
+    def __init__(self, file: str, options: Options, chosen: Filter, *, bodies: bool = False) -> None:
+        """`bodies`: whether rows have them as JSON; a filter that reads them has its own way."""
         asked = chosen.where.columns if chosen.where is not None else frozenset[str]()
-        bodies = options.bodies and not asked.isdisjoint({"body_request", "body_response"})
+        bodies = bodies or not asked.isdisjoint(_BODIES)
         self.names = TopicNames(options.topics)
         self._rows = MessageRows(file, replace(options, bodies=bodies), self.names)
         self._asks_topics = TOPICS in asked
         self._chosen = chosen
+        self._necessary = chosen.where.necessary(decode_heads.COLUMNS) if chosen.where is not None else None
 
     def row(self, outcome: Outcome) -> Row | None:
         """The row of an outcome, if it is chosen. Every outcome must come here, since any may tell a topic's name."""
-        row = self._rows.rows(outcome)[0]
-        if not self._chosen.passes(outcome):
+        if self._is_unwanted(outcome):
+            learn(self.names, outcome)
             return None
+        row = self._rows.rows(outcome)[0]
         if self._asks_topics:
             row[TOPICS] = topics_of(outcome, self.names)
         return row if self._chosen.passes_row(row) else None
+
+    def _is_unwanted(self, outcome: Outcome) -> bool:
+        """Whether it is clear without a row that there shall be none."""
+        if not self._chosen.passes(outcome):
+            return True
+        necessary = self._necessary
+        return necessary is not None and isinstance(outcome, Exchange) and not necessary(decode_heads.head(outcome))
 
 
 def topics_of(outcome: Outcome, names: TopicNames) -> list[str]:
@@ -122,19 +134,36 @@ class JsonLines:
 
     def maker(self, file: str, options: Options, chosen: Filter) -> Maker:
         """Rows of the level."""
-        level = self._level
-        asks_topics = chosen.where is not None and TOPICS in chosen.where.columns
-        names = TopicNames(options.topics)
-        make_rows = row_maker(level, file, options, names)
+        level, names = self._level, self._names
+        bodies = not names or not _BODIES.isdisjoint(names)
+        options = replace(options, bodies=bodies)
+        if level == "messages":
+            return self._messages(file, options, chosen)
+        make_rows = row_maker(level, file, options)
 
         def make(outcome: Outcome) -> list[Block]:
-            """A line for each row that is chosen."""
+            """A line for each row that is chosen. Every outcome is made, since any may tell a topic's name."""
             rows = make_rows(outcome)
             if not rows or not chosen.passes(outcome):
                 return []
-            if asks_topics:
-                rows[0][TOPICS] = topics_of(outcome, names)
-            return [((Cell(json_line(row, level, self._names)),),) for row in rows if chosen.passes_row(row)]
+            return [((Cell(json_line(row, level, names)),),) for row in rows if chosen.passes_row(row)]
+
+        return make
+
+    def _messages(self, file: str, options: Options, chosen: Filter) -> Maker:
+        """Bodies are written down only for what a filter has chosen."""
+        later = options.bodies and chosen.where is not None
+        messages = Messages(file, options, chosen, bodies=options.bodies and not later)
+        whole = MessageRows(file, options, messages.names) if later else None
+
+        def make(outcome: Outcome) -> list[Block]:
+            """The line of an outcome, if it is chosen."""
+            row = messages.row(outcome)
+            if row is None:
+                return []
+            if whole is not None:
+                row = whole.rows(outcome)[0]
+            return [((Cell(json_line(row, "messages", self._names)),),)]
 
         return make
 

@@ -27,6 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", required=True, type=Path, metavar="FILE", help="the page to write, as report.html"
     )
     parser.add_argument("--compare", action="store_true", help="show what changed from the first CAPTURE to the second")
+    parser.add_argument(
+        "--payload", action="store_true", help="show how the keys and values of poison records begin (default: hidden)"
+    )
     parser.add_argument("--parquet", metavar="DIR", help="write each table as Parquet too, into this new directory")
     parser.add_argument("--edition", default=DEFAULT_EDITION, help="edition of the protocol (default: %(default)s)")
     parser.add_argument(
@@ -57,6 +60,8 @@ def run(args: argparse.Namespace) -> int:
     if args.parquet is not None and Path(args.parquet).exists():
         raise FileExistsError(17, "Exists already", args.parquet)
     options = {"edition": args.edition, "ports": ",".join(map(str, args.port))}
+    if args.payload:
+        options["payload"] = "true"
     if args.tls_keylog is not None:
         options["tls_keylog"] = args.tls_keylog
     _check(files, options)
