@@ -23,6 +23,8 @@ _INSTEAD: Mapping[ErrorCode, tuple[ErrorCode, ...]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: (ErrorCode.UNKNOWN_TOPIC_ID,),
 }
 _LAST = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.INVALID_REQUEST)
+#: That there is no such API, as share groups are switched off, is not the API's to say.
+_ALWAYS = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION})
 _FIELDS = ("error_code", "acknowledge_error_code")
 
 
@@ -38,7 +40,7 @@ def limit_errors(response: msgspec.Struct, listed: frozenset[ErrorCode]) -> None
 
 
 def _nearest(code: int, listed: frozenset[ErrorCode]) -> int:
-    if code == ErrorCode.NONE or code in listed:
+    if code in _ALWAYS or code in listed:
         return code
     for candidate in (*_INSTEAD.get(ErrorCode(code), ()), *_LAST):
         if candidate in listed:

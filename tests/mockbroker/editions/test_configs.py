@@ -12,7 +12,7 @@ from mockbroker import Cluster, cli
 from mockbroker.config import BrokerConfig, ConfigError
 from mockbroker.config_keys import Scope
 from mockbroker.editions.configs import TABLE, dialect_of, rows
-from tests.mockbroker.editions.draft_kit import GROUP, TOPIC, Member
+from tests.mockbroker.editions.draft_kit import GROUP, MEMBER, TOPIC, Member
 
 EARLY = "4.0-early-access"
 R1, R2, R3, R4, R5 = "kip932-r1", "kip932-r2", "kip932-r3", "kip932-r4", "kip932-r5"
@@ -226,6 +226,25 @@ def test_switched_off_it_is_a_broker_without_share_groups(edition: str, name: st
         Member(cluster, edition) as member,
     ):
         assert member.join().error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize("edition", [R1, R2, R3, R4, R5])
+def test_whoever_has_no_share_groups_says_so_whatever_an_api_lists(edition: str) -> None:
+    session = {"groupId": GROUP, "memberId": MEMBER, "shareSessionEpoch": 0, "topics": []}
+    asked: dict[str, dict[str, Any]] = {
+        "ShareGroupDescribe": {"groupIds": [GROUP]},
+        "ShareFetch": session | {"maxWaitMs": 0, "minBytes": 0, "maxBytes": 1},
+        "ShareAcknowledge": session,
+    }
+    name = "share.group.enable" if edition == R1 else "group.share.enable"
+    with (
+        Cluster(share_edition=edition, properties={name: False}, topics={TOPIC: 1}) as cluster,
+        Member(cluster, edition) as member,
+    ):
+        described, fetched, acknowledged = (member.ask(api, tree) for api, tree in asked.items())
+
+    codes = [described.groups[0].error_code, fetched.error_code, acknowledged.error_code]
+    assert codes == [ErrorCode.UNSUPPORTED_VERSION] * 3
 
 
 def test_the_command_takes_them_too(capsys: pytest.CaptureFixture[str]) -> None:
