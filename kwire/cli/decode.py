@@ -21,7 +21,8 @@ from kwire.cli.wrong_use import WrongUseError
 from kwire.escape import escape, one_line
 
 if TYPE_CHECKING:
-    from kwire.capture.where import FilterError, Where
+    from kwire.capture.where.tokens import FilterError
+    from kwire.capture.where.where import Where
 
 __all__ = ["add_arguments", "run"]
 
@@ -67,12 +68,21 @@ def _check(args: argparse.Namespace) -> None:
         raise WrongUseError(f"--format {args.format} shows whole messages; --level goes with table and jsonl")
     if args.columns and args.format not in {"table", "jsonl"}:
         raise WrongUseError("--columns goes with table and jsonl")
-    there = [column.name for column in columns(args.level)]
-    for name in args.columns:
-        if name not in there:
-            raise WrongUseError(f"--columns: {name!r} is not one of {', '.join(there)}")
+    args.columns = [_column(name, args.level) for name in args.columns]
     if args.format == "pcapng" and args.output is None and sys.stdout.isatty():
         raise WrongUseError("pcapng is not for a terminal: name a file with -o, or write into a pipe")
+
+
+def _column(name: str, level: str) -> str:
+    """A column by its name, or by the short one that filters and tables have for it."""
+    from kwire.capture.where.fields import fields
+
+    there = [column.name for column in columns(level)]
+    field = fields(level).get(name)
+    found = name if field is None else field.columns[0]
+    if found not in there:
+        raise WrongUseError(f"--columns: {name!r} is not one of {', '.join(there)}")
+    return found
 
 
 def _check_input(args: argparse.Namespace) -> None:
@@ -91,7 +101,7 @@ def _check_input(args: argparse.Namespace) -> None:
 def _where(args: argparse.Namespace) -> Where | None:
     if args.filter is None:
         return None
-    from kwire.capture.where import Where
+    from kwire.capture.where.where import Where
 
     where = Where(args.filter, args.level)
     if not args.payload and not where.columns.isdisjoint({"key", "value"}):
@@ -133,6 +143,8 @@ def _topics(path: str) -> dict[str, str]:
 
 
 def _key_logs(paths: list[str]) -> str:
+    if not paths:
+        return ""
     from kwire.capture.keylog import read_key_logs
 
     try:

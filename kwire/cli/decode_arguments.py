@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from kwire import registry
 from kwire.capture.rows import STATUSES
 from kwire.capture.schemas import LEVELS
 from kwire.cli.terminal import AUTO, COLOUR_CHOICES
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 FORMATS = ("table", "jsonl", "tree", "pcapng")
 _SPANS = "ms, s, m or h"
@@ -139,7 +142,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         help="auto (a terminal, and NO_COLOR is not set), always or never",
     )
     group.add_argument(
-        "--slow", type=_span, default=Fraction(10**8), metavar="SPAN", help="mark longer latencies (default: 100ms)"
+        "--slow", type=_span, default=10**8, metavar="SPAN", help="mark longer latencies (default: 100ms)"
     )
     group.add_argument("--show-secrets", action="store_true", help="show credentials instead of ***")
     group.add_argument("--payload", action="store_true", help="show keys and values of records")

@@ -15,7 +15,7 @@ from kwire.capture.values import Foreign, Trouble
 from kwire.capture.watching import Ended
 
 if TYPE_CHECKING:
-    from kwire.capture.where import Where
+    from kwire.capture.where.where import Where
 
 
 class Filter:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kwire.capture.exchange import Outcome
     from kwire.capture.source import Source
-    from kwire.capture.where import Where
+    from kwire.capture.where.where import Where
     from kwire.cli.decode_packets import PacketPrinter
     from kwire.cli.decode_view import View
     from kwire.cli.progress import Progress

@@ -282,7 +282,7 @@ def test_a_limit_ends_after_so_many_rows_of_all_captures(capsys: Capsys) -> None
 
 
 def test_columns_may_be_chosen(capsys: Capsys) -> None:
-    _, lines, _ = decode(capsys, SHARE, "--columns", "req_packet, api_name,latency_us", "--limit", 1)
+    _, lines, _ = decode(capsys, SHARE, "--columns", "packet, api,latency_us", "--limit", 1)
     assert [line.split() for line in lines] == [["REQ_PACKET", "API", "LATENCY_US"], ["4", "ApiVersions", "2181"]]
 
     code, _, err = decode(capsys, SHARE, "--columns", "req_packet,nonsense")

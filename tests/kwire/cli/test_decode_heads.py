@@ -11,7 +11,7 @@ from kwire.capture.options import Options
 from kwire.capture.pipeline import outcomes
 from kwire.capture.rows import MessageRows
 from kwire.capture.topic_names import TopicNames
-from kwire.capture.where import Where
+from kwire.capture.where.where import Where
 from kwire.cli.decode_heads import COLUMNS, head
 from tests.kwire.capture.wire import CAPTURES
 

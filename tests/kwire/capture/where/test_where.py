@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.capture.schemas import LEVELS, columns
-from kwire.capture.where import FilterError, Where
 from kwire.capture.where.fields import TOPICS, fields
+from kwire.capture.where.tokens import FilterError
+from kwire.capture.where.where import Where
 from kwire.error_codes import ErrorCode
 
 Row = dict[str, object]
