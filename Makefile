@@ -33,9 +33,11 @@ check: $(STAMP)  ## Lint, types, import contracts, and that generated files are 
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.generate --check
 	$(BIN)/python -m tools.reference --check
+	$(BIN)/python -m tools.pictures --check
 
 docs: $(STAMP)  ## Write the parts of docs/ that come from the code.
 	$(BIN)/python -m tools.reference
+	$(BIN)/python -m tools.pictures
 
 bench: $(STAMP)  ## Measure beside the peers and write docs/performance.md.
 	$(BIN)/python -m tools.bench

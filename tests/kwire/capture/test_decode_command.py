@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import json
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import kwire
+import mockbroker
 from kwire.capture.schemas import LEVELS
 from kwire.cli.main import main
 from kwire.headers import encode_request, encode_response
@@ -354,3 +357,40 @@ def test_the_examples_of_the_help_are_commands(capsys: Capsys, tmp_path: Path, m
 
     assert len(examples) == 5
     assert [main(words[1:]) for words in examples] == [0] * 5
+
+
+def test_an_interface_is_read_until_so_many_packets_came(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kwire.cli.main", "decode", "-i", "lo", "--format", "jsonl", "--count", "2000"]
+    with (
+        mockbroker.Cluster() as cluster,
+        kwire.Client(cluster.bootstrap_servers) as client,
+        subprocess.Popen(
+            [
+                *command,
+                "--port",
+                cluster.bootstrap_servers.rpartition(":")[2],
+                "--columns",
+                "api,client",
+                "--duration",
+                "60s",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        while process.poll() is None:
+            client.send(MetadataRequest(topics=None))
+        rows, complaints = process.communicate()
+
+    if "may not be read" in complaints or "on Linux only" in complaints:
+        pytest.skip(complaints)
+    assert process.returncode == 0, complaints
+    assert '{"api_name":"Metadata","client_id":"kwire"}' in rows
+
+
+def test_an_interface_that_is_not_there_is_told(capsys: Capsys) -> None:
+    code, _, err = decode(capsys, "-i", "nonsense0")
+
+    assert code == 1
+    assert err.startswith("kwire: nonsense0: ")
