@@ -185,7 +185,7 @@ class ShareStateLog:
         is_on = self._cluster.features.get("share.version", 0) > 0
         if self._snapshots_due_ms is not None and now_ms >= self._snapshots_due_ms:
             self._snapshots_due_ms = now_ms + self._interval_ms("cold.partition.snapshot")
-            if is_on:
+            if is_on and self._cluster.rules.snapshots_cold:
                 self.coordinator.snapshot_cold(now_ms=now_ms)
         if self._pruning_due_ms is not None and now_ms >= self._pruning_due_ms:
             self._pruning_due_ms = now_ms + self._interval_ms("state.topic.prune")

@@ -29,13 +29,15 @@ from mockbroker.state.share_rules import ShareRules
 
 R1, R2, R3, R4, R5 = "kip932-r1", "kip932-r2", "kip932-r3", "kip932-r4", "kip932-r5"
 
-#: What no revision knew: epochs of leaders, counts of what is done, groups that begin with a bump of their own.
+#: What no revision knew: epochs of leaders, counts of what is done, groups that begin with a bump of their own, and
+#: snapshots of what nobody writes.
 _EARLY = ShareRules(
     joining_bumps=1,
     counts_settled=False,
     knows_leader_epochs=False,
     unknown_state=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     sums_up_unknown=False,
+    snapshots_cold=False,
 )
 _FIRST = replace(_EARLY, added_partitions_start=0)
 #: What is stored is the start, and of the records behind it those that are done or have failed.

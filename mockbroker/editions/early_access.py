@@ -68,6 +68,7 @@ RULES = ShareRules(
     counts_settled=False,
     counts_first_update=False,
     keeps_written_epochs=True,
+    snapshots_cold=False,
 )
 
 #: The share APIs, and the released versions as which they are handled.

@@ -99,6 +99,7 @@ class ShareRules(msgspec.Struct, frozen=True):
     sums_up_unknown: such a one has a summary nevertheless.
     start_follows: the stored start passes the records at it that are done, and goes back only by an alteration.
     prefers_snapshots: a change that leaves no records' states is stored as a snapshot.
+    snapshots_cold: there is a snapshot of what has not been written for long, so that what is older can be deleted.
     updates_max: after so many updates there is a snapshot in any case; 0 leaves it to the configuration.
     compacts_states: the state topic is compacted; else what is redundant is deleted from its beginning.
     """
@@ -159,6 +160,7 @@ class ShareRules(msgspec.Struct, frozen=True):
     sums_up_unknown: bool = True
     start_follows: bool = False
     prefers_snapshots: bool = False
+    snapshots_cold: bool = True
     updates_max: int = 0
     compacts_states: bool = False
 

@@ -48,11 +48,12 @@ class Member:
         """Send a request, as JSON."""
         return self.client.send(from_json(f"{name}Request", version, tree, edition=self._edition), version)
 
-    def join(self) -> Any:
-        """The first heartbeat."""
+    def join(self, epoch: int = 0) -> Any:
+        """The first heartbeat, or one at a later epoch."""
+        names = None if epoch else [self.topic]
         return self.ask(
             "ShareGroupHeartbeat",
-            {"groupId": self.group, "memberId": MEMBER, "memberEpoch": 0, "subscribedTopicNames": [self.topic]},
+            {"groupId": self.group, "memberId": MEMBER, "memberEpoch": epoch, "subscribedTopicNames": names},
         )
 
     def leave(self) -> None:
