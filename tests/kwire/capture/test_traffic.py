@@ -12,10 +12,14 @@ from collections.abc import Sequence
 import pytest
 
 from kwire.capture import traffic
+from kwire.capture.ip import segments
+from kwire.capture.packets import packets
 from kwire.capture.pcapng_write import TcpConversation
 from kwire.capture.pipeline import rows
 from kwire.capture.rows import Row
+from kwire.capture.values import Segment
 from tests import needs
+from tests.kwire.capture.test_accounting import DAMAGES, doubled, lossy
 from tests.kwire.capture.tls_wire import recorded
 from tests.kwire.capture.wire import CAPTURES, Talk, Wire, ip_packets, pcap, read
 
@@ -57,16 +61,16 @@ def patched(wire: Wire, at: int, value: bytes) -> Wire:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_connections_of_both_levels_are_those_of_the_messages(name: str) -> None:
-    flows, packets = of(name, "flows"), of(name, "packets")
+    flows, told = of(name, "flows"), of(name, "packets")
 
     keys = {(row["conn_id"], row["stream_epoch"]) for row in of(name, "messages")}
     assert keys <= {(row["conn_id"], row["stream_epoch"]) for row in flows}
-    assert {(row["conn_id"], row["stream_epoch"]) for row in packets} == {
+    assert {(row["conn_id"], row["stream_epoch"]) for row in told} == {
         (row["conn_id"], row["stream_epoch"]) for row in flows
     }
-    assert [row["number"] for row in packets] == list(range(1, len(ip_packets(CAPTURES / f"small_{name}.pcap")) + 1))
+    assert [row["number"] for row in told] == list(range(1, len(ip_packets(CAPTURES / f"small_{name}.pcap")) + 1))
     for flow in flows:
-        mine = [row for row in packets if row["conn_id"] == flow["conn_id"]]
+        mine = [row for row in told if row["conn_id"] == flow["conn_id"]]
         by_client = [row for row in mine if row["from_client"]]
         assert len(by_client) == flow["packets_client"]
         assert len(mine) - len(by_client) == flow["packets_broker"]
@@ -86,8 +90,8 @@ def test_wireshark_finds_the_same_retransmissions_and_round_trips(name: str) -> 
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     found = [line.split("\t") for line in lines]
 
-    packets, flows = of(name, "packets"), of(name, "flows")
-    assert [row["number"] for row in packets if row["oddity"]] == [int(each[1]) for each in found if each[2]]
+    told, flows = of(name, "packets"), of(name, "flows")
+    assert [row["number"] for row in told if row["oddity"]] == [int(each[1]) for each in found if each[2]]
     assert not any(each[3] for each in found)
     assert sum(int(str(row["zero_windows_client"])) for row in flows) == 0
     round_trips = {each[0]: round(float(each[4]) * 1_000_000) for each in found if each[4]}
@@ -240,3 +244,31 @@ def test_flags_are_told_by_name() -> None:
     assert traffic.flags_text(0) == ""
     assert traffic.flags_text(0x12) == "SYN,ACK"
     assert traffic.flags_text(0xFF) == "FIN,SYN,RST,PSH,ACK,URG,ECE,CWR"
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", ["ck", "share", "txn"])
+def test_every_packet_is_told_once_and_counted_once_whatever_the_damage(name: str, damage: object) -> None:
+    assert callable(damage)
+    for seed in range(3):
+        data = pcap(damage(ip_packets(CAPTURES / f"small_{name}.pcap"), random.Random(f"{name} {seed}")))
+        found, flows = read(data, "packets"), read(data, "flows")
+        carried = [each for each in segments(packets(data)) if isinstance(each, Segment)]
+
+        assert [row["number"] for row in found] == [each.packet for each in carried]
+        assert sum(int(str(row["payload_bytes"])) for row in found) == sum(len(each.payload) for each in carried)
+        counted = sum(int(str(row["packets_client"])) + int(str(row["packets_broker"])) for row in flows)
+        assert counted == len([row for row in found if row["conn_id"] is not None])
+        assert {row["kind"] for row in flows} <= {"kafka", "not_kafka", "tls", "no_data"}
+        # A packet that came twice, or a duplicate of one, is odd; nothing is in a copy that only lacks packets.
+        assert damage is not doubled or any(row["oddity"] == "retransmission" for row in found)
+
+
+def test_a_flow_loses_what_its_messages_lack() -> None:
+    data = pcap(lossy(ip_packets(CAPTURES / "small_ck.pcap"), random.Random(4)))
+
+    lost = {row["conn_id"] for row in read(data) if row["status"] == "gap"}
+    assert lost
+    assert lost <= {
+        row["conn_id"] for row in read(data, "flows") if row["lost_bytes_client"] or row["lost_bytes_broker"]
+    }
