@@ -1,4 +1,4 @@
-"""Named columns of numbers in one file: written as they come, mapped into memory to be read, checked before use.
+"""Named columns of numbers in one file: written as they come, read when they are asked for, checked before use.
 
 The layout: a magic number, the columns (each begins at a multiple of 8), a JSON directory with type, size, place and
 CRC of each, the directory's size and CRC, the magic number again. Nothing in it is executed when it is read.
@@ -7,12 +7,13 @@ CRC of each, the directory's size and CRC, the magic number again. Nothing in it
 from __future__ import annotations
 
 import json
-import mmap
+import os
 import struct
 import tempfile
+import weakref
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -25,7 +26,10 @@ _MAGIC = b"KWIREIX1"
 _TAIL = struct.Struct("<QI8s")
 _TYPES = frozenset({"i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"})
 # Columns stay in memory up to so many bytes; then all of them move to a temporary file.
-SPILL_SIZE = 128 * 1024 * 1024
+SPILL_SIZE = 48 * 1024 * 1024
+_CHUNK = 1 << 20
+# Columns of flows are few, and asked for again and again.
+_KEPT = ("flow.", "pieces.")
 
 
 class BadColumnsError(ValueError):
@@ -39,8 +43,7 @@ class Columns(Mapping[str, "npt.NDArray[Any]"]):
         """None yet."""
         self._held: dict[str, Column] = {}
         self._size = 0
-        self._file: BinaryIO | None = None
-        self._map: mmap.mmap | None = None
+        self._file: _Handle | None = None
         self._places: dict[str, tuple[str, int, int]] = {}
         self.about: dict[str, Any] = {}
         """What else is to be kept: anything that JSON can say."""
@@ -51,19 +54,18 @@ class Columns(Mapping[str, "npt.NDArray[Any]"]):
         kind, count, at = self._places[name]
         if not count:
             return np.zeros(0, dtype=kind)
-        assert self._file is not None or self._map is not None
-        if self._map is None or at + count * np.dtype(kind).itemsize > len(self._map):
-            assert self._file is not None
-            self._file.flush()
-            self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
-        return np.frombuffer(self._map, dtype=kind, count=count, offset=at)
+        assert self._file is not None
+        column = np.frombuffer(read_at(self._file.number, at, count * np.dtype(kind).itemsize), dtype=kind)
+        if name.startswith(_KEPT):
+            self._held[name] = column
+        return column
 
     def __iter__(self) -> Iterator[str]:
         yield from self._places
-        yield from self._held
+        yield from (name for name in self._held if name not in self._places)
 
     def __len__(self) -> int:
-        return len(self._places) + len(self._held)
+        return len(self._places | self._held)
 
     def add(self, name: str, column: Column) -> None:
         """One more column."""
@@ -74,7 +76,8 @@ class Columns(Mapping[str, "npt.NDArray[Any]"]):
         self._size += column.nbytes
         if self._size > SPILL_SIZE:
             # It is as good as memory: it has no name, and goes with its last reader.
-            self._file = cast("BinaryIO", tempfile.TemporaryFile(prefix="kwire-index-"))  # noqa: SIM115
+            with tempfile.TemporaryFile(prefix="kwire-index-") as file:
+                self._file = _Handle(file.fileno())
             for each, held in self._held.items():
                 self._places[each] = _written(self._file, held)[:3]
             self._held.clear()
@@ -91,28 +94,81 @@ class Columns(Mapping[str, "npt.NDArray[Any]"]):
     def read(cls, file: BinaryIO) -> Columns:
         """The columns of a file, which may be closed afterwards. Raises: BadColumnsError."""
         found = cls()
-        try:
-            found._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except ValueError as error:
-            raise BadColumnsError("the file is empty") from error
-        view, end = found._map, len(found._map) - _TAIL.size
-        if end < len(_MAGIC) or view[: len(_MAGIC)] != _MAGIC:
+        # The file is read as it is asked for; it stays the same file, whatever takes its name meanwhile.
+        found._file = _Handle(file.fileno())
+        size = os.fstat(file.fileno()).st_size
+        read = _Checked(file.fileno())
+        if size < len(_MAGIC) + _TAIL.size or read.bytes(0, len(_MAGIC)) != _MAGIC:
             raise BadColumnsError("the file does not begin as one of columns")
-        size, check, magic = _TAIL.unpack_from(view, end)
-        directory = view[end - size : end] if size <= end else b""
+        length, check, magic = _TAIL.unpack(read.bytes(size - _TAIL.size, _TAIL.size))
+        directory = read.bytes(size - _TAIL.size - length, length) if length < size else b""
         if magic != _MAGIC or zlib.crc32(directory) != check:
             raise BadColumnsError("the directory is damaged")
         tree = json.loads(directory)
         found.about = tree["about"]
         for name, (kind, count, at, crc) in tree["columns"].items():
-            stop = at + count * int(kind[1:])
-            if kind not in _TYPES or zlib.crc32(view[at:stop]) != crc:
+            if kind not in _TYPES or read.crc(at, count * int(kind[1:])) != crc:
                 raise BadColumnsError(f"column {name} is damaged")
             found._places[name] = kind, count, at
         return found
 
 
-def _written(file: BinaryIO, column: Column) -> tuple[str, int, int, int]:
+class _Handle:
+    """A file kept open for as long as anybody holds this."""
+
+    def __init__(self, number: int) -> None:
+        self.number = os.dup(number)
+        weakref.finalize(self, os.close, self.number)
+
+    def seek(self, at: int, whence: int) -> int:
+        """As files have it."""
+        return os.lseek(self.number, at, whence)
+
+    def write(self, data: bytes) -> int:
+        """All of the data, at the end of what was written before."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self.number, view) :]
+        return len(data)
+
+
+class _Checked:
+    """Reads a file that may be anything."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def bytes(self, at: int, size: int) -> bytes:
+        """These bytes, all of them."""
+        data = read_at(self._handle, at, size) if at >= 0 else b""
+        if len(data) != size:
+            raise BadColumnsError("the file is cut")
+        return data
+
+    def crc(self, at: int, size: int) -> int:
+        """The checksum of a stretch, which may be large."""
+        crc = 0
+        while size > 0:
+            data = self.bytes(at, min(size, _CHUNK))
+            crc, at, size = zlib.crc32(data, crc), at + len(data), size - len(data)
+        return crc
+
+
+def read_at(handle: int, at: int, size: int) -> bytes:
+    """`size` bytes from offset `at` of an open file; fewer at its end."""
+    if not hasattr(os, "pread"):
+        os.lseek(handle, at, os.SEEK_SET)
+    parts = []
+    while size > 0:
+        part = os.pread(handle, size, at) if hasattr(os, "pread") else os.read(handle, size)
+        if not part:
+            break
+        parts.append(part)
+        at, size = at + len(part), size - len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _written(file: BinaryIO | _Handle, column: Column) -> tuple[str, int, int, int]:
     """Append a column; its type, count, place and CRC."""
     at = file.seek(0, 2)
     file.write(bytes(-at % 8))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kwire.capture import blocks, pcap, pcapng
+from kwire.capture.index.columns import read_at
 from kwire.capture.index.heads import gather
 from kwire.capture.keylog import KeyLog
 from kwire.capture.packets import packets
@@ -57,16 +58,7 @@ class File:
         """`size` bytes from offset `at`; fewer at the end."""
         if self._data is not None:
             return self._data[at : at + size]
-        if not hasattr(os, "pread"):
-            os.lseek(self._fd, at, os.SEEK_SET)
-        parts = []
-        while size > 0:
-            part = os.pread(self._fd, size, at) if hasattr(os, "pread") else os.read(self._fd, size)
-            if not part:
-                break
-            parts.append(part)
-            at, size = at + len(part), size - len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return read_at(self._fd, at, size)
 
     def close(self) -> None:
         """Give the file back."""

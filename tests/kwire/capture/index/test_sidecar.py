@@ -1,0 +1,123 @@
+"""Sidecars: an index read back is the index that was written; one that does not fit its capture is not used."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kwire.capture import arrow, index
+from kwire.capture.index import columns
+from tests.kwire.capture.index.kit import FILES
+from tests.kwire.capture.wire import SHARE
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    """A copy that may be changed."""
+    return Path(shutil.copy(SHARE, tmp_path / "share.pcap"))
+
+
+def rows(own: index.Index) -> list[dict[str, object]]:
+    return [row for batch in arrow.flow_batches([own], None) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_an_index_read_back_says_the_same(path: Path, tmp_path: Path) -> None:
+    built = index.built(path)
+    index.save(built, tmp_path / "index")
+    found = index.load(path, tmp_path / "index")
+
+    assert found is not None
+    assert found.flows == built.flows
+    assert list(index.segments_of([found])) == list(index.segments_of([built]))
+    assert rows(found) == rows(built)
+
+
+def test_the_second_reader_takes_the_sidecar_of_the_first(capture: Path) -> None:
+    first = index.of(capture, cache=index.BESIDE)
+    sidecar = index.sidecar_of(capture, index.BESIDE)
+    written = sidecar.stat().st_mtime_ns
+    second = index.of(capture, cache=index.BESIDE)
+
+    assert sidecar.stat().st_mtime_ns == written
+    assert first.sidecar == second.sidecar == str(sidecar)
+    assert rows(first) == rows(second)
+
+
+def test_captures_of_one_name_have_sidecars_of_their_own_in_a_folder(tmp_path: Path) -> None:
+    places = {index.sidecar_of(tmp_path / folder / "a.pcap", tmp_path / "cache") for folder in ("one", "two")}
+
+    assert len(places) == 2
+    assert {each.parent for each in places} == {tmp_path / "cache"}
+
+
+def test_a_folder_that_cannot_be_made_is_no_error(capture: Path) -> None:
+    assert index.of(capture, cache=capture / "no folder").sidecar is None
+
+
+def test_a_capture_that_grew_or_was_touched_is_indexed_again(capture: Path) -> None:
+    sidecar = index.sidecar_of(capture, index.BESIDE)
+    index.save(index.built(capture), sidecar)
+    stat = capture.stat()
+
+    os.utime(capture, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
+    assert index.load(capture, sidecar) is None
+    os.utime(capture, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert index.load(capture, sidecar) is not None
+    with capture.open("ab") as file:
+        file.write(b"more")
+    os.utime(capture, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert index.load(capture, sidecar) is None
+
+
+def test_another_capture_of_the_same_size_and_time_is_not_taken_for_the_first(capture: Path) -> None:
+    sidecar = index.sidecar_of(capture, index.BESIDE)
+    index.save(index.built(capture), sidecar)
+    stat = capture.stat()
+    data = bytearray(capture.read_bytes())
+    data[-1] ^= 1
+    capture.write_bytes(data)
+    os.utime(capture, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+    assert index.load(capture, sidecar) is None
+
+
+def test_a_damaged_sidecar_is_not_trusted(capture: Path) -> None:
+    sidecar = index.sidecar_of(capture, index.BESIDE)
+    index.save(index.built(capture), sidecar)
+    good = sidecar.read_bytes()
+
+    for place in range(0, len(good), max(len(good) // 60, 1)):
+        bad = bytearray(good)
+        bad[place] ^= 0x55
+        sidecar.write_bytes(bad)
+        found = index.load(capture, sidecar)
+        # The bytes between columns belong to none.
+        assert found is None or rows(found) == rows(index.built(capture)), place
+    for size in (0, 5, 20, len(good) // 2, len(good) - 1):
+        sidecar.write_bytes(good[:size])
+        assert index.load(capture, sidecar) is None
+
+
+def test_an_index_travels_as_the_name_of_its_sidecar(capture: Path) -> None:
+    kept = index.of(capture, cache=index.BESIDE)
+    alone = index.built(capture)
+
+    assert len(pickle.dumps(kept)) < 1000
+    assert rows(pickle.loads(pickle.dumps(kept))) == rows(pickle.loads(pickle.dumps(alone))) == rows(alone)
+
+
+def test_columns_that_grow_too_large_move_to_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = rows(index.built(SHARE))
+    monkeypatch.setattr(columns, "SPILL_SIZE", 100)
+    found = columns.Columns()
+    for number in range(20):
+        found.add(str(number), np.arange(number, dtype=np.int32))
+
+    assert [found[str(number)].tolist() for number in range(20)] == [list(range(number)) for number in range(20)]
+    assert rows(index.built(SHARE)) == small
