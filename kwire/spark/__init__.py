@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kwire.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["end", "register", "require", "session"]
+__all__ = ["end", "prepare", "read_remote", "register", "require", "session"]
 
 
 def session(
@@ -38,6 +38,28 @@ def register(spark: SparkSession) -> SparkSession:
     from kwire.spark import engine
 
     return engine.register(spark)
+
+
+def prepare(spark: SparkSession, names: str | Iterable[str], *, index: str) -> DataFrame:
+    """Index captures by the executors, before queries that then find the sidecars. The rows say what was found.
+
+    Args: index: as the option of that name, `beside` or a folder that driver and executors see.
+    """
+    require()
+    from kwire.spark import indexing, paths
+
+    return indexing.prepare(spark, paths.expand([names] if isinstance(names, str) else names), index)
+
+
+def read_remote(spark: SparkSession, names: str | Iterable[str], **options: str) -> DataFrame:
+    """The rows of captures in any place that Spark reads, as `s3a://bucket/captures/*.pcap`: their bytes go through it.
+
+    Args: options: those of `kafka_capture`, as text.
+    """
+    require()
+    from kwire.spark import remote
+
+    return remote.read_remote(spark, names, options)
 
 
 def end(spark: SparkSession) -> None:

@@ -54,7 +54,10 @@ def local(name: str) -> str:
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return unquote(parts.path)
     if parts.scheme and "://" in name:
-        raise FileNotFoundError(f"{name!r}: captures are read from local paths, which every worker must see")
+        raise FileNotFoundError(
+            f"{name!r}: captures are read from local paths, which every worker must see; "
+            "kwire.spark.read_remote reads what only Spark can reach"
+        )
     return name
 
 

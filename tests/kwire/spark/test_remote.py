@@ -1,0 +1,60 @@
+"""Captures whose bytes go through Spark, and indexes that executors make: the rows are those of the plain library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+import kwire
+import kwire.spark
+from tests.kwire.spark.pieces import pieces
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+SHARE = CAPTURES / "small_share.pcap"
+PLACES = {"file", "req_packet", "resp_packet", "session_partitions"}
+
+
+def comparable(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(str({name: value for name, value in row.items() if name not in PLACES}) for row in rows)
+
+
+def test_files_go_through_spark(spark: SparkSession) -> None:
+    found = kwire.spark.read_remote(spark, f"{CAPTURES.as_uri()}/small_*.pcap").toArrow().to_pylist()
+
+    whole = kwire.read_capture(sorted(CAPTURES.glob("small_*.pcap"))).to_pylist()
+    assert comparable(found) == comparable(whole)
+    assert {row["file"] for row in found} == {f"file:{path}" for path in CAPTURES.glob("small_*.pcap")}
+
+
+def test_a_series_goes_through_the_shuffle(spark: SparkSession, tmp_path: Path) -> None:
+    pieces(SHARE, tmp_path / "in", 4)
+
+    found = kwire.spark.read_remote(spark, (tmp_path / "in").as_uri(), across_files="true").toArrow().to_pylist()
+
+    assert comparable(found) == comparable(kwire.read_capture(SHARE).to_pylist())
+
+
+def test_a_file_that_is_no_capture_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "other.pcap").write_bytes(b"no capture")
+
+    with pytest.raises(PySparkException, match=r"other\.pcap: neither pcap nor pcapng"):
+        kwire.spark.read_remote(spark, str(tmp_path)).count()
+
+
+def test_executors_make_the_indexes_that_queries_find(spark: SparkSession, tmp_path: Path) -> None:
+    told = kwire.spark.prepare(spark, [str(SHARE), str(CAPTURES / "small_ck.pcap")], index=str(tmp_path)).collect()
+
+    assert sorted((Path(row["file"]).name, row["is_indexed"]) for row in told) == [
+        ("small_ck.pcap", True),
+        ("small_share.pcap", True),
+    ]
+    assert all(row["flows"] > 1 and row["packets"] > 100 and row["bytes"] > 1000 for row in told)
+    assert len(list(tmp_path.glob("*.kwire-index"))) == 2

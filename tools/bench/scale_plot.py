@@ -1,0 +1,63 @@
+"""Time against size of data as one SVG, in colours that fit light and dark pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Protocol
+
+_WIDTH, _HEIGHT = 720, 320
+_LEFT, _RIGHT, _TOP, _BOTTOM = 60, 20, 40, 45
+_COLOURS = ("#2563eb", "#d97706", "#059669")
+_GB = 1_000_000_000
+
+
+class Point(Protocol):
+    """What is plotted."""
+
+    @property
+    def query(self) -> str: ...  # noqa: D102
+    @property
+    def size(self) -> int: ...  # noqa: D102
+    @property
+    def seconds(self) -> float: ...  # noqa: D102
+
+
+def plot(points: Sequence[Point]) -> str:
+    """A line for each query, with its points, and a thin straight one from 0 through the first of them."""
+    size_max = max(point.size for point in points) * 1.05
+    seconds_max = max(point.seconds for point in points) * 1.15
+
+    def place(size: float, seconds: float) -> tuple[float, float]:
+        x = _LEFT + size / size_max * (_WIDTH - _LEFT - _RIGHT)
+        return round(x, 1), round(_HEIGHT - _BOTTOM - seconds / seconds_max * (_HEIGHT - _TOP - _BOTTOM), 1)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif"',
+        ' font-size="12">',
+        "<title>Time against size of captures</title>",
+        '<g stroke="#888" fill="#888">',
+        f'<path d="M{_LEFT} {_TOP}V{_HEIGHT - _BOTTOM}H{_WIDTH - _RIGHT}" fill="none"/>',
+    ]
+    for size in sorted({point.size for point in points}):
+        x, y = place(size, 0)
+        parts.append(f'<text x="{x}" y="{y + 18}" text-anchor="middle" stroke="none">{size / _GB:.1f} GB</text>')
+    for step in range(1, 5):
+        seconds = seconds_max * step / 4.6
+        x, y = place(0, seconds)
+        parts.append(f'<path d="M{x} {y}H{_WIDTH - _RIGHT}" opacity=".25"/>')
+        parts.append(f'<text x="{x - 6}" y="{y + 4}" text-anchor="end" stroke="none">{seconds:.0f} s</text>')
+    parts.append("</g>")
+    for number, query in enumerate(dict.fromkeys(point.query for point in points)):
+        own = [point for point in points if point.query == query]
+        colour = _COLOURS[number % len(_COLOURS)]
+        line = " ".join(f"{x},{y}" for x, y in (place(point.size, point.seconds) for point in own))
+        first = own[0]
+        x0, y0 = place(0, 0)
+        x1, y1 = place(own[-1].size, first.seconds * own[-1].size / first.size)
+        parts.append(f'<path d="M{x0} {y0}L{x1} {y1}" stroke="{colour}" stroke-dasharray="3 4" opacity=".6"/>')
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        for x, y in (place(point.size, point.seconds) for point in own):
+            parts.append(f'<circle cx="{x}" cy="{y}" r="4" fill="{colour}"/>')
+        parts.append(f'<text x="{_LEFT + 12}" y="{20 + number * 16}" fill="{colour}">{escape(query)}</text>')
+    return "\n".join([*parts, "</svg>", ""])
