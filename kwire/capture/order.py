@@ -22,17 +22,21 @@ ORDER_WINDOW = 1000
 class InOrder(Generic[T]):
     """Holds what was made of outcomes, and gives it back by their times, as far as a window of outcomes allows."""
 
-    def __init__(self) -> None:
-        """Nothing is held."""
+    def __init__(self, *, counts_all: bool = False) -> None:
+        """`counts_all`: outcomes of which nothing was made count too, so that a rare one does not wait for long."""
         self._held: list[tuple[tuple[int, int], int, Sequence[T]]] = []
+        self._counts_all = counts_all
         self._count = 0
 
     def push(self, outcome: Outcome, made: Sequence[T]) -> Sequence[T]:
         """Hold what was made of an outcome; what has waited long enough comes back."""
-        if made:
+        held = self._held
+        if made or self._counts_all:
             self._count += 1
-            heappush(self._held, (_place_of(outcome), self._count, made))
-        return heappop(self._held)[2] if len(self._held) > ORDER_WINDOW else ()
+        if made:
+            heappush(held, (_place_of(outcome), self._count, made))
+        is_due = len(held) > ORDER_WINDOW or (self._counts_all and held and held[0][1] <= self._count - ORDER_WINDOW)
+        return heappop(held)[2] if is_due else ()
 
     def pop(self) -> Sequence[T] | None:
         """What comes next of all that is held; None when nothing is."""

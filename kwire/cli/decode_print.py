@@ -25,16 +25,18 @@ class Printer:
         head: str = "",
         limit: int | None = None,
         is_live: bool = False,
+        is_watched: bool = False,
         before_row: Callable[[], None] = lambda: None,
     ) -> None:
-        """`is_live`: rows are shown as they come."""
+        """`is_live`: rows are shown as they come. `is_watched`: those whose turn it is are not held to measure them."""
         self._layout = layout
         self._out = out
         self._head = head
         self._left = limit
         self._is_live = is_live
+        self._is_watched = is_watched
         self._before_row = before_row
-        self._held = InOrder[Block]()
+        self._held = InOrder[Block](counts_all=True)
         self._shown_at = time.monotonic()
 
     @property
@@ -50,13 +52,19 @@ class Printer:
     def push(self, outcome: Outcome, made: Sequence[Block]) -> None:
         """The rows of an outcome; those whose turn it is are printed."""
         self._print(self._held.push(outcome, made))
-        if self._is_live and made and time.monotonic() - self._shown_at > _HELD_SECONDS:
-            self.show()
+        if (self._is_live or self._is_watched) and time.monotonic() - self._shown_at > _HELD_SECONDS:
+            if self._is_live:
+                self.show()
+            else:
+                self._settle()
 
     def show(self) -> None:
         """Print all that is held, since nobody knows when more will come."""
         while (made := self._held.pop()) is not None:
             self._print(made)
+        self._settle()
+
+    def _settle(self) -> None:
         self._write(self._layout.settle())
         self._out.flush()
         self._shown_at = time.monotonic()

@@ -75,6 +75,7 @@ class Decoding:
                 head=head,
                 limit=self._left,
                 is_live=opened.is_live,
+                is_watched=is_terminal(self._out),
                 before_row=opened.hide_progress,
             )
             make = self._view.maker(capture, self._options, chosen)

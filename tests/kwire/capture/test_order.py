@@ -1,0 +1,36 @@
+"""What is made of exchanges comes in the order of their requests, as far as a window of them allows."""
+
+from __future__ import annotations
+
+from kwire.capture.order import ORDER_WINDOW, InOrder
+from kwire.capture.values import Trouble
+
+
+def at(ts: int) -> Trouble:
+    return Trouble("file_corrupt", "", 0, ts)
+
+
+def test_what_is_held_comes_in_its_order() -> None:
+    held = InOrder[int]()
+    for ts in (3, 1, 2):
+        assert held.push(at(ts), [ts]) == ()
+
+    assert [held.pop() for _ in range(4)] == [[1], [2], [3], None]
+
+
+def test_no_more_is_held_than_the_window() -> None:
+    held = InOrder[int]()
+    came = [held.push(at(ts), [ts]) for ts in range(ORDER_WINDOW + 2)]
+
+    assert came[-3:] == [(), [0], [1]]
+
+
+def test_where_all_count_a_rare_one_comes_after_a_window_of_others() -> None:
+    patient, quick = InOrder[int](), InOrder[int](counts_all=True)
+    came = []
+    for ts in range(ORDER_WINDOW + 1):
+        assert patient.push(at(ts), [ts] if ts == 0 else []) == ()
+        came.append(quick.push(at(ts), [ts] if ts == 0 else []))
+
+    assert came[-1] == [0]
+    assert set(map(tuple, came[:-1])) == {()}
