@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import ssl
 import subprocess
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from kwire import Client, read_capture
 from kwire.messages.metadata import MetadataRequest
@@ -20,6 +14,7 @@ from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicPr
 from kwire.records import Record, write_batch
 from mockbroker import Cluster
 from tests import needs
+from tests.mockbroker.net.self_signed import self_signed
 
 
 def _work(cluster: Cluster, tls: ssl.SSLContext | None = None) -> None:
@@ -68,7 +63,7 @@ def test_the_capture_decodes_to_the_journal(tmp_path: Path) -> None:
 
 def test_a_capture_over_tls_holds_the_plaintext_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "tls.pcapng"
-    certificate, store = _self_signed(tmp_path)
+    certificate, store = self_signed(tmp_path)
     properties = {
         "listeners": "SSL://127.0.0.1:0",
         "ssl.keystore.type": "PEM",
@@ -102,29 +97,3 @@ def test_a_key_store_that_cannot_be_read_is_refused_by_name() -> None:
 
     with pytest.raises(ValueError, match=r"ssl\.keystore\.type: 'JKS' is not supported; PEM and PKCS12 are"):
         Cluster(properties=properties).start()
-
-
-def _self_signed(folder: Path) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1, and a PEM key store with it and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = certificate.public_bytes(serialization.Encoding.PEM)
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    (folder / "certificate.pem").write_bytes(pem)
-    (folder / "keystore.pem").write_bytes(private + pem)
-    return folder / "certificate.pem", folder / "keystore.pem"
