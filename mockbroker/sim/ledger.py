@@ -82,7 +82,8 @@ class Ledger:
             return  # The group has begun elsewhere, and this leader has yet to hear of it.
         record = self.told.get(offset)
         if record is None:
-            record = self.told[offset] = Told(delivery_count, limit, limit)
+            # Of deliveries from before its state was deleted nobody knows the limits any more.
+            record = self.told[offset] = Told(delivery_count, limit if counted == 1 else max(limit, counted), limit)
         record.delivery_count = delivery_count
         if delivery_count > record.limit_max:
             raise Violation(

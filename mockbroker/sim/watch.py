@@ -187,6 +187,8 @@ class Watch:
         is_spent = row.delivery_count >= setting.delivery_limit
         if was_given_back and (is_spent or offset < max(setting.log_start, self.partition.start_offset)):
             self._coverage.count("given up at the limit", int(is_spent))
+        elif was_given_back and offset in self._ledger.page().lost:
+            self._coverage.count("archived by compaction")
         elif not types & set(TERMINAL_TYPES):
             self._complain(offset, f"was archived without a reason: {was}, {row}")
 

@@ -159,3 +159,67 @@ def test_page_001_partitions_that_are_added_to_a_topic_begin_at_offset_0(member:
     member.produce(3, partition=1)
 
     assert member.first(partition=1) == [(0, 2, 1)]
+
+
+@pytest.fixture
+def twice() -> Iterator[Member]:
+    """A member of a group whose records are delivered twice at most."""
+    properties = {"share.delivery.count.limit": "2", "share.record.lock.partition.limit": "100"}
+    with (
+        Cluster(share_edition=EDITION, topics={TOPIC: 1}, properties=properties) as cluster,
+        Member(cluster, EDITION) as running,
+    ):
+        cluster.clock.freeze()
+        running.join()
+        assert running.fetch(wait_ms=0) == []
+        yield running
+
+
+def test_page_001_the_states_of_a_record_and_what_leads_from_one_to_the_next(twice: Member) -> None:
+    lock_ms = 30_000
+    for _ in range(5):
+        twice.produce(1)
+    assert [twice.fetch() for _ in range(5)] == [[(offset, offset, 1)] for offset in range(5)]
+    # Offset 0 is done with at once; 1 and 2 are released; the locks of 3 and 4 run out.
+    assert [twice.settle(0, 0, ACCEPT), twice.settle(1, 2, RELEASE)] == [0, 0]
+    assert shown(twice.view()) == "1 5 1-2 available/1, 3-4 acquired/1"
+    twice.cluster.clock.advance(lock_ms)
+    assert shown(twice.view()) == "1 5 1-4 available/1"
+
+    # The second attempt is the last one, however it ends.
+    assert [twice.fetch() for _ in range(4)] == [[(offset, offset, 2)] for offset in range(1, 5)]
+    assert [twice.settle(4, 4, ACCEPT), twice.settle(2, 2, RELEASE), twice.settle(3, 3, REJECT)] == [0, 0, 0]
+    assert shown(twice.view()) == "1 5 1 acquired/2, 2-3 archived/2, 4 acknowledged/2"
+    twice.cluster.clock.advance(lock_ms + 1)  # The end of a lock is recorded a moment later, and the start follows.
+    assert shown(twice.view()) == "5 5 "
+    assert twice.fetch(wait_ms=0) == []
+
+
+def test_page_001_the_distance_between_start_and_end_is_bounded(twice: Member) -> None:
+    for _ in range(11):
+        twice.produce(10)
+
+    assert [twice.fetch() for _ in range(10)] == [[(first, first + 9, 1)] for first in range(0, 100, 10)]
+    assert twice.fetch(wait_ms=0) == []
+    assert shown(twice.view()) == "0 100 0-99 acquired/1"
+    assert twice.settle(0, 9, ACCEPT) == 0
+    assert twice.fetch() == [(100, 109, 1)]
+
+
+def test_page_001_a_start_that_is_set_discards_states_and_counts() -> None:
+    with Cluster(share_edition=EDITION, topics={TOPIC: 1}) as cluster:
+        cluster.clock.freeze()
+        with Member(cluster, EDITION) as member:
+            member.join()
+            assert member.fetch(wait_ms=0) == []
+            member.produce(3)
+            assert member.fetch() == [(0, 2, 1)]
+            assert [member.settle(1, 1, ACCEPT), member.settle(2, 2, RELEASE)] == [0, 0]
+            assert member.alter(0) == ErrorCode.NON_EMPTY_GROUP
+            leave = {"groupId": member.group, "memberId": MEMBER, "memberEpoch": -1, "subscribedTopicNames": None}
+            assert member.ask("ShareGroupHeartbeat", leave).error_code == 0
+
+        with Member(cluster, EDITION) as later:
+            assert later.alter(0) == 0
+            later.join()
+            assert later.first() == [(0, 2, 1)]

@@ -273,3 +273,23 @@ def test_page_003_compaction_leaves_what_a_coordinator_needs() -> None:
         stage.wait_until(lambda: _flat(stage, "ReadShareGroupState", node=1 - home)["errorCode"] == 0)
         assert _flat(stage, "ReadShareGroupState", node=1 - home) == before
         assert len(before["stateBatches"]) == 301
+
+
+def test_page_003_a_group_is_deleted_after_its_state(stage: Stage) -> None:
+    topic = stage.topic_id()
+    stage.join(1)
+    assert stage.delete_group() == NON_EMPTY_GROUP
+    stage.heartbeat(1, -1)
+    since, states = len(stage.records(OFFSETS)), len(stage.records(STATES))
+
+    assert stage.delete_group() == 0
+
+    (first, _, pending), *ends = stage.records(OFFSETS)[since:]
+    assert first == "ShareGroupPartitionMetadata"
+    assert pending is not None
+    assert pending["deletingTopics"] == [{"topicId": topic, "numPartitions": 1}]
+    assert ends == [
+        ("ShareGroupPartitionMetadata", {"groupId": "G1"}, None),
+        ("ConsumerGroupMetadata", {"groupId": "G1"}, None),
+    ]
+    assert [(name, value) for name, _, value in stage.records(STATES)[states:]] == [("ShareCheckpoint", None)]

@@ -222,3 +222,63 @@ def test_states_that_were_written_before_a_new_beginning_do_not_hinder_it(stage:
     assert stage.fetch(1, wait_ms=0) == []
     stage.wait_until(lambda: stage.cluster.share_partition("G1", "t", 0) is not None)
     assert stage.fetch(1) == [(9, 10, 2), (11, 19, 1)]
+
+
+def _settle(stage: Stage, epoch: int, *batches: tuple[int, int, list[int]], member: int = 1) -> Json:
+    rows = [{"baseOffset": first, "lastOffset": last, "acknowledgeTypes": types} for first, last, types in batches]
+    partition = {"partitionIndex": 0, "acknowledgementBatches": rows}
+    topics = [{"topicId": stage.topic_id(), "partitions": [partition]}]
+    return stage.ask(
+        "ShareAcknowledge",
+        {"groupId": "G1", "memberId": member_id(member), "shareSessionEpoch": epoch, "topics": topics},
+    )
+
+
+def test_page_002_a_batch_has_one_type_for_all_of_it_or_one_for_each_offset(stage: Stage) -> None:
+    gap, invalid_request = 0, 42
+    stage.join(1)
+    stage.open(1)
+    stage.produce(10)
+    assert stage.fetch(1) == [(0, 9, 1)]
+
+    def code(epoch: int, *batches: tuple[int, int, list[int]]) -> int:
+        return int(_settle(stage, epoch, *batches)["responses"][0]["partitions"][0]["errorCode"])
+
+    assert code(2, (0, 1, [ACCEPT]), (2, 5, [gap, ACCEPT, RELEASE, REJECT])) == 0
+    view = stage.cluster.share_partition("G1", "t", 0)
+    assert view is not None
+    states = [view.state_of(offset).name for offset in range(7)]
+    assert states == ["ARCHIVED"] * 4 + ["AVAILABLE", "ARCHIVED", "ACQUIRED"]
+    # Offsets rise, batches do not overlap, and there are as many types as offsets.
+    assert code(3, (8, 9, [ACCEPT]), (6, 7, [ACCEPT])) == invalid_request
+    assert code(4, (6, 8, [ACCEPT]), (7, 9, [ACCEPT])) == invalid_request
+    assert code(5, (6, 9, [ACCEPT, ACCEPT])) == invalid_request
+
+
+def test_page_002_a_share_session_is_opened_by_epoch_0_and_closed_by_minus_1(stage: Stage) -> None:
+    not_found, wrong_epoch = 122, 123
+    stage.join(1)
+    assert _settle(stage, 1)["errorCode"] == not_found
+    stage.open(1)
+    stage.produce(3)
+    assert _settle(stage, 2)["errorCode"] == wrong_epoch
+    assert stage.fetch(1) == [(0, 2, 1)]
+    assert _settle(stage, 1)["errorCode"] == wrong_epoch
+
+    assert _settle(stage, -1)["errorCode"] == 0
+
+    assert _settle(stage, 2)["errorCode"] == not_found
+    stage.join(2)
+    assert stage.fetch(2) == [(0, 2, 2)]
+
+
+def test_page_002_an_api_answers_with_the_codes_that_are_listed_for_it(stage: Stage) -> None:
+    """AlterShareGroupOffsets lists none for a topic that there is not, where 4.3 says UNKNOWN_TOPIC_OR_PARTITION."""
+    listed = {16, 69, 68, 56, 42, -1}
+    stage.join(1)
+    stage.heartbeat(1, -1)
+    rows = [{"partitionIndex": 0, "startOffset": 5}]
+
+    answer = stage.ask("AlterShareGroupOffsets", {"groupId": "G1", "topics": [{"topicName": "u", "partitions": rows}]})
+
+    assert answer["responses"][0]["partitions"][0]["errorCode"] in listed

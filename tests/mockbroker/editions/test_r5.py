@@ -221,3 +221,14 @@ def test_page_003_a_group_that_stays_empty_and_has_no_state_is_dead(stage: Stage
     row = stage.describe()
     assert (row["errorCode"], row["groupState"]) == (GROUP_ID_NOT_FOUND, "DEAD")
     assert _after(stage, -2) == [("ShareGroupPartitionMetadata", None), ("ShareGroupMetadata", None)]
+
+
+def test_page_004_a_heartbeat_may_say_which_partitions_a_member_owns(stage: Stage) -> None:
+    """They are for the coordinator to know; what a member is assigned follows from its subscription."""
+    answer = stage.join(1)
+    owned = [{"topicId": stage.topic_id(), "partitions": [0]}]
+    beat = {"groupId": "G1", "memberId": member_id(1), "memberEpoch": answer["memberEpoch"], "rackId": None}
+
+    told = stage.ask("ShareGroupHeartbeat", beat | {"subscribedTopicNames": None, "topicPartitions": owned})
+
+    assert (told["errorCode"], told["memberEpoch"], told["assignment"]) == (0, answer["memberEpoch"], None)

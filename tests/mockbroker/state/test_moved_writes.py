@@ -15,6 +15,7 @@ from mockbroker.state.in_flight import State
 from mockbroker.state.metadata import Metadata
 from mockbroker.state.share_coordinator import ShareCoordinator, ShareKey, Written
 from mockbroker.state.share_partition import PendingWrite, SharePartition
+from mockbroker.state.state_batches import StateBatch
 from tests.mockbroker.state.share_kit import settings
 from tests.mockbroker.state.test_share_coordinator import CONFIG
 
@@ -176,3 +177,33 @@ def test_until_a_start_is_stored_every_write_names_it() -> None:
     assert play.load().start_offset == 0
     play.acknowledge(0, 1, 1, 2)
     assert play.pending[0].start_offset == -1
+
+
+def _loaded(*stored: StateBatch) -> SharePartition:
+    """A leader that has loaded these states, and a member that has taken what is free of offsets 0 to 8."""
+    partition = SharePartition(settings(), rules=RULES[R4])
+    assert partition.load(0, 1, stored) is None
+    for _ in range(2):
+        acquire(partition, "m", [Span(0, 2), Span(3, 5), Span(6, 8)], now_ms=0)
+    return partition
+
+
+def _written(partition: SharePartition, first: int, last: int) -> tuple[int, list[StateBatch]]:
+    settlement = acknowledge(partition, "m", [AcknowledgementBatch(first, last, [1])], now_ms=0)
+    assert settlement.write is not None
+    return settlement.write.start_offset, settlement.write.batches
+
+
+def test_states_that_a_leader_has_loaded_are_not_written_again() -> None:
+    partition = _loaded(StateBatch(0, 2, int(State.AVAILABLE), 1), StateBatch(3, 5, int(State.ACKNOWLEDGED), 1))
+
+    assert _written(partition, 7, 7) == (-1, [StateBatch(6, 6, 0, 0), StateBatch(7, 7, 2, 1)])
+
+
+def test_a_start_does_not_pass_a_hole_of_the_stored_states_that_nobody_has_read() -> None:
+    partition = SharePartition(settings(), rules=RULES[R4])
+    stored = [StateBatch(0, 2, int(State.AVAILABLE), 1), StateBatch(6, 8, int(State.ACKNOWLEDGED), 1)]
+    assert partition.load(0, 1, stored) is None
+    acquire(partition, "m", [Span(0, 2)], now_ms=0)
+
+    assert _written(partition, 0, 2) == (-1, [StateBatch(0, 2, 2, 2)])

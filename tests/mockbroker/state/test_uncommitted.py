@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from kwire.records import Record, write_batch
 from mockbroker.config import BrokerConfig
+from mockbroker.editions.drafts import R4
+from mockbroker.editions.drafts import RULES as EDITION_RULES
 from mockbroker.handlers.share_reads import Isolation, read_all, reading_on
 from mockbroker.state import start_offset
 from mockbroker.state.acknowledgement import AcknowledgementBatch, acknowledge
@@ -216,6 +218,20 @@ def test_records_of_an_aborted_transaction_are_dropped_and_the_start_passes_them
     assert group.partition.start_offset == 7
 
 
+def test_records_that_wait_for_their_marker_are_written_as_available(log: Log) -> None:
+    group = Group(log, EDITION_RULES[R4])
+    log.write(7, 3)
+    log.write(None, 2)
+    log.end(7, commit=True, bumps=False)
+    group.fetch(max_bytes=1)
+    assert group.fetch(max_bytes=1) == ["3-4/1"]
+
+    settled = acknowledge(group.partition, "m", [AcknowledgementBatch(4, 4, (ACCEPT,))], now_ms=0)
+
+    assert settled.write is not None
+    assert settled.write.batches == [StateBatch(0, 3, 0, 0), StateBatch(4, 4, 2, 1)]
+
+
 def test_an_open_transaction_holds_the_group_at_the_last_stable_offset(log: Log) -> None:
     group = Group(log, MARKERS)
     log.write(None, 1)
@@ -350,17 +366,25 @@ def test_a_group_that_reads_uncommitted_records_from_now_on_waits_for_no_marker(
     assert [(run.first, run.last) for run in runs] == [(0, 1), (2, 2)]
 
 
-PRODUCERS = st.integers(1, 4)
+#: Few, so that one ends several transactions, in one epoch mostly.
+PRODUCERS = st.sampled_from([1, 1, 1, 2, 2, 3])
+FETCH = st.tuples(st.just("fetch"), st.sampled_from([1, 1, 100, 300, 600]), st.integers(1, 12), st.integers(0, 1))
+END = st.tuples(st.just("end"), PRODUCERS, st.booleans(), st.sampled_from([False, False, True]))
+#: Records come back often, so that what was read is read again.
 ACTS = st.one_of(
-    st.tuples(st.just("write"), st.one_of(st.none(), PRODUCERS), st.integers(1, 6)),
-    st.tuples(st.just("end"), PRODUCERS, st.booleans(), st.booleans()),
-    st.tuples(st.just("fetch"), st.integers(1, 600), st.integers(1, 12), st.integers(0, 1)),
-    st.tuples(st.just("say"), st.sampled_from([ACCEPT, RELEASE, REJECT])),
+    st.tuples(st.just("write"), st.one_of(st.none(), PRODUCERS), st.integers(1, 4)),
+    st.tuples(st.just("write"), PRODUCERS, st.integers(1, 4)),
+    END,
+    END,
+    FETCH,
+    FETCH,
+    FETCH,
+    st.tuples(st.just("say"), st.sampled_from([ACCEPT, RELEASE, RELEASE, REJECT])),
 )
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.lists(ACTS, max_size=60), st.integers(1, 25))
+@given(st.lists(ACTS, min_size=10, max_size=60), st.integers(1, 14))
 def test_markers_and_the_index_of_aborted_transactions_deliver_the_same_records(
     acts: list[tuple[object, ...]], in_flight_limit: int
 ) -> None:
