@@ -81,9 +81,9 @@ class Work:
                 producer.abort_transaction(PATIENCE_S)
 
     def _produce(self, producer: Producer) -> None:
-        for number in range(self.chance.randint(1, 30)):
+        for number in range(self.chance.randint(2, 30)):
             value = bytes(self.chance.randrange(1, 2_000))
-            producer.produce(self.chance.choice(TOPICS), value, key=b"%d" % number, headers={"at": b"%d" % number})
+            producer.produce(TOPICS[number % 2], value, key=b"%d" % number, headers={"at": b"%d" % number})
             producer.poll(0)
 
     def consume(self) -> None:
@@ -111,7 +111,7 @@ class Work:
         consumer = ShareConsumer({**self.common, "group.id": group, "share.acknowledgement.mode": mode})
         with closing(consumer):
             consumer.subscribe([self.chance.choice(TOPICS)])
-            for message in self._until_some(lambda: list(consumer.poll(0.2))):
+            for message in self._until_some(lambda: list(consumer.poll(0.2)), PATIENCE_S):
                 if explicit:
                     word = self.chance.choice([AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT])
                     consumer.acknowledge(message, word)
@@ -137,9 +137,9 @@ class Work:
         for future in admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]).values():
             future.exception(PATIENCE_S)
 
-    def _until_some(self, look: Callable[[], list[Any]]) -> list[Any]:
+    def _until_some(self, look: Callable[[], list[Any]], patience_s: float = 2) -> list[Any]:
         """What is there at last; a reader of another isolation, or behind others, may get nothing."""
-        deadline = time.monotonic() + 2
+        deadline = time.monotonic() + patience_s
         found: list[Any] = []
         while not found and time.monotonic() < deadline:
             found = look()
@@ -209,14 +209,17 @@ def circle(cluster: Cluster, path: Path, work: Work, deeds: int) -> Counter[str]
         assert cluster.journal.dropped == 0
     found = captured(path)
 
-    assert [len(each) for each in found] == [len(each) for each in journal]
+    assert len(found) == len(journal)
     for exchanges, told in zip(journal, found, strict=True):
-        for exchange, row in zip(exchanges, told, strict=True):
+        for exchange, row in zip(exchanges, told, strict=False):
             check(exchange, row)
+        # What waited behind a long poll when its client left was never begun: the wire has it, the journal has not.
+        assert {row["status"] for row in told[len(exchanges) :]} <= {"no_response"}
+        assert len(told) >= len(exchanges)
     return Counter(exchange.api_name for each in journal for exchange in each)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(4))
 def test_the_capture_of_random_work_on_three_nodes_is_the_journal(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "work.pcapng"
     properties = {**HASTE, "group.initial.rebalance.delay.ms": 0, "group.share.assignment.interval.ms": 0}
