@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -125,7 +125,9 @@ def gather(
         if parquet is not None:
             progress(f"writing {len(made)} tables to {parquet}")
             _write(made, parquet)
-        spark.catalog.clearCache()
+        levels.release()
+        for table in made.values():
+            table.unpersist()
     shares = _shares(found, spans) if has_shares else {}
     return Report(files=rows, **_messages(found, spans), **shares, **_lists(found), panels=panels, omitted=omitted)
 
@@ -176,7 +178,7 @@ def _collect(made: Mapping[str, DataFrame]) -> tuple[dict[str, list[Row]], dict[
 
 
 # One row for each record or failure: for Parquet, not for a page.
-NOT_SHOWN = frozenset({"failures", "outcomes", "share_timeline"})
+NOT_SHOWN = frozenset({"failures", "outcomes", "attempts", "share_timeline"})
 
 
 def _messages(found: Mapping[str, list[Row]], spans: tuple[int, int, int]) -> dict[str, Any]:
@@ -217,7 +219,7 @@ def _lists(found: Mapping[str, list[Row]]) -> dict[str, Any]:
     return {
         "slowest": _made(SlowRow, found["slowest"]),
         "error_rows": _made(ErrorRow, found["errors"]),
-        "poison": _made(PoisonRow, found.get("poison_records", [])),
+        "poison": _poison(found.get("poison_records", []), found.get("contents", [])),
         "lives": _made(LifeRow, found.get("life_lines", [])),
         "locks": _made(LockRow, found.get("lock_times", [])),
         "lock_use": _made(LockUseRow, found.get("lock_use", [])),
@@ -231,6 +233,28 @@ def _lists(found: Mapping[str, list[Row]]) -> dict[str, Any]:
         "rules": sorted(_made(RuleRow, found["breaches"]), key=lambda row: (-row.breaches, row.rule)),
         "breaches": _made(BreachRow, found["conformance"]),
     }
+
+
+def _poison(rows: Sequence[Row], contents: Sequence[Row]) -> list[PoisonRow]:
+    """The records with their contents, where these were asked for."""
+    known = {(row["topic"], row["partition"], row["offset"]): row for row in contents}
+    made = []
+    for row in rows:
+        content = known.get((row["topic"], row["partition"], row["offset"]))
+        names = [each.name for each in fields(PoisonRow) if each.name not in ("key", "value")]
+        bare = PoisonRow(**{name: row[name] for name in names})
+        key, value = (
+            _content(content[name], content[f"{name}_size"]) if content else None for name in ("key", "value")
+        )
+        made.append(replace(bare, key=key, value=value))
+    return made
+
+
+def _content(data: bytes | None, size: int | None) -> str:
+    if data is None:
+        return "null"
+    more = f"\N{HORIZONTAL ELLIPSIS} ({size:,} bytes)" if size is not None and size > len(data) else ""
+    return bytes(data).decode("utf-8", "backslashreplace") + more
 
 
 def _made(kind: type[T], rows: Sequence[Row]) -> list[T]:

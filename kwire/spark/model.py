@@ -134,7 +134,10 @@ class AckRow:
 
 @dataclass(frozen=True, slots=True)
 class PoisonRow:
-    """One record that consumers do not get done with; `resp_packet` handed it out last."""
+    """One record that consumers do not get done with; `resp_packet` handed it out last.
+
+    `key` and `value` begin with its content, where that was asked for.
+    """
 
     group_id: str | None
     topic: str | None
@@ -146,6 +149,8 @@ class PoisonRow:
     outcome: str
     file: str
     resp_packet: int | None
+    key: str | None = None
+    value: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,10 @@ LIVES_MAX = 16
 
 @dataclass(frozen=True)
 class Levels:
-    """The levels of some captures. `details` holds the messages of the APIs in `BODIES`, with their bodies."""
+    """The levels of some captures. `details` holds the messages of the APIs in `BODIES`, with their bodies.
+
+    `records` is there only where the content of records was asked for.
+    """
 
     messages: DataFrame
     details: DataFrame
@@ -32,11 +35,14 @@ class Levels:
     acquired: DataFrame
     acks: DataFrame
     flows: DataFrame
+    records: DataFrame | None
 
     def release(self) -> None:
         """Forget what was decoded."""
         for each in fields(self):
-            getattr(self, each.name).unpersist()
+            level = getattr(self, each.name)
+            if level is not None:
+                level.unpersist()
 
 
 def read(spark: SparkSession, files: Sequence[str], options: Mapping[str, str] | None) -> Levels:
@@ -57,6 +63,8 @@ def read(spark: SparkSession, files: Sequence[str], options: Mapping[str, str] |
         acquired=level("share_acquired").persist(),
         acks=level("share_acks").persist(),
         flows=level("flows").persist(),
+        # Asked once, for a few records: not worth keeping.
+        records=level("records") if (options or {}).get("payload") == "true" else None,
     )
 
 
@@ -103,7 +111,10 @@ def _shares(levels: Levels, tried: DataFrame, *, start_us: int, step_us: int) ->
     held = analyses.lock_times(tried)
     poison = analyses.poison_records(fates)
     worst = poison.orderBy(F.col("delivery_count_max").desc(), *analyses.RECORD).limit(LIVES_MAX)
+    shown = {} if levels.records is None else {"contents": analyses.contents(levels.records, poison)}
     return {
+        **shown,
+        "attempts": tried,
         "deliveries_by_count": analyses.deliveries_by_count(acquired),
         "deliveries_over_time": analyses.deliveries_over_time(acquired, start_us=start_us, step_us=step_us),
         "outcomes": fates,

@@ -19,6 +19,7 @@ from kwire.spark.analyses.conformance import (
 from kwire.spark.analyses.connections import churn, connections, depth
 from kwire.spark.analyses.deliveries import (
     archived,
+    contents,
     deliveries_by_count,
     deliveries_over_time,
     delivery_counts,
@@ -47,6 +48,7 @@ __all__ = [
     "clients",
     "conformance",
     "connections",
+    "contents",
     "deliveries_by_count",
     "deliveries_over_time",
     "delivery_counts",

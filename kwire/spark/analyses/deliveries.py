@@ -13,7 +13,11 @@ from kwire.spark.analyses.common import (
     is_sane,
     length,
     refused,
+    topic_or_id,
 )
+
+# What is shown of the content of one record.
+CONTENT_BYTES_MAX = 200
 
 
 def delivery_counts(acquired: DataFrame) -> DataFrame:
@@ -103,6 +107,24 @@ def poison_records(fates: DataFrame, *, deliveries_min: int = 3) -> DataFrame:
     given_up = F.col("outcome").isin("rejected", "exhausted")
     again = F.greatest("deliveries", "delivery_count_max") >= deliveries_min
     return fates.filter(given_up | again)
+
+
+def contents(records: DataFrame, chosen: DataFrame) -> DataFrame:
+    """Key and value of chosen records as share consumers were given them, cut to `CONTENT_BYTES_MAX` bytes.
+
+    Args: records: the level `records`, read with its payload. chosen: records by topic, partition and offset, as
+        `poison_records`.
+    """
+    place = list(RECORD[1:])
+    cut = {name: F.substring(name, 1, CONTENT_BYTES_MAX) for name in ("key", "value")}
+    given = records.filter((F.col("direction") == "share_fetch") & F.col("offset").isNotNull())
+    return (
+        given.withColumn("topic", topic_or_id())
+        .join(chosen.select(*place).distinct(), place, "left_semi")
+        .withColumns(cut)
+        .select(*place, "key_size", "value_size", "key", "value")
+        .dropDuplicates(place)
+    )
 
 
 def _deliveries(acquired: DataFrame) -> DataFrame:

@@ -73,7 +73,7 @@ def _lives(report: Report) -> Figure:
     ]
     head = (
         *("Connection", "Client", "Ended", "File", "Begins", "Lasts", "Requests", "Errors", "Bytes"),
-        *("Round trip", "Latency p50", "Idle at the end", "First packet"),
+        *("Round trip", "Latency p50", "Idle", "Packet"),
     )
     note = "From the first packet to the last. Idle, then closed: nothing was asked for a minute before."
     if len(rows) > ROWS_MAX:

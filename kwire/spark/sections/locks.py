@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kwire.spark import formats, scatterplot
 from kwire.spark.markup import Markup
-from kwire.spark.model import LockRow, Report
+from kwire.spark.model import LockRow, Report, Timeline
 from kwire.spark.scatterplot import Point
 from kwire.spark.sections.parts import Figure, Section, Table, clock, named, number, place, plain, span
 from kwire.spark.sections.shares import ACK_CLASSES
@@ -45,20 +45,20 @@ def _members(report: Report) -> Figure:
     points = [row for row in report.locks if row.lock_share is not None]
     if report.omitted.get("lock_times"):
         note += f" Drawn are the {formats.count(len(report.locks))} that came nearest to it."
-    plot = _plot(points) if points else None
+    plot = _plot(points, report.traffic) if points else None
     omitted = report.omitted.get("lock_use", 0)
     return Figure("Time until the word", note, plot, Table(head, cells, labels=3), is_wide=True, omitted=omitted)
 
 
-def _plot(rows: list[LockRow]) -> Markup:
-    first, last = min(row.ack_us for row in rows), max(row.ack_us for row in rows)
-    step = max((last - first) // (TICKS - 1), 1)
+def _plot(rows: list[LockRow], spans: Timeline) -> Markup:
+    first, last = spans.start_us, spans.start_us + spans.bins * spans.step_us
+    step = (last - first) // (TICKS - 1)
 
     def moment(us: float) -> str:
         """A tick of the axis."""
         return formats.axis_label(int(us), start_us=first, step_us=step)
 
-    x = scatterplot.Scale(first, max(last, first + 1), False, [first + step * index for index in range(TICKS)], moment)
+    x = scatterplot.Scale(first, last, False, [first + step * index for index in range(TICKS)], moment)
     shares = [row.lock_share or 0 for row in rows]
     y = scatterplot.decades(shares, lambda share: f"{100 * share:g} %", low_min=1e-4, holds=1.0)
     points = [Point(row.ack_us, row.lock_share or 0, _kind(row), _told(row)) for row in rows]

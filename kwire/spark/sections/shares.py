@@ -100,7 +100,9 @@ def _states(report: Report) -> list[Figure]:
         "Records in flight by state, rebuilt from the traffic alone: acquired by a member, given back and waiting to "
         "be acquired again, or settled and waiting for the start offset to pass."
     )
-    plot = share_plot.multiples(report.panels)
+    # What came and went within one span of time is not to be seen at its end.
+    seen = [each for each in report.panels if any(map(any, each.series.values()))]
+    plot = share_plot.multiples(seen) if seen else None
     return [Figure("State of share partitions", note, plot, Table(head, cells, labels=2), is_wide=True)]
 
 
@@ -146,19 +148,22 @@ def _acks(report: Report) -> Figure:
 def _poison(report: Report) -> list[Figure]:
     if not report.poison:
         return []
+    has_contents = any(row.value is not None for row in report.poison)
     cells = [
         (
             formats.name(row.topic or "?"),
             named(row.group_id),
             row.outcome,
             formats.file(row.file),
+            *(_content(each) for each in ((row.key, row.value) if has_contents else ())),
             *(plain(value) for value in (row.partition, row.offset)),
             *(formats.count(value) for value in (row.delivery_count_max, row.members)),
             plain(row.resp_packet),
         )
         for row in report.poison
     ]
-    head = ("Topic", "Group", "Outcome", "File", "Partition", "Offset", "Deliveries", "Members", "Packet")
+    contents = ("Key", "Value") if has_contents else ()
+    head = ("Topic", "Group", "Outcome", "File", *contents, "Partition", "Offset", "Deliveries", "Members", "Packet")
     note = (
         "Given up, or handed out three times and more. Each line of the plot is one record; a bar is one delivery, "
         "from acquisition to the member's word (or to the end of its lock), each member on a lane of its own. The "
@@ -169,11 +174,15 @@ def _poison(report: Report) -> list[Figure]:
             "Poison records",
             note,
             _lives(report) if report.lives else None,
-            Table(head, cells, labels=4),
+            Table(head, cells, labels=4 + len(contents)),
             is_wide=True,
             omitted=report.omitted.get("poison_records", 0),
         )
     ]
+
+
+def _content(value: str | None) -> str:
+    return "-" if value is None else formats.name(value)
 
 
 def _lives(report: Report) -> Markup:

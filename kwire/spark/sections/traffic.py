@@ -13,7 +13,7 @@ def build(report: Report) -> Section:
     """Requests and errors over time."""
     figures = [counts(report.traffic, "Requests", "By API", "API"), _errors(report)]
     lead = "When things happened, and when they went wrong."
-    return Section("time", "Traffic and errors over time", lead, figures, "Errors")
+    return Section("time", "Traffic and errors over time", lead, figures, "Traffic")
 
 
 def counts(data: Timeline, title: str, note: str, head: str, *, value: str = "Requests") -> Figure:

@@ -138,3 +138,22 @@ def test_the_delivery_limit_of_the_group_decides_what_is_exhausted(spark: SparkS
 
     assert analyses.archived(*frames).collect() == []
     assert [row["offset"] for row in analyses.archived(*frames, delivery_count_limit=2).collect()] == [0]
+
+
+def test_contents_are_those_that_share_consumers_were_given_and_cut(spark: SparkSession) -> None:
+    def record(offset: int, direction: str, value: bytes | None) -> dict[str, object]:
+        """One record of the level `records`."""
+        size = None if value is None else len(value)
+        about = {"topic": "t", "partition": 0, "offset": offset, "direction": direction}
+        return {**about, "key": b"k", "key_size": 1, "value": value, "value_size": size}
+
+    rows = [record(1, "share_fetch", b"x" * 300)] * 2
+    rows += [record(2, "share_fetch", None), record(3, "share_fetch", b"not chosen"), record(1, "produce", b"another")]
+    records = frame(spark, "records", rows)
+
+    found = analyses.contents(records, records.filter("offset < 3")).orderBy("offset").collect()
+
+    assert [(row["offset"], row["value"], row["value_size"]) for row in found] == [
+        (1, b"x" * 200, 300),
+        (2, None, None),
+    ]

@@ -184,7 +184,11 @@ def test_without_its_script_the_page_shows_everything_but_the_search() -> None:
     assert text.count(" hidden") == text.count('<p class="search" hidden>') == 1
 
 
-def test_contents_and_secrets_are_in_no_column_of_a_report() -> None:
-    names = set(json.dumps(json.loads(Reader(page.render(report())).data)).replace('"', " ").split())
+def test_secrets_are_in_no_column_of_a_report_and_contents_in_one_that_is_left_out_unless_asked_for() -> None:
+    whole = report()
+    names = set(json.dumps(json.loads(Reader(page.render(whole)).data)).replace('"', " ").split())
+    asked = replace(whole, poison=[replace(whole.poison[0], key="null", value=HOSTILE)])
 
-    assert not names & {"key", "value", "password", "token", "principal", "auth_bytes", "body_request"}
+    assert not names & {"password", "token", "principal", "auth_bytes", "body_request"}
+    assert "Value" not in Reader(page.render(whole)).texts
+    assert {"Value", HOSTILE} <= set(Reader(page.render(asked)).texts)

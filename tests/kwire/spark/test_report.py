@@ -12,12 +12,14 @@ from kwire.cli.main import main
 from tests.kwire.spark.browser import Browser
 from tests.kwire.spark.samples import HOSTILE
 from tests.kwire.spark.sights import Reader, assert_all_is_seen
-from tests.kwire.spark.traffic import write
+from tests.kwire.spark.traffic import CONTENT, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+
+PARQUET = ("latency", "conformance", "attempts", "share_timeline", "connections", "contents")
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 REAL = [str(CAPTURES / f"small_{name}.pcap") for name in ("aio", "ck", "ckz", "jshare", "kpy", "share", "txn")]
@@ -30,6 +32,15 @@ def hostile_page(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) 
     write(folder / "capture.pcapng", HOSTILE)
     assert main(["report", str(folder / "capture.pcapng"), "-o", str(folder / "report.html")]) == 0
     return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def open_page(spark: SparkSession, hostile_page: Path) -> Path:
+    """The same with the contents of records, and with its tables beside it."""
+    folder = hostile_page.parent
+    options = ["--payload", "--parquet", str(folder / "tables"), "-o", str(folder / "open.html")]
+    assert main(["report", str(folder / "capture.pcapng"), *options]) == 0
+    return folder / "open.html"
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +99,69 @@ def test_a_hostile_topic_group_member_and_client_stay_text(hostile_page: Path) -
     assert "img" not in reader.tags
     assert reader.tags.count("script") == 2
     assert not [name for name in reader.attributes if name.startswith("on")]
-    assert sum(HOSTILE in text for text in reader.texts) >= 6
+    assert sum(HOSTILE in text for text in reader.texts) >= 12
+
+
+def test_what_records_hold_is_nowhere_in_the_report(hostile_page: Path) -> None:
+    text = hostile_page.read_text(encoding="utf-8")
+
+    assert "a secret" not in text
+    assert [(row["offset"], row["key"], row["value"]) for row in numbers(hostile_page)["poison"]] == [(3, None, None)]
+
+
+def test_poison_records_locks_and_states_are_those_of_the_capture(hostile_page: Path) -> None:
+    found = numbers(hostile_page)
+
+    assert [(row["offset"], row["outcome"], row["deliveries"], row["resp_packet"]) for row in found["poison"]] == [
+        (3, "rejected", 2, 9)
+    ]
+    assert [(row["offset"], row["delivery_count"], row["ack_name"]) for row in found["lives"]] == [
+        (3, 1, None),
+        (3, 2, "reject"),
+    ]
+    assert {(row["first_offset"], row["ack_name"], row["ack_error"]) for row in found["locks"]} == {
+        (0, "accept", None),
+        (3, "reject", None),
+        (4, "accept", "INVALID_RECORD_STATE"),
+    }
+    assert [(each["topic"], each["partition"], each["deliveries_max"]) for each in found["panels"]] == [(HOSTILE, 0, 2)]
+
+
+def test_contents_that_were_asked_for_are_shown_as_text(open_page: Path) -> None:
+    reader = Reader(open_page.read_text(encoding="utf-8"))
+
+    assert [(row["key"], row["value"]) for row in numbers(open_page)["poison"]] == [("a secret key", f"{CONTENT} 3")]
+    assert f"{CONTENT} 3" in reader.texts
+    assert not {"b", "img"} & set(reader.tags)
+
+
+def test_every_table_can_be_had_as_parquet(spark: SparkSession, open_page: Path) -> None:
+    folder = open_page.parent / "tables"
+    found = {name: spark.read.parquet(str(folder / name)) for name in PARQUET}
+
+    assert len(list(folder.iterdir())) >= 25
+    assert {row["api_name"]: row["requests"] for row in found["latency"].collect()}["ShareFetch"] == 2
+    assert found["attempts"].count() == 12
+    assert found["contents"].select("offset").collect()[0]["offset"] == 3
+    assert found["share_timeline"].filter("state = 'Acquired'").count() >= 1
+
+
+def test_two_captures_are_compared_on_one_page(spark: SparkSession, tmp_path: Path, hostile_page: Path) -> None:
+    page = tmp_path / "changes.html"
+
+    code = main(["report", "--compare", REAL[5], str(hostile_page.parent / "capture.pcapng"), "-o", str(page)])
+    reader = Reader(page.read_text(encoding="utf-8"))
+    found = json.loads(reader.data)
+
+    assert code == 0
+    assert {row["api"]: (row["before"] is None, row["after"] is None) for row in found["latency"]}[
+        "ShareAcknowledge"
+    ] == (False, False)
+    assert [HOSTILE] in [row["name"] for row in found["clients"]]
+    assert (["INVALID_RECORD_STATE", "ShareAcknowledge"], 0, 1) in [
+        (row["name"], row["before"], row["after"]) for row in found["errors"]
+    ]
+    assert reader.tags.count("script") == 2
 
 
 def test_the_report_about_real_captures_has_every_request(real_page: Path) -> None:
@@ -110,7 +183,7 @@ def test_a_browser_shows_the_report_without_complaint_and_without_overflow(
 ) -> None:
     chromium.open(request.getfixturevalue(which), width=width)
 
-    assert_all_is_seen(chromium, plots_min=8)
+    assert_all_is_seen(chromium, plots_min=15)
 
 
 def test_progress_goes_to_stderr_and_the_page_s_path_to_stdout(
@@ -136,6 +209,9 @@ def test_progress_goes_to_stderr_and_the_page_s_path_to_stdout(
         ([REAL[0], "-o", "report.html", "--edition", "9.9"], "9.9"),
         ([REAL[0], "-o", "report.html", "--port", "70000"], "70000"),
         ([__file__, "-o", "report.html"], "test_report.py"),
+        (["--compare", REAL[0], "-o", "report.html"], "--compare takes two captures, not 1"),
+        (["--compare", REAL[0], REAL[1], "--parquet", "t", "-o", "report.html"], "--parquet writes the tables of one"),
+        ([REAL[0], "--parquet", "/", "-o", "report.html"], "/: Exists already"),
     ],
 )
 def test_wrong_use_is_one_line_and_exit_code_2(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import struct
 from pathlib import Path
 from typing import Any
 
 from kwire.capture.pcapng_write import PcapngWriter, TcpConversation
 from kwire.codec import encode, from_json
+from kwire.records import Record, write_batch
 from kwire.registry import api_name
 
 START_NS = 1_795_257_723_000_000_000
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+# What every record holds: nothing that a page may do anything with, nor show unasked.
+CONTENT = "<b onload=alert(1)>a secret value</b>"
 METADATA, SHARE_FETCH, SHARE_ACKNOWLEDGE = 3, 78, 79
 
 Tree = dict[str, Any]
@@ -52,7 +56,9 @@ def _metadata(name: str) -> Tree:
 def _acquired(first_last_count: tuple[int, int, int]) -> Tree:
     first, last, count = first_last_count
     ranges = [{"firstOffset": first, "lastOffset": last, "deliveryCount": count}]
-    partition = {"partitionIndex": 0, "records": "", "acquiredRecords": ranges}
+    content = [Record(offset, 0, b"a secret key", f"{CONTENT} {offset}".encode()) for offset in range(first, last + 1)]
+    records = base64.b64encode(write_batch(content)).decode()
+    partition = {"partitionIndex": 0, "records": records, "acquiredRecords": ranges}
     return {"acquisitionLockTimeoutMs": 30_000, "responses": [{"topicId": TOPIC_ID, "partitions": [partition]}]}
 
 
