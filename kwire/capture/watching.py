@@ -103,7 +103,7 @@ class _Sequence:
         flags = segment.flags
         content = len(segment.payload) + segment.missing
         size = content + bool(flags & _SYN) + bool(flags & _FIN)
-        if not size or flags & _RST:
+        if flags & _RST:
             return None
         self._packets += 1
         if self._high < 0:
@@ -112,8 +112,9 @@ class _Sequence:
             self._low, self._high, self._has_syn = begin, begin + size, bool(flags & _SYN)
             return None
         begin = self._high + ((segment.seq - self._high + _HALF) & _MASK) - _HALF
-        if begin > self._high + _WINDOW_MAX:
+        if begin > self._high + _WINDOW_MAX or (not size and begin <= self._high):
             return None
+        # An empty packet shows how far its sender has come.
         return self._place(begin, begin + size, segment.ts, rtt_ns, is_probe=content == size == 1)
 
     def _place(self, begin: int, end: int, ts: int, rtt_ns: int, *, is_probe: bool) -> str | None:

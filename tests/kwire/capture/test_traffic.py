@@ -176,6 +176,14 @@ def test_without_a_syn_the_first_packets_may_come_in_any_order() -> None:
     assert oddities([wires[2], wires[0], *wires[3:]])[1] == "out_of_order"
 
 
+def test_an_empty_packet_shows_how_far_its_sender_has_come() -> None:
+    wires = exchanged(1)
+    *others, fin, answer, acknowledgement = wires
+
+    # The client's FIN comes behind the last acknowledgement, whose number is one more.
+    assert oddities([*others, answer, acknowledgement, fin])[-2:] == [None, "out_of_order"]
+
+
 def test_sequence_numbers_wrap_without_becoming_odd() -> None:
     talk = Talk(isn=(2**32 - 20, 2**32 - 5)).open()
     for _ in range(6):
