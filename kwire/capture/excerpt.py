@@ -59,11 +59,11 @@ class _Held:
 
 @dataclass(slots=True, eq=False)
 class _Connection:
-    """What is held of a connection: its handshake, each side's packets, and where its open requests begin."""
+    """What is held of a connection: its handshake, each side's packets, and the frames that no exchange has yet."""
 
     handshake: list[_Held] = field(default_factory=list)
     sides: tuple[deque[_Held], deque[_Held]] = field(default_factory=lambda: (deque(), deque()))
-    open: dict[int, None] = field(default_factory=dict)
+    open: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {}))
 
 
 class _Wanted(NamedTuple):
@@ -122,17 +122,16 @@ class Excerpt:
         """The outcome has been looked at: packets that belong to nothing else are not needed any more."""
         if not isinstance(outcome, Exchange):
             return
-        flow, request, response = outcome.flow, outcome.request, outcome.response
+        flow = outcome.flow
         connection = self._connections.get(flow)
         if connection is None or flow.client is None:
             return
-        if request is not None:
-            connection.open.pop(request.frame.offset, None)
-            first_open = next(iter(connection.open), request.frame.offset + request.frame.size + 4)
-            self._release(flow, connection, flow.client, first_open, request.frame.end_ts)
-        if response is not None:
-            end = response.frame.offset + response.frame.size + 4
-            self._release(flow, connection, 1 - flow.client, end, response.frame.end_ts)
+        for message in (outcome.request, outcome.response):
+            if message is not None:
+                frame = message.frame
+                side = flow.client if frame.is_request else 1 - flow.client
+                connection.open[side].pop(frame.offset, None)
+                self._release(flow, connection, side, frame.offset + frame.size + 4, frame.end_ts)
 
     def flush(self) -> None:
         """Write all that is chosen."""
@@ -165,12 +164,14 @@ class Excerpt:
                 self._drop(self._connections.pop(event.flow, None))
 
     def _opened(self, found: Iterable[FrameEvent | Trouble]) -> Iterator[FrameEvent | Trouble]:
-        """The frames; those of requests are open until their exchange is released."""
+        """The frames; each is open until its exchange is released."""
         for event in found:
-            if isinstance(event, Frame) and event.is_request:
-                connection = self._connections.get(event.flow)
-                if connection is not None:
-                    connection.open[event.offset] = None
+            if isinstance(event, Frame):
+                flow = event.flow
+                connection = self._connections.get(flow)
+                if connection is not None and flow.client is not None:
+                    side = flow.client if event.is_request else 1 - flow.client
+                    connection.open[side][event.offset] = event.size + 4
             yield event
 
     def _hold(self, flow: Flow | None, side: int, segment: Segment) -> None:
@@ -247,16 +248,23 @@ class Excerpt:
         return self._writer
 
     def _release(self, flow: Flow, connection: _Connection, side: int, offset: int, now: int) -> None:
-        end = (flow.starts[side] + offset) & _MASK
+        """Let go of packets up to here; those of frames that still wait for their other half stay."""
         queue = connection.sides[side]
-        while queue:
-            held = queue[0]
-            if not held.is_given_up and (
-                _distance(end, held.seq) + held.size > 0 or held.packet.ts > now - _DISORDER_NS
-            ):
-                break
-            queue.popleft()
-            self._forget(held)
+        end = (flow.starts[side] + offset) & _MASK
+        # Both are counted from `offset`, since sequence numbers begin anew every 4 GiB.
+        waiting = [(begin - offset, begin + size - offset) for begin, size in connection.open[side].items()]
+        kept: list[_Held] = []
+        while queue and (queue[0].is_given_up or _distance(end, queue[0].seq) + queue[0].size <= 0):
+            held = queue.popleft()
+            if held.is_given_up:
+                continue
+            at = _distance(end, held.seq)
+            is_open = any(begin < at + held.size and at < stop for begin, stop in waiting)
+            if is_open or held.packet.ts > now - _DISORDER_NS:
+                kept.append(held)
+            else:
+                self._forget(held)
+        queue.extendleft(reversed(kept))
 
     def _drop(self, connection: _Connection | None) -> None:
         if connection is None:
@@ -265,7 +273,8 @@ class Excerpt:
             for held in side:
                 self._forget(held)
             side.clear()
-        connection.open.clear()
+        for frames_of_side in connection.open:
+            frames_of_side.clear()
 
     def _forget(self, held: _Held) -> None:
         if self._all.pop(id(held), None) is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from kwire.capture.values import Packet
 from kwire.cli.main import main
 from kwire.headers import encode_request, encode_response
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
+from tests import needs
+from tests.kwire.capture.impaired import CLEAR, copies
 from tests.kwire.capture.wire import CAPTURES, SHARE, Talk, Wire, enhanced, interface, matched, pcap, read, section
 
 Capsys = pytest.CaptureFixture[str]
@@ -50,6 +53,21 @@ def test_everything_chosen_tells_everything_again(path: Path) -> None:
 
     assert matched(read(written)) == matched(read(path.read_bytes()))
     assert (excerpt.encrypted, excerpt.incomplete) == (0, 0)
+
+
+def whole_exchanges(data: bytes) -> list[tuple[object, ...]]:
+    columns = ("api_name", "correlation_id", "client_id", "req_ts", "resp_ts", "latency_us")
+    return [tuple(row[column] for column in columns) for row in read(data) if row["status"] == "ok"]
+
+
+@pytest.mark.parametrize("way", ["lossy", "reordered", "doubled", "midstream"])
+@pytest.mark.parametrize("name", CLEAR)
+def test_damage_takes_no_exchange_away_that_was_whole(name: str, way: str) -> None:
+    for wires in copies(name, way):
+        written, excerpt = chosen(pcap(wires), lambda _: True)
+
+        assert whole_exchanges(written) == whole_exchanges(pcap(wires))
+        assert excerpt.incomplete == 0
 
 
 @pytest.mark.parametrize("api", ["ShareFetch", "Produce", "CreateTopics", "ReadShareGroupState"])
@@ -204,6 +222,16 @@ def test_the_command_writes_a_file_that_wireshark_can_open(capsys: Capsys, tmp_p
     assert b"pass the filter api=ShareFetch" in data
     assert main(["decode", str(out), "--api", "ShareFetch", "--format", "jsonl"]) == 0
     assert [json.loads(line)["status"] for line in capsys.readouterr().out.splitlines()] == ["ok", "ok"]
+
+
+def test_wireshark_shows_the_comments(tmp_path: Path) -> None:
+    tshark = needs.tool("tshark")
+    out = tmp_path / "out.pcapng"
+    out.write_bytes(chosen(SHARE, lambda outcome: api_of(outcome) == "ShareFetch")[0])
+    command = [tshark, "-r", str(out), "-Y", "frame.comment", "-T", "fields", "-e", "tcp.len", "-e", "frame.comment"]
+
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert shown == ["107\tasked", "59\tanswered", "120\tasked", "59\tanswered"]
 
 
 def test_comments_cannot_act_on_a_terminal(capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> None:
