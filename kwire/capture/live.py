@@ -84,7 +84,7 @@ class Live:
         except OSError as error:
             if error.errno not in {errno.ENETDOWN, errno.ENODEV, errno.ENXIO}:
                 raise
-            yield Trouble("interface", f"interface {self.name} went down; what follows is not read", 0, self._ts)
+            yield Trouble("interface", f"interface {self.name} is down: what follows is not read", 0, self._ts)
         self.look_for_drops()
         if self.dropped:
             detail = f"interface {self.name}: {self.dropped} of {self.dropped + self.count} packets were dropped"

@@ -35,7 +35,13 @@ STATUSES = (OK, NO_RESPONSE, NO_REQUEST, TRUNCATED, GAP, UNDECODABLE)
 _INT32_MAX = 2**31 - 1
 _EMPTY: Row = {column.name: None for column in MESSAGES}
 _LOST_STATUS = {"bad_length": UNDECODABLE, "tls": UNDECODABLE, "snaplen": TRUNCATED, "cut_length": TRUNCATED}
-_TROUBLE_STATUS = {"file_truncated": TRUNCATED, "header_cut": TRUNCATED, "ip_fragment": GAP, "dropped": GAP}
+_TROUBLE_STATUS = {
+    "file_truncated": TRUNCATED,
+    "header_cut": TRUNCATED,
+    "ip_fragment": GAP,
+    "dropped": GAP,
+    "interface": TRUNCATED,
+}
 
 
 class MessageRows:

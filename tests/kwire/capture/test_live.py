@@ -6,6 +6,7 @@ import errno
 import socket
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -97,6 +98,18 @@ def test_reading_ends_when_it_should(until: Until) -> None:
     until.is_idle = True
     with opened("lo", until) as reading:
         assert [each for each in reading.packets() if isinstance(each, Packet)] == []
+
+
+def test_an_interface_that_is_down_ends_with_a_row_that_says_so(until: Until) -> None:
+    flags = {each.parent.name: int(each.read_text(), 16) for each in Path("/sys/class/net").glob("*/flags")}
+    down = next((name for name, value in flags.items() if not value & 1), None)
+    if down is None:
+        pytest.skip("all interfaces are up")
+
+    with opened(down, until) as reading:
+        (row,) = rows(reading)
+    assert row["status"] == "truncated"
+    assert f"interface {down} is down: what follows is not read" in str(row["issues"])
 
 
 def test_an_interface_that_does_not_exist_is_told_with_those_that_do(until: Until) -> None:
