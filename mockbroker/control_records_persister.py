@@ -14,6 +14,7 @@ from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.persister import Kind, Persister, Task
 from mockbroker.share_control_log import ShareControlLog
+from mockbroker.share_state_log import Written as Recorded
 from mockbroker.state.share_chain import unrecorded
 from mockbroker.state.share_rules import RELEASED, ShareRules
 
@@ -38,7 +39,7 @@ class _Delivery:
         self._tasks = tasks
         self._node: Node | None = None
         self._since_ms = 0
-        self._end_offset = 0
+        self._recorded: Recorded | None = None
         self._answers: list[Any] = []
 
     def handle(self, node: Node, now_ms: int) -> list[Any]:
@@ -48,10 +49,10 @@ class _Delivery:
             self._node, self._since_ms = node, now_ms
             self._answers = [_done(task, room, now_ms) for task in self._tasks]
             room.record()
-            self._end_offset = room.end_offset(key)
-        if node is not self._node:
+            self._recorded = room.recorded(key)
+        if node is not self._node or self._recorded is None:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"node {node.node_id} was started anew")
-        room.must_be_safe(key, self._end_offset, since_ms=self._since_ms, now_ms=now_ms)
+        room.must_be_safe(self._recorded, since_ms=self._since_ms, now_ms=now_ms)
         return self._answers
 
 

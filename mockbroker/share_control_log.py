@@ -1,23 +1,20 @@
 """State of share-partitions in the logs that they are views of: a node's part of it, where it leads partitions.
 
-What has been recorded is kept in memory, one book for each topic-partition, and read from the log when a book is first
-opened in a leader epoch: from the oldest checkpoint that the share snapshot file names, or the whole log when the file
-is missing or wrong.
+What has been recorded is kept in books (`share_books.py`), one for each topic-partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from kwire.error_codes import ErrorCode
 from mockbroker.calls import Unsettled
 from mockbroker.kafka_error import KafkaError
-from mockbroker.share_control_records import from_record, from_snapshot_file, to_bytes, to_snapshot_file
+from mockbroker.share_books import Book, Books, Place, Recovered
+from mockbroker.share_control_records import to_bytes
 from mockbroker.share_state_log import Written as Recorded
-from mockbroker.state.hidden import NOTHING_KEPT, Hidden
-from mockbroker.state.log import PartitionLog, StoredBatch
+from mockbroker.state.hidden import Hidden
 from mockbroker.state.metadata import Change, Topic
 from mockbroker.state.share_chain import Chain, Checkpoint, Delta
 from mockbroker.state.share_coordinator import NO_EPOCH, UNINITIALIZED_START, ShareKey, Stored, Summary, Written
@@ -28,57 +25,9 @@ if TYPE_CHECKING:
     from mockbroker.node import Node
 
 T = TypeVar("T")
-Place = tuple[bytes, int]
 
 #: How many deltas build on a checkpoint, by the name that share coordinators have for it.
 DELTAS_PER_CHECKPOINT = "share.coordinator.snapshot.update.records.per.snapshot"
-
-
-class Recovery(Enum):
-    """How a leader has found the control records of a topic-partition."""
-
-    SNAPSHOT_FILE = "the share snapshot file"
-    SCAN = "a scan of the log"
-
-
-class Recovered(NamedTuple):
-    """How a book was opened, and from which offset on the log was read for it."""
-
-    way: Recovery
-    first_offset: int
-
-
-class _Book:
-    """What the log of one topic-partition tells of the groups that share it."""
-
-    def __init__(self, log: PartitionLog) -> None:
-        self.log = log
-        self.leader_epoch = log.leader_epoch
-        self.chains: dict[str, Chain] = {}
-        self.recovered = Recovered(Recovery.SCAN, log.start_offset)
-
-    def chain(self, group_id: str) -> Chain:
-        if group_id not in self.chains:
-            self.chains[group_id] = Chain(self.log.has_between)
-        return self.chains[group_id]
-
-    def checkpoints(self) -> dict[str, int]:
-        """Where the newest checkpoint of each group is that has a state."""
-        return {name: chain.checkpoint_offset for name, chain in self.chains.items() if chain.is_decided}
-
-    def replay(self, batches: Sequence[StoredBatch]) -> None:
-        for batch in batches:
-            if not batch.hidden:
-                continue
-            for record in batch.records():
-                found = from_record(record)
-                if found is None:
-                    continue
-                group_id, fact = found
-                if isinstance(fact, Checkpoint):
-                    self.chain(group_id).take_checkpoint(record.offset, fact)
-                else:
-                    self.chain(group_id).take_delta(record.offset, fact)
 
 
 class ShareControlLog:
@@ -87,8 +36,7 @@ class ShareControlLog:
     def __init__(self, cluster: ClusterState, node: Node) -> None:
         self._cluster = cluster
         self._node = node
-        self._files = cluster.kept.share_snapshots(node.node_id)
-        self._books: dict[Place, _Book] = {}
+        self._books = Books(cluster.kept.share_snapshots(node.node_id))
         self._waiting: dict[ShareKey, list[tuple[int, Written]]] = {}
 
     # Operations, each for one share partition. The persister has the writes of a message recorded by `record`.
@@ -191,9 +139,7 @@ class ShareControlLog:
         try:
             answer = operation()
             self.record()
-            if key is None:
-                return answer, None
-            return answer, Recorded(key.topic_id, key.partition, self.end_offset(key))
+            return answer, None if key is None else self.recorded(key)
         except KafkaError as refusal:
             return refusal, None
 
@@ -202,29 +148,34 @@ class ShareControlLog:
 
         Raises: Unsettled as long as they have not.
         """
-        topic_id, index, end_offset = recorded
         try:
-            self.must_be_safe(ShareKey("", topic_id, index), end_offset, since_ms=since_ms, now_ms=now_ms)
+            self.must_be_safe(recorded, since_ms=since_ms, now_ms=now_ms)
         except KafkaError as refusal:
             return refusal
         return None
 
     # What persisters and people look at.
 
-    def end_offset(self, key: ShareKey) -> int:
-        """Where the log ends; what was recorded is safe when all replicas have it up to there."""
-        return self._book(key).log.end_offset
+    def recorded(self, key: ShareKey) -> Recorded:
+        """What there is of a share partition's log now. Raises: NOT_COORDINATOR."""
+        log = self._book(key).log
+        return Recorded(key.topic_id, key.partition, log.end_offset, log.leader_epoch)
 
-    def must_be_safe(self, key: ShareKey, end_offset: int, *, since_ms: int, now_ms: int) -> None:
-        """Pass when all replicas in sync have the log up to there.
+    def must_be_safe(self, recorded: Recorded, *, since_ms: int, now_ms: int) -> None:
+        """Pass when all replicas in sync have it.
 
-        Raises: Unsettled, after long COORDINATOR_NOT_AVAILABLE; NOT_COORDINATOR where another node leads meanwhile.
+        Raises: Unsettled, after long COORDINATOR_NOT_AVAILABLE; NOT_COORDINATOR in another leader epoch, as the end of
+        the log may have been cut off in between.
         """
-        if self._book(key).log.high_watermark >= end_offset:
+        topic_id, index, end_offset, leader_epoch = recorded
+        log = self._book(ShareKey("", topic_id, index)).log
+        if log.leader_epoch != leader_epoch:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"leader epoch {log.leader_epoch} has begun")
+        if log.high_watermark >= end_offset:
             return
         if now_ms - since_ms < self._cluster.config.integer("share.coordinator.write.timeout.ms"):
             raise Unsettled
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"not all replicas have what was recorded of {key}")
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "not all replicas have what was recorded")
 
     def hidden(self, key: ShareKey) -> Hidden:
         """The offsets of control records, which are never in flight."""
@@ -235,25 +186,23 @@ class ShareControlLog:
 
     def chain(self, key: ShareKey) -> Chain | None:
         """What has been recorded of a share partition here; None when its book is closed, or says nothing of it."""
-        book = self._books.get((key.topic_id, key.partition))
+        book = self._books.find((key.topic_id, key.partition))
         return None if book is None else book.chains.get(key.group_id)
 
     def earliest_share_offset(self, place: Place) -> int | None:
         """KIP-932's ESO: the oldest of all groups' newest checkpoints; None while there is none."""
-        book = self._books.get(place)
+        book = self._books.find(place)
         return None if book is None else min(book.checkpoints().values(), default=None)
 
     def recovered(self, place: Place) -> Recovered | None:
         """How the book of a topic-partition was opened last."""
-        book = self._books.get(place)
+        book = self._books.find(place)
         return None if book is None else book.recovered
 
     def topic_changed(self, change: Change, topic: Topic) -> None:
         """Close the books of a topic that is gone."""
         if change is Change.DELETED:
-            for place in [place for place in self._books if place[0] == topic.topic_id]:
-                del self._books[place]
-                self._files.lose(place)
+            self._books.close(topic.topic_id)
 
     # Books.
 
@@ -261,7 +210,7 @@ class ShareControlLog:
     def _deltas_max(self) -> int:
         return self._cluster.config.integer(DELTAS_PER_CHECKPOINT)
 
-    def _book(self, key: ShareKey, leader_epoch: int = -1) -> _Book:
+    def _book(self, key: ShareKey, leader_epoch: int = -1) -> Book:
         place = (key.topic_id, key.partition)
         try:
             log = self._node.logs.get(*place, leader_epoch=leader_epoch)
@@ -269,36 +218,9 @@ class ShareControlLog:
             if refusal.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 raise KafkaError(ErrorCode.NOT_COORDINATOR, refusal.message) from None
             raise
-        book = self._books.get(place)
-        if book is None or book.leader_epoch != log.leader_epoch or book.log is not log:
-            book = self._books[place] = self._opened(place, log)
-        return book
+        return self._books.open(place, log)
 
-    def _opened(self, place: Place, log: PartitionLog) -> _Book:
-        book = _Book(log)
-        first = self._first_checkpoint(place, log)
-        if first is not None:
-            book.recovered = Recovered(Recovery.SNAPSHOT_FILE, first)
-        book.replay(log.from_offset(book.recovered.first_offset))
-        self._keep(place, book)
-        return book
-
-    def _first_checkpoint(self, place: Place, log: PartitionLog) -> int | None:
-        """Where to begin reading by the snapshot file; None when it is missing, or names what is no checkpoint."""
-        data = self._files.read(place)
-        offsets = None if data is None else from_snapshot_file(data)
-        if not offsets:
-            return None
-        for group_id, offset in offsets.items():
-            batch = next(iter(log.from_offset(offset)), None) if log.start_offset <= offset < log.end_offset else None
-            found = from_record(batch.records()[0]) if batch is not None and batch.hidden else None
-            if found is None or batch is None or batch.base_offset != offset or found[0] != group_id:
-                return None
-            if not isinstance(found[1], Checkpoint):
-                return None
-        return min(offsets.values())
-
-    def _append(self, key: ShareKey, book: _Book, fact: Checkpoint | Delta, now_ms: int) -> None:
+    def _append(self, key: ShareKey, book: Book, fact: Checkpoint | Delta, now_ms: int) -> None:
         offset = book.log.append_hidden(to_bytes(key.group_id, fact, now_ms=now_ms), now_ms=now_ms)
         chain = book.chain(key.group_id)
         if isinstance(fact, Delta):
@@ -306,14 +228,7 @@ class ShareControlLog:
             assert is_next
         else:
             chain.take_checkpoint(offset, fact)
-            self._keep((key.topic_id, key.partition), book)
-
-    def _keep(self, place: Place, book: _Book) -> None:
-        """A checkpoint is new: note where it is, and let the cleaner have what is older than all of them."""
-        checkpoints = book.checkpoints()
-        if book.log.hidden is not None:
-            book.log.hidden.keep_from = min(checkpoints.values(), default=NOTHING_KEPT)
-            self._files.write(place, to_snapshot_file(checkpoints))
+            self._books.keep((key.topic_id, key.partition), book)
 
     def _supersede(self, key: ShareKey, chain: Chain, state_epoch: int = 0) -> None:
         """What was settled of the state until now is none of the one that begins, nor what is still on its way.

@@ -30,11 +30,12 @@ T = TypeVar("T")
 
 
 class Written(NamedTuple):
-    """How far a partition of the topic has been written."""
+    """How far a partition of the topic has been written; in which leader epoch, where leaders write into their own."""
 
     topic_id: bytes
     shard: int
     end_offset: int
+    leader_epoch: int = -1
 
 
 class ShareStateLog:

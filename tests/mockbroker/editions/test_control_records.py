@@ -7,18 +7,22 @@ from collections.abc import Iterator
 import pytest
 
 from kwire import Client
+from kwire.error_codes import ErrorCode
 from kwire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kwire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kwire.records import read_batches
 from mockbroker import Cluster
-from mockbroker.share_control_log import Recovered, Recovery
+from mockbroker.kafka_error import KafkaError
+from mockbroker.share_books import Recovered, Recovery
+from mockbroker.share_state_log import Written as Recorded
 from mockbroker.state.share_coordinator import ShareKey, Written
 from mockbroker.state.state_batches import StateBatch
 from tests.mockbroker.editions.control_kit import control_records, log_of, told
 from tests.mockbroker.editions.draft_kit import ACCEPT, RELEASE, TOPIC, Member, shown
 
 EDITION = "kip932-r2"
+REPLICAS = "default.replication.factor"
 DELTAS = "share.coordinator.snapshot.update.records.per.snapshot"
 TEN_MINUTES_MS, LOCK_MS = 600_000, 30_000
 
@@ -245,7 +249,7 @@ def test_checkpoint_epochs_are_16_bits_and_begin_again(cluster: Cluster) -> None
 
     def age(server: object) -> None:
         room = server.core.state.nodes[0].share_control_log  # type: ignore[attr-defined]
-        room._books[place].chains["G1"].epoch = 0xFFFF
+        room.chain(ShareKey("G1", *place)).epoch = 0xFFFF
 
     with Member(cluster, EDITION) as member:
         assert member.alter(0) == 0
@@ -349,8 +353,7 @@ def test_records_that_are_deleted_take_no_state_with_them(member: Member) -> Non
 
 
 def test_a_new_leader_on_another_node_goes_on_from_the_records() -> None:
-    properties = {"default.replication.factor": 2}
-    with Cluster(share_edition=EDITION, nodes=2, topics={TOPIC: 1}, properties=properties) as cluster:
+    with Cluster(share_edition=EDITION, nodes=2, topics={TOPIC: 1}, properties={REPLICAS: 2}) as cluster:
         nodes = [f"127.0.0.1:{address.rsplit(':')[1]}" for address in cluster.bootstrap_servers.split(",")]
         home = cluster.run(_leader)
         with Member(cluster, EDITION, bootstrap=nodes[home]) as member:
@@ -375,3 +378,25 @@ def _leader(server: object) -> int:
 def _place_of(server: object) -> tuple[bytes, int]:
     known = server.core.state.metadata.topic(TOPIC)  # type: ignore[attr-defined]
     return known.topic_id, 0
+
+
+def test_what_was_recorded_in_an_earlier_leader_epoch_may_be_lost_and_is_not_answered_for() -> None:
+    with Cluster(share_edition=EDITION, nodes=2, topics={TOPIC: 1}, properties={REPLICAS: 2}) as cluster:
+        place, home = _place(cluster), cluster.run(_leader)
+
+        def recorded(server: object) -> Recorded:
+            room = server.core.state.nodes[home].share_control_log  # type: ignore[attr-defined]
+            room.decide(ShareKey("G1", *place), 0, state_epoch=0, leader_epoch=-1, now_ms=0)
+            return room.recorded(ShareKey("G1", *place))  # type: ignore[no-any-return]
+
+        before = cluster.run(recorded)
+        cluster.move_leader(TOPIC, 0, to=1 - home)
+        cluster.move_leader(TOPIC, 0, to=home)
+
+        def error(server: object) -> KafkaError | None:
+            room = server.core.state.nodes[home].share_control_log  # type: ignore[attr-defined]
+            return room.error_of(before, since_ms=0, now_ms=0)  # type: ignore[no-any-return]
+
+        found = cluster.run(error)
+    assert found is not None
+    assert found.code is ErrorCode.NOT_COORDINATOR
