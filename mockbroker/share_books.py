@@ -1,7 +1,7 @@
 """What leaders know of the control records in their logs, and how they find them: by the share snapshot file or a scan.
 
-A book is opened when it is first asked for in a leader epoch: from the oldest checkpoint on that the file names, or from
-the log's start when the file is missing or wrong.
+A book is opened when it is first asked for in a leader epoch: from the oldest checkpoint on that the file names, or
+from the log's start when the file is missing or wrong.
 """
 
 from __future__ import annotations
