@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("codec", "records", "window", "broker", "share")
+NAMES = ("codec", "records", "window", "broker", "share", "capture")
 
 
 def main() -> int:

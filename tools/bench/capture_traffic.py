@@ -2,12 +2,14 @@
 
 `python -m tools.bench.capture_traffic small OUT.pcapng --messages 20000` makes packets of about 200 bytes: every
 message is a Produce request of its own, waited for, and fetched at once; a group commits after each poll, a share group
-acknowledges. `large` makes packets of up to 64 KB: batches of 1 MB, produced and fetched.
+acknowledges. `old` is the same by aiokafka, which speaks versions of 2019, and no share groups. `large` makes packets
+of 32 KB: batches of that size, produced and fetched.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import subprocess
 import sys
@@ -16,19 +18,21 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaException, Producer, ShareConsumer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 _PATIENCE_S = 120.0
 _QUIET = {"log_level": 0}
-_SMALL_VALUE, _LARGE_VALUE = 40, 16_000
+_SMALL_VALUE, _LARGE_VALUE = 40, 15_500
+_BATCH_SIZE = 32_000
 _PARTITIONS = 4
 
 
 def main() -> None:
     """Write one capture."""
     parser = argparse.ArgumentParser(prog="python -m tools.bench.capture_traffic", description=__doc__)
-    parser.add_argument("kind", choices=("small", "large"))
+    parser.add_argument("kind", choices=("small", "old", "large"))
     parser.add_argument("out", type=Path, metavar="OUT.pcapng")
     parser.add_argument("--messages", type=int, default=20_000, help="messages to produce (default: %(default)s)")
     args = parser.parse_args()
@@ -40,7 +44,7 @@ def write_capture(kind: str, out: Path, *, messages: int) -> int:
     with _broker(out) as bootstrap:
         admin = AdminClient({"bootstrap.servers": bootstrap, **_QUIET})
         admin.create_topics([NewTopic("bench", _PARTITIONS, 1)])["bench"].result(_PATIENCE_S)
-        (_small if kind == "small" else _large)(bootstrap, messages)
+        {"small": _small, "old": _old, "large": _large}[kind](bootstrap, messages)
     return int(bootstrap.rpartition(":")[2])
 
 
@@ -71,10 +75,35 @@ def _small(bootstrap: str, messages: int) -> None:
         thread.join()
 
 
+def _old(bootstrap: str, messages: int) -> None:
+    """The same without a share group, by a client whose versions older readers know."""
+    asyncio.run(_old_clients(bootstrap, messages))
+
+
+async def _old_clients(bootstrap: str, messages: int) -> None:
+    settings = {"auto_offset_reset": "earliest", "group_id": "readers", "fetch_max_wait_ms": 10}
+    async with (
+        AIOKafkaConsumer("bench", bootstrap_servers=bootstrap, client_id="reader", **settings) as consumer,
+        AIOKafkaProducer(bootstrap_servers=bootstrap, client_id="writer") as producer,
+    ):
+
+        async def write(partition: int) -> None:
+            for _ in range(messages // _PARTITIONS):
+                await producer.send_and_wait("bench", os.urandom(_SMALL_VALUE), key=b"key", partition=partition)
+
+        async def read() -> None:
+            left = messages
+            while left > 0:
+                left -= sum(map(len, (await consumer.getmany(timeout_ms=100)).values()))
+                await consumer.commit()
+
+        await asyncio.gather(read(), *(write(partition) for partition in range(_PARTITIONS)))
+
+
 def _large(bootstrap: str, messages: int) -> None:
     """A producer of full batches, and then a consumer that reads all of it."""
     producer = Producer(
-        {"bootstrap.servers": bootstrap, "linger.ms": 50, "batch.size": 1_000_000, "client.id": "bulk", **_QUIET}
+        {"bootstrap.servers": bootstrap, "linger.ms": 50, "batch.size": _BATCH_SIZE, "client.id": "bulk", **_QUIET}
     )
     value = os.urandom(_LARGE_VALUE)
     for number in range(messages):
@@ -86,7 +115,14 @@ def _large(bootstrap: str, messages: int) -> None:
                 producer.poll(0.1)
     if producer.flush(_PATIENCE_S):
         raise RuntimeError("messages are left that were not produced")
-    settings = {"group.id": "bulk", "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100}
+    settings = {
+        "group.id": "bulk",
+        "auto.offset.reset": "earliest",
+        "fetch.wait.max.ms": 100,
+        "fetch.message.max.bytes": _BATCH_SIZE,
+        "fetch.max.bytes": _BATCH_SIZE,
+        "message.max.bytes": _BATCH_SIZE,
+    }
     with closing(Consumer({"bootstrap.servers": bootstrap, **settings, **_QUIET})) as consumer:
         consumer.subscribe(["bench"])
         _take(lambda: len(consumer.consume(1000, 1.0)), messages)

@@ -2,3 +2,10 @@
 
 What comes out is what the generators give; tests hold both equal on every capture there is. It needs numpy and pyarrow.
 """
+
+from __future__ import annotations
+
+from kwire.capture.lane import decoded, plain
+
+COLUMNS = plain.COLUMNS | decoded.COLUMNS
+"""The columns of messages that are made for all exchanges at once; the others need each exchange as an object."""

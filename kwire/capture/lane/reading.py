@@ -21,12 +21,12 @@ from kwire.capture.arrow import batched, record_batch
 from kwire.capture.bodies import Decoder
 from kwire.capture.exchange import Exchange, Outcome
 from kwire.capture.index.segments import segments_of
-from kwire.capture.lane import decoded
+from kwire.capture.lane import COLUMNS, decoded
 from kwire.capture.lane.bodies import Bodies
 from kwire.capture.lane.clients import Clients
 from kwire.capture.lane.matrix import ROOM
 from kwire.capture.lane.objects import Objects
-from kwire.capture.lane.plain import COLUMNS, Plain
+from kwire.capture.lane.plain import Plain
 from kwire.capture.options import FRAME_SIZE_MAX
 from kwire.capture.order import ORDER_WINDOW
 from kwire.capture.pipeline import ordered, outcomes_of, row_maker
@@ -282,7 +282,7 @@ def lane_batches(
     """The rows of chosen flows of one capture, with these columns."""
     lane = Lane(index, flows, options)
     try:
-        if level == "messages" and (COLUMNS | decoded.COLUMNS).issuperset(columns):
+        if level == "messages" and COLUMNS.issuperset(columns):
             yield from lane.side_by_side(columns, troubles=troubles)
         else:
             yield from batched(lane.rows(level, troubles=troubles), level, columns)
