@@ -21,7 +21,7 @@ from kwire import Client
 from kwire.capture.pipeline import rows
 from tests.conversations import library
 from tests.conversations.brokers import real_properties
-from tests.conversations.normal import difference
+from tests.conversations.normal import Json, difference
 from tests.conversations.player import Player
 from tests.conversations.sockets import WallVenue, let_pass
 from tests.conversations.venues import Venue
@@ -115,8 +115,10 @@ def check() -> int:
             warm_up(addresses["PLAINTEXT"])
             record_scripts(addresses, again)
         known, found = (same_rows.conversations(rows(path, "messages")) for path in (SCRIPTS, again))
-    pairs = [pair for each in zip(known, found, strict=True) for pair in zip_longest(*each, fillvalue={})]
-    differences = [told for theirs, ours in pairs if (told := difference(theirs, ours)) is not None]
+    pairs: list[tuple[Json, Json]] = []
+    for theirs, ours in zip(known, found, strict=True):
+        pairs += zip_longest(theirs, ours, fillvalue={})
+    differences = [told for pair in pairs if (told := difference(*pair)) is not None]
     print(f"{len(pairs)} rows of captured conversations, {len(differences)} differ", *differences, sep="\n")
     return len(differences)
 

@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from kwire.capture.options import Options
 from kwire.capture.pipeline import rows
 from kwire.capture.rows import Row
 from kwire.capture.share_timeline import share_timeline
 from tests.kwire.capture.kafka_captures import PLAY, SCRIPTS
+from tests.kwire.capture.wire import ip_packets, pcap
 
 Place = tuple[str, str, int]
 #: Rows that tell what traffic between brokers shows of the state as a whole.
@@ -100,3 +102,29 @@ def lives(found: list[dict[str, Any]]) -> dict[int, list[tuple[str, str, int | N
             for offset in range(row["first_offset"], row["last_offset"] + 1):
                 made[offset].append((row["cause"], row["state"], row["delivery_count"], row["member_id"]))
     return dict(made)
+
+
+def test_a_capture_in_two_files_gives_the_same_timeline_where_no_exchange_is_cut() -> None:
+    wires = ip_packets(PLAY)
+    spans: list[Any] = [(row["req_ts"], row["resp_end_ts"]) for row in rows(PLAY, "messages")]
+    quiet = [at for at, wire in enumerate(wires) if not any(first < wire.ts <= last for first, last in spans)]
+    whole = steps_of([Part(pcap(wires), Options())])
+
+    for cut in quiet[1 :: len(quiet) // 6]:
+        halves = ((wires[:cut], "first"), (wires[cut:], "second"))
+        assert steps_of([Part(pcap(half), Options(name=name)) for half, name in halves]) == whole, cut
+    assert len(quiet) > 20
+
+
+class Part(NamedTuple):
+    """A capture, and how it is read."""
+
+    data: bytes
+    options: Options
+
+
+def steps_of(parts: list[Part]) -> list[tuple[object, ...]]:
+    messages = [row for part in parts for row in rows(part.data, "messages", part.options)]
+    flows = [row for part in parts for row in rows(part.data, "flows", part.options)]
+    names = ("partition", "cause", "first_offset", "last_offset", "state", "delivery_count", "member_id")
+    return [tuple(row[name] for name in names) for row in share_timeline(messages, flows)]
