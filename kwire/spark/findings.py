@@ -115,7 +115,8 @@ def _locks(report: Report) -> Iterator[Finding]:
 
 
 def _producers(report: Report) -> Iterator[Finding]:
-    worst = max(report.batches, key=lambda row: row.tiny, default=None)
+    sent = [row for row in report.batches if row.api_name == "Produce"]
+    worst = max(sent, key=lambda row: row.tiny, default=None)
     if worst is not None and worst.requests >= TINY_REQUESTS_MIN and worst.tiny > worst.requests / 2:
         part = formats.share(worst.tiny, worst.requests)
         yield Finding(

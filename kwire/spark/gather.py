@@ -85,7 +85,7 @@ def worst() -> dict[str, tuple[list[Column], int]]:
         "lock_use": ([_DOWN("late"), _DOWN("records"), F.col("member_id")], ROWS_MAX),
         "clients": ([_DOWN("requests"), ascending["client_id"]], ROWS_MAX),
         "client_versions": ([ascending["client_id"], ascending["api_name"]], ROWS_MAX * 5),
-        "batch_sizes": ([_DOWN("tiny"), _DOWN("requests"), ascending["client_id"]], ROWS_MAX),
+        "batch_sizes": ([_DOWN("tiny"), _DOWN("requests"), *map(F.col, ("client_id", "api_name"))], ROWS_MAX),
         "connections": (
             [_DOWN(F.col("retransmits") + F.col("zero_windows")), _DOWN("requests"), ascending["first_ts"]],
             ROWS_MAX,

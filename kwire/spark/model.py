@@ -239,9 +239,10 @@ class VersionRow:
 
 @dataclass(frozen=True, slots=True)
 class BatchRow:
-    """What one client puts into a Produce request; `req_packet` is the first tiny one."""
+    """What one client sends with a Produce request or gets from a fetch; `req_packet` asked for the first tiny one."""
 
     client_id: str | None
+    api_name: str
     requests: int
     records: int
     batch_bytes: int

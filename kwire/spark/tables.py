@@ -109,7 +109,8 @@ def _shares(levels: Levels, tried: DataFrame, *, start_us: int, step_us: int) ->
     acquired, acks = levels.acquired, levels.acks
     fates = analyses.outcomes(acquired, acks).persist()
     held = analyses.lock_times(tried)
-    poison = analyses.poison_records(fates)
+    # On a page there is room for records that only came again once: the worst come first.
+    poison = analyses.poison_records(fates, deliveries_min=2)
     worst = poison.orderBy(F.col("delivery_count_max").desc(), *analyses.RECORD).limit(LIVES_MAX)
     shown = {} if levels.records is None else {"contents": analyses.contents(levels.records, poison)}
     return {

@@ -7,8 +7,10 @@ from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 
 from kwire.spark.analyses.common import CONNECTION, micros_between
 
-# A Produce request below this carries more overhead than data: what `linger.ms` and `batch.size` are for.
+# What carries less than this carries more overhead than data: for Produce that is what `linger.ms` and `batch.size` are
+# there for, for Fetch `fetch.min.bytes`.
 TINY_BYTES = 1024
+CARRIERS = ("Produce", "Fetch", "ShareFetch")
 
 
 def clients(messages: DataFrame) -> DataFrame:
@@ -40,10 +42,10 @@ def client_versions(messages: DataFrame) -> DataFrame:
 
 
 def request_sizes(partitions: DataFrame) -> DataFrame:
-    """Each Produce request: the partitions, records and bytes of batches in it."""
+    """Each Produce request, and each answer to Fetch and ShareFetch that holds records: how many, and their bytes."""
     return (
-        partitions.filter((F.col("api_name") == "Produce") & F.col("batch_bytes").isNotNull())
-        .groupBy(*CONNECTION, "client_id", "correlation_id", "req_packet")
+        partitions.filter(F.col("api_name").isin(*CARRIERS) & (F.col("batch_bytes") > 0))
+        .groupBy(*CONNECTION, "client_id", "api_name", "correlation_id", "req_packet")
         .agg(
             F.min("ts").alias("ts"),
             F.count("*").alias("partitions"),
@@ -55,12 +57,12 @@ def request_sizes(partitions: DataFrame) -> DataFrame:
 
 
 def batch_sizes(sizes: DataFrame, *, tiny_bytes: int = TINY_BYTES) -> DataFrame:
-    """For each producing client: records and bytes of a request, and how many requests are tiny.
+    """For each client and API: records and bytes that a request or answer carries, and how many are tiny.
 
     Args: sizes: what `request_sizes` gives.
     """
     is_tiny = F.col("batch_bytes") < tiny_bytes
-    return sizes.groupBy("client_id").agg(
+    return sizes.groupBy("client_id", "api_name").agg(
         F.count("*").alias("requests"),
         F.sum("records").alias("records"),
         F.sum("batch_bytes").alias("batch_bytes"),

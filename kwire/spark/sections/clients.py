@@ -41,11 +41,13 @@ def _clients(report: Report) -> Figure:
 
 def _batches(report: Report) -> Figure:
     rows = [
-        (named(row.client_id), {"below 1 KiB": row.tiny, "larger": row.requests - row.tiny}) for row in report.batches
+        (f"{named(row.client_id)} {row.api_name}", {"below 1 KiB": row.tiny, "larger": row.requests - row.tiny})
+        for row in report.batches
     ]
     cells = [
         (
             named(row.client_id),
+            row.api_name,
             ", ".join(row.codecs) or "-",
             named(None if row.file is None else formats.file(row.file)),
             *(formats.count(value) for value in (row.requests, row.tiny, row.records, row.p50_records)),
@@ -54,14 +56,15 @@ def _batches(report: Report) -> Figure:
         )
         for row in report.batches
     ]
-    head = ("Client", "Codecs", "File", "Requests", "Tiny", "Records", "Records p50", "Size p50", "Packet")
+    head = ("Client", "API", "Codecs", "File", "Requests", "Tiny", "Records", "Records p50", "Size p50", "Packet")
     note = (
-        "Produce requests below 1 KiB of records carry more overhead than data: larger linger.ms and batch.size help. "
-        "File and packet are those of the first tiny one."
+        "Produce requests and answers to fetches that hold records, by how much they hold. Below 1 KiB it is more "
+        "overhead than data: larger linger.ms and batch.size help, or fetch.min.bytes. File and packet are those of "
+        "the first tiny one."
     )
     plot = rowplots.mix(rows[:BARS_MAX], TINY_CLASSES, noun="request")
     omitted = report.omitted.get("batch_sizes", 0)
-    return Figure("What producers send", note, plot, Table(head, cells, labels=3), is_wide=True, omitted=omitted)
+    return Figure("What requests carry", note, plot, Table(head, cells, labels=4), is_wide=True, omitted=omitted)
 
 
 def _versions(report: Report) -> Figure:

@@ -165,13 +165,13 @@ def _poison(report: Report) -> list[Figure]:
     contents = ("Key", "Value") if has_contents else ()
     head = ("Topic", "Group", "Outcome", "File", *contents, "Partition", "Offset", "Deliveries", "Members", "Packet")
     note = (
-        "Given up, or handed out three times and more. Each line of the plot is one record; a bar is one delivery, "
-        "from acquisition to the member's word (or to the end of its lock), each member on a lane of its own. The "
-        "packet is the one that handed it out last."
+        "Given up, or handed out more than once; the worst come first. Each line of the plot is one record; a bar is "
+        "one delivery, from acquisition to the member's word (or to the end of its lock), each member on a lane of its "
+        "own. The packet is the one that handed it out last."
     )
     return [
         Figure(
-            "Poison records",
+            "Poison records, and others handed out again",
             note,
             _lives(report) if report.lives else None,
             Table(head, cells, labels=4 + len(contents)),

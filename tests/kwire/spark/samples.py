@@ -179,8 +179,8 @@ def _clients(name: str) -> dict[str, Any]:
             VersionRow("loader", "Produce", [13], 260),
         ],
         "batches": [
-            BatchRow("loader", 260, 5_200, 310_000, 810, 20, 190, ["lz4", "none"], file(name), 44),
-            BatchRow(name, 12, 12_000, 9_100_000, 900_000, 1_000, 0, ["zstd"], None, None),
+            BatchRow("loader", "Produce", 260, 5_200, 310_000, 810, 20, 190, ["lz4", "none"], file(name), 44),
+            BatchRow(name, "ShareFetch", 12, 12_000, 9_100_000, 900_000, 1_000, 0, ["zstd"], None, None),
         ],
     }
 

@@ -52,9 +52,13 @@ def test_a_tiny_produce_request_is_one_whose_partitions_together_hold_little(spa
         return {**key, **about, "partition": partition, "batch_bytes": size, "records": records, "codec": "lz4"}
 
     rows = [sent(1, 700, 5), sent(1, 700, 5, 1), sent(2, 100, 1), sent(3, 80, 1), sent(4, 9_000, 90)]
+    fetched = [{**sent(5, size, size), "api_name": "Fetch", "correlation_id": size} for size in (0, 50)]
 
-    row = analyses.batch_sizes(analyses.request_sizes(frame(spark, "partitions", rows))).collect()[0]
+    found = analyses.batch_sizes(analyses.request_sizes(frame(spark, "partitions", [*rows, *fetched]))).collect()
+    fetch, row = sorted(found, key=lambda row: row["api_name"])
 
+    # An answer without records is none that carries little.
+    assert (fetch["requests"], fetch["tiny"], fetch["p50_bytes"]) == (1, 1, 50)
     assert (row["requests"], row["tiny"], row["records"], row["batch_bytes"]) == (4, 2, 102, 10_580)
     assert (row["p50_bytes"], row["p50_records"], row["codecs"], row["req_packet"]) == (100, 1, ["lz4"], 20)
 

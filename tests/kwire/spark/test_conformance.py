@@ -5,9 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
+from kwire.capture import arrow
+from kwire.headers import encode_request, encode_response
+from kwire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kwire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.records import Record, write_batch
 from kwire.spark import analyses
+from tests.kwire.capture.wire import Talk
 from tests.kwire.spark.frames import Row, at, frame, message
 
 if TYPE_CHECKING:
@@ -111,3 +119,50 @@ def test_issues_that_are_breaches_are_named_and_losses_are_not(spark: SparkSessi
         "TLS meets plaintext": (1, 1),
     }
     assert "batch: the CRC is 1, not 2" in {row["detail"] for row in found.collect()}
+
+
+def broken() -> Talk:
+    """A talk in which both sides break rules, as the reader of captures tells it."""
+    offered = ApiVersionsResponse(api_keys=[ApiVersion(18, 0, 4), ApiVersion(3, 0, 12)])
+    batch = bytearray(write_batch([Record(0, 5, b"k", b"v")]))
+    batch[-1] ^= 1
+    topics = [TopicProduceData("t", partition_data=[PartitionProduceData(0, bytes(batch))])]
+    topic = MetadataRequestTopic(name="t", unknown_tagged_fields=((9, b"abc"),))
+
+    def ask(number: int) -> bytes:
+        """A request for metadata."""
+        return encode_request(MetadataRequest([topic] if number == 2 else None), 12, number, "me")
+
+    def answer(number: int) -> bytes:
+        """Its answer."""
+        return encode_response(MetadataResponse(), 12, number)
+
+    talk = Talk().open().asks(encode_request(ApiVersionsRequest("me", "1"), 3, 1, "me"))
+    talk.answers(encode_response(offered, 3, 1)).asks(ask(2), ask(3)).answers(answer(3), answer(2))
+    talk.asks(ask(4), ask(4)).answers(answer(4), answer(4))
+    talk.asks(encode_request(ProduceRequest(acks=0, timeout_ms=9, topic_data=topics), 9, 5, "me"))
+    # An alert of TLS, from a port that speaks it.
+    return talk.server_bytes(b"\x15\x03\x03\x00\x02\x02\x46").close()
+
+
+def test_what_the_reader_of_captures_notes_is_judged_by_its_kind(spark: SparkSession) -> None:
+    def level(name: str) -> DataFrame:
+        """The rows of the talk."""
+        batch = arrow.record_batch(broken().rows(name), name)
+        return spark.createDataFrame(pa.Table.from_batches([batch]))
+
+    messages, nothing = level("messages"), (frame(spark, "share_acquired", []), frame(spark, "share_acks", []))
+
+    found = analyses.conformance(messages, messages, level("partitions"), analyses.attempts(*nothing)).collect()
+
+    assert sorted((row["rule"], row["correlation_id"]) for row in found if row["rule"] != "TLS meets plaintext") == [
+        ("CRC of a batch is wrong", 5),
+        ("duplicate correlation id", 4),
+        ("response out of order", 2),
+        ("unknown tagged field", 2),
+        ("version not offered", 5),
+    ]
+    assert [row["rule"] for row in found].count("TLS meets plaintext") == 1
+    packets = {row["rule"]: (row["req_packet"], row["resp_packet"]) for row in found}
+    assert None not in packets["response out of order"]
+    assert packets["CRC of a batch is wrong"][0] > packets["unknown tagged field"][0]
