@@ -22,8 +22,8 @@ _LABELS = frozenset({MASTER, *HANDSHAKE, *TRAFFIC})
 _LINE = re.compile(r"^([A-Z0-9_]+) ([0-9a-fA-F]{64}) ([0-9a-fA-F]{64}|[0-9a-fA-F]{96})\s*$", re.MULTILINE)
 # Connections whose secrets are kept; of more, the latest.
 _CONNECTIONS_MAX = 200_000
-# How many times 65,536 numbers are tried for connections whose handshake was not captured.
-CAPTURE_CHUNKS_MAX = 4096
+# How many times 4,096 numbers are tried for connections whose handshake was not captured.
+CAPTURE_CHUNKS_MAX = 65_536
 
 
 def read_key_logs(paths: Iterable[str | os.PathLike[str]]) -> str:

@@ -1,7 +1,7 @@
 """TLS 1.3 connections whose handshake was not captured: which known secret opens their records, and from what number.
 
 Nothing in a record tells either, so they are tried, within bounds. With AES-GCM that is cheap: it is a stream cipher,
-so one call makes the stream of 65,536 numbers at the place of a record's last byte, and only numbers that make this
+so one call makes the stream of 4,096 numbers at the place of a record's last byte, and only numbers that make this
 byte the content type of application data are tried in full. Source: RFC 8446 sections 5.2 and 5.3, NIST SP 800-38D.
 """
 
@@ -27,14 +27,15 @@ _TAG = 16
 # What two records of the largest size need, and again as much.
 SOUGHT_SIZE_MAX = 1 << 16
 
-_CHUNK_BITS = 16
+_CHUNK_BITS = 12
 _CHUNK = 1 << _CHUNK_BITS
-# How many times 65,536 numbers are tried of one secret, and for one connection; the key log bounds it for all.
-SECRET_CHUNKS_MAX = 64
-CONNECTION_CHUNKS_MAX = 256
+# How many times so many numbers are tried of one secret, and for one connection; the key log bounds it for all.
+SECRET_CHUNKS_MAX = 1024
+CONNECTION_CHUNKS_MAX = 4096
 # So many records may be none of application data, before one that is.
 _SKIPS_MAX = 16
-# ChaCha20 has no such short cut.
+# ChaCha20 has no such short cut: what a chunk costs, and how many numbers are tried at most.
+_CHACHA_CHUNK = 128
 _CHACHA_TRIES = 2048
 _GCM_128, _GCM_256, _CHACHA = 0x1301, 0x1302, 0x1303
 
@@ -71,12 +72,14 @@ class LateStart:
         """Try all secrets on one whole record, but those that were tried before; the latest first."""
         fresh = [each for each in self._keys.randoms() if each not in self._tried and each not in self._keys.used]
         for random in reversed(fresh):
+            if self._left <= 0 or self._keys.chunks_left <= 0:
+                break
             secrets = self._keys.of(random)
             if not all(label in secrets for label in keylog.TRAFFIC):
                 continue
             self._tried.add(random)
             # Both roles, for nobody knows who the client is; more numbers where there are few secrets.
-            chunks = min(max(self._left // (2 * len(fresh)), 1), self._chunks)
+            chunks = min(max(CONNECTION_CHUNKS_MAX // (2 * len(fresh)), 1), self._chunks)
             for role in (0, 1):
                 found = self._find(random, role, head, body, chunks)
                 if found is not None:
@@ -102,13 +105,28 @@ class LateStart:
             cipher = tls_ciphers.of_secret(suite, secret)
             numbers: Iterator[int]
             if suite == _CHACHA:
-                numbers = iter(range(_CHACHA_TRIES))
+                numbers = self._few(chunks)
             else:
                 numbers = self._promising(*tls_ciphers.key_and_iv(suite, secret), body, chunks)
             number = next((each for each in numbers if _opens(cipher, each, head, body)), None)
             if number is not None:
                 return Found(random, role, suite, number)
         return None
+
+    def _may_go_on(self) -> bool:
+        """Whether there may be one more chunk of tries, which is then used up."""
+        if self._left <= 0 or self._keys.chunks_left <= 0:
+            return False
+        self._left -= 1
+        self._keys.chunks_left -= 1
+        return True
+
+    def _few(self, chunks: int) -> Iterator[int]:
+        """The first numbers, one by one."""
+        for start in range(0, min(chunks * _CHACHA_CHUNK, _CHACHA_TRIES), _CHACHA_CHUNK):
+            if not self._may_go_on():
+                return
+            yield from range(start, start + _CHACHA_CHUNK)
 
     def _promising(self, key: bytes, iv: bytes, body: bytes, chunks: int) -> Iterator[int]:
         """Numbers with which the last byte of a record becomes the type of application data."""
@@ -121,10 +139,8 @@ class LateStart:
         counter = 2 + last // 16
         wanted = bytes([body[last] ^ APPLICATION])
         for chunk in range(chunks):
-            if self._left <= 0 or self._keys.chunks_left <= 0:
+            if not self._may_go_on():
                 return
-            self._left -= 1
-            self._keys.chunks_left -= 1
             pattern = (int.from_bytes(iv, "big") ^ chunk << _CHUNK_BITS) << 32 | counter
             blocks = _numbers() ^ int.from_bytes(pattern.to_bytes(16, "big") * _CHUNK, "big")
             stream = encryptor.update(blocks.to_bytes(16 * _CHUNK, "big"))[last % 16 :: 16]
