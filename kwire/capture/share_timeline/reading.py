@@ -30,6 +30,8 @@ COLUMNS = (
     "body_response",
 )
 _FINAL_EPOCH = -1
+#: What follows an answer comes behind what the answer gives, also where times are whole microseconds.
+_AFTER = 1_000
 #: How the brokers' own client calls itself that carries the state of share partitions.
 _PERSISTER = "Persister-client-"
 
@@ -79,7 +81,8 @@ class ConnectionReader:
         if began is None:
             return []
         taken = max(began, self._answered)
-        self._answered = max(self._answered, row["resp_ts"] or 0)
+        if row["resp_ts"] is not None:
+            self._answered = max(self._answered, row["resp_ts"] + _AFTER)
         read = _READERS.get(row["api_name"])
         asked = _tree(row["body_request"])
         if read is None or asked is None:
