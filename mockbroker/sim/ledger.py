@@ -113,8 +113,8 @@ class Ledger:
 
     def start_stored(self, start_offset: int | None, *, is_fresh: bool) -> None:
         """A start offset was stored, or the state deleted; several times perhaps, between two looks."""
-        # What no leader has read yet may just have been initialised, and its group not have heard that it is.
-        is_late = self.stored_since or self.altering > 0 or self.is_unread or self.begins is None
+        # A state without a start may just have been initialised, and its group not have heard that it is.
+        is_late = self.stored_since or self.altering > 0 or self.is_unread or self.last_start == -1
         self.was_deleted_late = start_offset is None and self.is_deleting and is_late
         self.stored_since = True
         if start_offset is None:
@@ -178,7 +178,7 @@ class Ledger:
         transactions are delivered too, as offsets without a record.
         """
         if self.was_deleted_late:
-            return  # Its deletion was tried again after an initialisation, or met one that was under way, or an alteration.
+            return  # Its deletion was tried again after an initialisation, or met one under way, or an alteration.
         page = self.page()
         first = page.start if self.begins is None else max(page.start, self.begins)
         for offset in range(first, page.end if stuck_at is None else min(page.end, stuck_at)):
