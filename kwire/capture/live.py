@@ -13,7 +13,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from kwire.capture.values import CaptureError, Packet, Trouble
+from kwire.capture.values import LiveError, Packet, Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,10 +38,6 @@ _LOOPBACK = 772
 _LINKS = {1: 1, _LOOPBACK: 1, 519: 101, 65534: 101}
 _RAW_IP = 101
 _IP = frozenset({0x0800, 0x86DD})
-
-
-class LiveError(CaptureError):
-    """The interface cannot be read: there is none, it is not allowed, or not on this system. The message helps on."""
 
 
 class Live:

@@ -10,6 +10,10 @@ class CaptureError(ValueError):
     """The input is no capture at all. Damage inside a capture is a `Trouble`, a `Gap` or an issue of a row instead."""
 
 
+class LiveError(CaptureError):
+    """The interface cannot be read: there is none, it is not allowed, or not on this system. The message helps on."""
+
+
 class Trouble(NamedTuple):
     """Something about the file or a packet that concerns no connection."""
 

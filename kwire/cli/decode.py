@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 from kwire import registry
 from kwire.capture.options import Options
 from kwire.capture.schemas import columns
-from kwire.capture.values import CaptureError
+from kwire.capture.values import CaptureError, LiveError
 from kwire.cli.decode_arguments import add_arguments
 from kwire.cli.wrong_use import WrongUseError
 from kwire.escape import escape, one_line
@@ -50,6 +50,8 @@ def run(args: argparse.Namespace) -> int:
         for capture in args.captures or [args.interface]:
             try:
                 worst = max(worst, decoding.decode(capture))
+            except LiveError as error:
+                raise WrongUseError(str(error)) from error
             except CaptureError as error:
                 out.flush()
                 print(f"kwire: {one_line(str(capture))}: {one_line(str(error))}", file=sys.stderr)

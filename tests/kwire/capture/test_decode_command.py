@@ -392,5 +392,6 @@ def test_an_interface_is_read_until_so_many_packets_came(tmp_path: Path) -> None
 def test_an_interface_that_is_not_there_is_told(capsys: Capsys) -> None:
     code, _, err = decode(capsys, "-i", "nonsense0")
 
-    assert code == 1
-    assert err.startswith("kwire: nonsense0: ")
+    assert code == 2
+    assert err.startswith("kwire: ")
+    assert "nonsense0" in err

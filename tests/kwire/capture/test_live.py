@@ -13,10 +13,10 @@ import pytest
 import kwire
 import mockbroker
 from kwire.capture import live
-from kwire.capture.live import Live, LiveError
+from kwire.capture.live import Live
 from kwire.capture.options import Options
 from kwire.capture.pipeline import rows
-from kwire.capture.values import Packet
+from kwire.capture.values import LiveError, Packet
 from kwire.messages.metadata import MetadataRequest
 
 
