@@ -137,7 +137,7 @@ class ConnectionReader:
         session = self._sessions.setdefault(key, set())
         session |= set(_partitions(asked, "topics"))
         for topic in asked.get("forgottenTopicsData") or ():
-            session -= {(topic["topicId"], number) for number in topic["partitions"]}
+            session -= {(topic["topicId"], number) for number in topic["partitions"] or ()}
 
     def _words(self, exchange: Exchange, rows: dict[Place, Tree], error: str) -> Iterator[Event]:
         for place, partition in _partitions(exchange.asked, "topics").items():
