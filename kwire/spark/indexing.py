@@ -10,6 +10,7 @@ from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from kwire.capture.lane.names import names_told as names_told_by
 from kwire.capture.topic_map import names_in
 from kwire.capture.values import CaptureError
 
@@ -63,10 +64,12 @@ def _on_all_cores(work: Callable[[T], R], jobs: Sequence[T]) -> list[R]:
 
 
 def _names(job: tuple[str, Options, str | None]) -> dict[str, str]:
-    file, options, _ = job
-    with suppress(CaptureError):
-        return names_in([file], options)
-    return {}
+    file, options, cache = job
+    try:
+        found = _index((file, cache))
+        return names_in([file], options) if found is None else names_told_by(found, options)
+    except CaptureError:
+        return {}
 
 
 def trim(folder: Path, size_max: int) -> None:
@@ -116,7 +119,7 @@ def _told(file: str, cache: str) -> dict[str, object]:
     }
 
 
-def _index(job: tuple[str, str]) -> Index | None:
+def _index(job: tuple[str, str | None]) -> Index | None:
     from kwire.capture import index
 
     file, cache = job
