@@ -9,7 +9,7 @@ from kwire.spark import formats
 from kwire.spark.model import Report
 
 # Findings have to stay few to be read.
-GROUPS_MAX = 5
+GROUPS_MAX = 3
 # Below this many requests a producer has no habit yet.
 TINY_REQUESTS_MIN = 10
 

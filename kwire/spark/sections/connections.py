@@ -48,10 +48,10 @@ def build(report: Report) -> Section:
 
 
 def _lives(report: Report) -> Figure:
-    rows = sorted(report.connection_rows, key=lambda row: (row.first_us, row.conn_id))
+    rows = sorted(report.connection_rows[:ROWS_MAX], key=lambda row: (row.first_us, row.conn_id))
     lines = [
         Line(named(row.client_id or row.conn_id), _value(row), [Bar(row.first_us, row.last_us, _end(row), _told(row))])
-        for row in rows[:ROWS_MAX]
+        for row in rows
     ]
     cells = [
         (
@@ -76,8 +76,8 @@ def _lives(report: Report) -> Figure:
         *("Round trip", "Latency p50", "Idle", "Packet"),
     )
     note = "From the first packet to the last. Idle, then closed: nothing was asked for a minute before."
-    if len(rows) > ROWS_MAX:
-        note += f" Drawn are the first {ROWS_MAX}."
+    if len(report.connection_rows) > ROWS_MAX:
+        note += f" Drawn are the {ROWS_MAX} with the most troubles of TCP and the most requests."
     return Figure(
         "Lives of connections",
         note,

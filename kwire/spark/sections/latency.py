@@ -42,7 +42,6 @@ def _slowest(report: Report) -> Figure:
         (
             f"{row.api_name} v{row.api_version}",
             named(row.client_id),
-            row.conn_id,
             formats.file(row.file),
             formats.span(row.latency_us),
             clock(row.req_us),
@@ -52,6 +51,6 @@ def _slowest(report: Report) -> Figure:
         )
         for row in report.slowest
     ]
-    head = ("Request", "Client", "Connection", "File", "Took", "Sent", "Correlation id", "Packet", "Answer")
+    head = ("Request", "Client", "File", "Took", "Sent", "Correlation id", "Packet", "Answer")
     note = "The requests that waited longest, long polls left out. Packets are counted from 1, as Wireshark does."
-    return Figure("The slowest requests", note, None, Table(head, cells, labels=4))
+    return Figure("The slowest requests", note, None, Table(head, cells, labels=3))

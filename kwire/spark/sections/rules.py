@@ -26,7 +26,6 @@ def build(report: Report) -> Section:
             row.detail if len(row.detail) <= 300 else f"{row.detail[:300]}…",
             named(row.api_name),
             named(row.client_id),
-            named(row.conn_id),
             formats.file(row.file),
             clock(row.ts_us),
             plain(row.correlation_id),
@@ -34,7 +33,7 @@ def build(report: Report) -> Section:
         )
         for row in report.breaches
     ]
-    head = ("Rule", "What was seen", "API", "Client", "Connection", "File", "At", "Correlation id", "Packet")
+    head = ("Rule", "What was seen", "API", "Client", "File", "At", "Correlation id", "Packet")
     note = (
         "Answers in the order of their requests; versions that the broker offers; sequence numbers of producers "
         "without a gap; checksums; tagged fields that are known; correlation ids that are free; acknowledgements "
@@ -51,5 +50,5 @@ def build(report: Report) -> Section:
     if cells:
         omitted = report.omitted.get("conformance", 0)
         told = "One row for each breach, rule by rule."
-        figures.append(Figure("Where", told, None, Table(head, cells, labels=6), omitted=omitted))
+        figures.append(Figure("Where", told, None, Table(head, cells, labels=5), omitted=omitted))
     return Section("conformance", "Conformance", "Where peers break the rules of the protocol.", figures)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kwire.spark import formats, rowplots, share_plot, spanplots
 from kwire.spark.markup import Markup
 from kwire.spark.model import LifeRow, PoisonRow, Report
@@ -25,9 +27,15 @@ FATE_CLASSES = {
 }
 LIFE_CLASSES = {**ACK_CLASSES, "refused": "refused", "no word": "ack-open"}
 
+COUNT_CLASSES = {
+    **{f"{formats.ordinal(count)} delivery": f"d{count - 1}" for count in range(1, 6)},
+    "later ones": "d5",
+}
+
 # Plots beyond these would only repeat what the tables say.
 MEMBERS_MAX = 24
 GROUPS_MAX = 12
+DELIVERIES_MAX = 200
 
 
 def build(report: Report) -> Section:
@@ -47,30 +55,33 @@ def build(report: Report) -> Section:
 
 
 def _deliveries(report: Report) -> list[Figure]:
-    figures = []
-    for group in [row.group for row in report.groups][:GROUPS_MAX]:
-        by_count = report.delivery_counts.get(group, {})
-        bars = [(f"{formats.ordinal(count)} delivery", records) for count, records in sorted(by_count.items())]
-        cells = [
-            (
-                formats.name(row.topic),
-                str(row.partition),
-                formats.count(row.records),
-                formats.count(row.acquisitions),
-                formats.count(row.redelivered),
-                str(row.delivery_count_max),
-            )
-            for row in report.deliveries
-            if row.group == group
-        ]
-        table = Table(("Topic", "Partition", "Records", "Handed out", "Redelivered", "Most often"), cells)
-        note = "Records by the delivery count they were handed out with; from the second on they are redeliveries."
-        figures.append(
-            Figure(
-                f"Deliveries in {formats.name(group)}", note, rowplots.bars(bars, class_="c0") if bars else None, table
-            )
+    shown = [row.group for row in report.groups][:GROUPS_MAX]
+    rows = [(formats.name(group), _by_count(report.delivery_counts.get(group, {}))) for group in shown]
+    cells = [
+        (
+            formats.name(row.topic),
+            formats.name(row.group),
+            str(row.partition),
+            formats.count(row.records),
+            formats.count(row.acquisitions),
+            formats.count(row.redelivered),
+            str(row.delivery_count_max),
         )
-    return figures
+        for row in report.deliveries[:DELIVERIES_MAX]
+    ]
+    head = ("Topic", "Group", "Partition", "Records", "Handed out", "Redelivered", "Most often")
+    note = "Hand-outs by the delivery count that they told; from the second on they are redeliveries."
+    plot = rowplots.mix(rows, COUNT_CLASSES, noun="hand-out") if rows else None
+    omitted = len(report.deliveries[DELIVERIES_MAX:])
+    return [Figure("Deliveries", note, plot, Table(head, cells, labels=2), is_wide=True, omitted=omitted)]
+
+
+def _by_count(counts: Mapping[int, int]) -> dict[str, int]:
+    names = list(COUNT_CLASSES)
+    found = dict.fromkeys(names, 0)
+    for count, records in counts.items():
+        found[names[min(max(count, 1), len(names)) - 1]] += records
+    return found
 
 
 def _over_time(report: Report) -> list[Figure]:
@@ -209,6 +220,5 @@ def _line(record: PoisonRow, rows: list[LifeRow]) -> spanplots.Line:
         who = named(row.client_id or row.member_id)
         told = f"{formats.ordinal(row.delivery_count or 0)} delivery, to {who}: {row.ack_error or kind}"
         bars.append(spanplots.Bar(start, end, kind if kind in LIFE_CLASSES else "no word", told, lanes[row.member_id]))
-    members = formats.plural(len(lanes), "member")
-    value = f"{formats.plural(len(rows), 'hand-out')}, {members}, {record.outcome}"
+    value = f"{formats.plural(len(rows), 'hand-out')}, {record.outcome}"
     return spanplots.Line(f"{formats.name(record.topic or '?')}-{record.partition} @ {record.offset}", value, bars)

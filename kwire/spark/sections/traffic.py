@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kwire.spark import formats, timeplot
 from kwire.spark.model import Report, Timeline
-from kwire.spark.sections.parts import Figure, Section, Table, clock, named, number, place, plain
+from kwire.spark.sections.parts import Figure, Section, Table, clock, named, place, plain
 
-ERROR_HEAD = ("Error", "API", "Partition", "File", "Times", "Clients", "First", "Last", "Correlation id", "Packet")
+ERROR_HEAD = ("Error", "API", "Partition", "File", "Times", "First", "Last", "Correlation id", "Packet")
 
 
 def build(report: Report) -> Section:
@@ -32,7 +32,6 @@ def _errors(report: Report) -> Figure:
             place(row.topic, row.partition),
             formats.file(row.file),
             formats.count(row.failures),
-            number(row.clients),
             clock(row.first_us),
             clock(row.last_us),
             plain(row.correlation_id),
