@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kwire.capture.share_timeline.events import ACQUIRED, AVAILABLE, Event, Transition
+from kwire.capture.share_timeline.events import ACKNOWLEDGED, ACQUIRED, ARCHIVED, AVAILABLE, Event, Transition
 from kwire.capture.share_timeline.runs import Run, RunMap
 
 _INT64_MAX = 2**63 - 1
@@ -73,7 +73,7 @@ class Ledger:
         if not steps:
             return []
         if any(step.cause in _WRITTEN for step in steps):
-            self.stored = before, sum(run.size for run in self.runs if run.is_terminal)
+            self.stored = before, self.runs.sizes[ACKNOWLEDGED] + self.runs.sizes[ARCHIVED]
         if event is not None and event.complete is not None:
             self.stored = event.start, event.complete
         self.runs.settle_front()
@@ -89,17 +89,13 @@ class Ledger:
         return told
 
     def _window(self) -> _Window:
-        counts = {AVAILABLE: 0, ACQUIRED: 0}
-        for run in self.runs:
-            if run.state in counts:
-                counts[run.state] += run.size
         return _Window(
             _fitting(self.start_offset),
             _fitting(self.end_offset),
             _fitting(self.stored[0]),
             _fitting(self.stored[1]),
-            min(counts[AVAILABLE], _INT64_MAX),
-            min(counts[ACQUIRED], _INT64_MAX),
+            min(self.runs.sizes[AVAILABLE], _INT64_MAX),
+            min(self.runs.sizes[ACQUIRED], _INT64_MAX),
         )
 
     def _transition(self, step: Step, window: _Window, event: Event | None) -> Transition:

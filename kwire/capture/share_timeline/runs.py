@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -41,6 +42,8 @@ class RunMap:
     def __init__(self) -> None:
         self._firsts: list[int] = []
         self._runs: list[Run] = []
+        #: How many records are in each state.
+        self.sizes: dict[str, int] = defaultdict(int)
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -56,8 +59,8 @@ class RunMap:
     def pieces(self, first: int, last: int) -> list[tuple[int, int, Run | None]]:
         """What is known from one offset to another, in order, cut to these; None where nothing is."""
         found: list[tuple[int, int, Run | None]] = []
-        at = max(0, bisect_right(self._firsts, first) - 1)
-        for run in self._runs[at:]:
+        for at in range(max(0, bisect_right(self._firsts, first) - 1), len(self._runs)):
+            run = self._runs[at]
             if run.first > last:
                 break
             if run.last < first:
@@ -78,6 +81,9 @@ class RunMap:
             low += 1
         high = bisect_right(self._firsts, run.last)
         pieces = [run]
+        for known in self._runs[low:high]:
+            self.sizes[known.state] -= min(known.last, run.last) - max(known.first, run.first) + 1
+        self.sizes[run.state] += run.size
         if low < high:
             head, tail = self._runs[low], self._runs[high - 1]
             if head.first < run.first:
@@ -107,6 +113,7 @@ class RunMap:
         """Forget the settled runs in front: the start has passed them."""
         count = 0
         while count < len(self._runs) and self._runs[count].is_terminal:
+            self.sizes[self._runs[count].state] -= self._runs[count].size
             count += 1
         del self._runs[:count]
         del self._firsts[:count]
@@ -115,3 +122,4 @@ class RunMap:
         """Forget all."""
         self._runs.clear()
         self._firsts.clear()
+        self.sizes.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
@@ -13,6 +14,7 @@ from kwire.capture.rows import Row
 from kwire.capture.share_timeline import share_timeline
 from kwire.capture.share_timeline.events import CAUSES, Event, Kind, Runs, Transition
 from kwire.capture.share_timeline.machine import SharePartitionMachine
+from kwire.capture.share_timeline.runs import Run, RunMap
 from tests.kwire.capture.wire import CAPTURES
 
 S = 1_000_000_000
@@ -259,3 +261,26 @@ def _written(row: Row) -> list[tuple[tuple[str, int], tuple[object, ...]]]:
         for topic in json.loads(str(row["body_request"]))["topics"]
         for each in topic["partitions"]
     ]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_map_of_runs_knows_of_each_offset_what_was_said_last(seed: int) -> None:
+    chance, runs, known = random.Random(seed), RunMap(), dict[int, tuple[str, int | None]]()
+    for _ in range(200):
+        first = chance.randrange(60)
+        run = Run(first, first + chance.randrange(8), chance.choice(["Available", "Acquired", "Archived"]), 1)
+        runs.put(run)
+        known |= dict.fromkeys(range(run.first, run.last + 1), (run.state, 1))
+        if chance.random() < 0.05:
+            runs.settle_front()
+            open_ones = [offset for offset, (state, _) in sorted(known.items()) if state != "Archived"]
+            known = {offset: known[offset] for offset in known if open_ones and offset >= open_ones[0]}
+
+        found = {offset: (each.state, 1) for each in runs for offset in range(each.first, each.last + 1)}
+        assert found == known
+        assert {state: size for state, size in runs.sizes.items() if size} == Counter(
+            state for state, _ in known.values()
+        )
+        pieces = [(low, high, None if each is None else each.state) for low, high, each in runs.pieces(10, 30)]
+        told = [(offset, state) for low, high, state in pieces for offset in range(low, high + 1)]
+        assert told == [(offset, known.get(offset, (None,))[0]) for offset in range(10, 31)]
