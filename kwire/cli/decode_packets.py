@@ -44,6 +44,8 @@ class PacketPrinter:
         """Write all that is chosen."""
         self._excerpt.flush()
 
+    idle = show
+
     def notes(self) -> Iterator[str]:
         """What a reader of the packets should know."""
         excerpt = self._excerpt

@@ -39,6 +39,10 @@ class Printer:
         self._held = InOrder[Block](counts_all=True)
         self._shown_at = time.monotonic()
 
+    def idle(self) -> None:
+        """Print all that is held, since nobody knows when more will come."""
+        self.show(is_early=True)
+
     @property
     def left(self) -> int | None:
         """How many more rows were asked for; None without a limit."""
@@ -54,18 +58,18 @@ class Printer:
         self._print(self._held.push(outcome, made))
         if (self._is_live or self._is_watched) and time.monotonic() - self._shown_at > _HELD_SECONDS:
             if self._is_live:
-                self.show()
+                self.show(is_early=True)
             else:
-                self._settle()
+                self._settle(is_early=True)
 
-    def show(self) -> None:
-        """Print all that is held, since nobody knows when more will come."""
+    def show(self, *, is_early: bool = False) -> None:
+        """Print all that is held; `is_early`: though more is to come."""
         while (made := self._held.pop()) is not None:
             self._print(made)
-        self._settle()
+        self._settle(is_early=is_early)
 
-    def _settle(self) -> None:
-        self._write(self._layout.settle())
+    def _settle(self, *, is_early: bool) -> None:
+        self._write(self._layout.settle(is_early=is_early))
         self._out.flush()
         self._shown_at = time.monotonic()
 

@@ -80,7 +80,7 @@ class Decoding:
             )
             make = self._view.maker(capture, self._options, chosen)
             try:
-                for outcome in tally.counted(self._outcomes(opened.source(printer.show))):
+                for outcome in tally.counted(self._outcomes(opened.source(printer.idle))):
                     printer.push(outcome, make(outcome))
                     if printer.is_full:
                         break

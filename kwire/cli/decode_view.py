@@ -48,8 +48,8 @@ class Layout(Protocol):
     def add(self, line: Line) -> Iterator[str]:
         """What can be printed now that this line has come."""
 
-    def settle(self) -> Iterator[str]:
-        """What was held until more is known."""
+    def settle(self, *, is_early: bool = False) -> Iterator[str]:
+        """What was held until more is known; `is_early` where more is to come."""
 
 
 class View(Protocol):
@@ -73,7 +73,7 @@ class Plain:
         """The cells of the line, one after the other."""
         yield "".join(paint(cell.text, cell.style) if self._is_coloured else cell.text for cell in line)
 
-    def settle(self) -> Iterator[str]:
+    def settle(self, *, is_early: bool = False) -> Iterator[str]:
         """Nothing is held."""
         return iter(())
 
@@ -177,11 +177,11 @@ class Table:
 
     columns = (
         Column("TIME", short=2),
-        Column("CONNECTION", short=1),
-        Column("API", gives=((4, 21), (6, 12))),
-        Column("LATENCY", is_right=True, short=3),
-        Column("RESULT", gives=((3, 20), (6, 8))),
-        Column("SUMMARY", gives=((0, 60), (3, 36), (5, 24), (7, 8))),
+        Column("CONNECTION", short=1, usual=31),
+        Column("API", gives=((4, 21), (6, 12)), usual=22),
+        Column("LATENCY", is_right=True, short=3, usual=10),
+        Column("RESULT", gives=((3, 20), (6, 8)), usual=12),
+        Column("SUMMARY", gives=((0, 60), (3, 36), (5, 24), (7, 8)), usual=40),
     )
 
     def __init__(self, screen: Screen) -> None:

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from kwire.cli.terminal import cut, paint, width_of
 
-# So many lines are looked at before the widths are settled. In a pipe wider cells that come later push their line to
-# the right; on a terminal the columns are fitted again.
+# So many lines are looked at before the widths are settled. Wider cells that come later push their line to the right.
 _LINES_MEASURED = 500
 _GAP = "  "
 # What is left of a head that is cut.
@@ -29,7 +28,8 @@ class Column(NamedTuple):
     """A head, and what the column gives where all do not fit: `(turn, width)` says down to which width, and when.
 
     Lower turns give first; of one turn the widest. A column that is `short` in a turn takes its short texts then; one
-    that is `bare` cuts its head, as far as its cells allow.
+    that is `bare` cuts its head, as far as its cells allow. `usual` is the least width where few lines are
+    known.
     """
 
     head: str
@@ -37,6 +37,7 @@ class Column(NamedTuple):
     gives: tuple[tuple[int, int], ...] = ()
     short: int | None = None
     bare: int | None = None
+    usual: int = 0
 
 
 Line = Sequence[Cell]
@@ -63,40 +64,33 @@ class Grid:
             if len(self._held) >= _LINES_MEASURED:
                 yield from self.settle()
         else:
-            if self._width is not None:
-                self._measure([line])
             yield self._laid_out(line)
 
-    def settle(self) -> Iterator[str]:
-        """Print what is held, after the head; nothing where there is no line at all."""
+    def settle(self, *, is_early: bool = False) -> Iterator[str]:
+        """Print what is held, after the head; nothing where there is no line at all.
+
+        Args: is_early: more lines are to come, of which nothing is known.
+        """
         if self._widths is not None or not self._held:
             return
+        if is_early:
+            self._natural = [max(size, column.usual) for size, column in zip(self._natural, self._columns, strict=True)]
         self._measure(self._held)
-        if self._widths is None:
-            self._widths = self._fitted()
+        self._widths = self._fitted()
         yield self._laid_out([Cell(column.head, "head") for column in self._columns])
         for line in self._held:
             yield self._laid_out(line)
         self._held = []
 
     def _measure(self, lines: Iterable[Line]) -> None:
-        """Columns grow with what they must hold, and never shrink again."""
-        natural = self._natural
+        """What the columns need: for all that their cells say, for the short of it, and without their heads."""
+        natural, shorts, contents = self._natural, self._shorts, self._contents
         for line in lines:
             for index, cell in enumerate(line):
                 size = width_of(cell.text)
-                if size > self._contents[index]:
-                    self._contents[index] = size
-                    self._widths = None
-                if size > natural[index]:
-                    natural[index] = size
-                    self._widths = None
-                short = width_of(cell.short) if cell.short else size
-                if short > self._shorts[index]:
-                    self._shorts[index] = short
-                    self._widths = None
-        if self._widths is None and self._width is not None:
-            self._widths = self._fitted()
+                natural[index] = max(natural[index], size)
+                contents[index] = max(contents[index], size)
+                shorts[index] = max(shorts[index], width_of(cell.short) if cell.short else size)
 
     def _fitted(self) -> list[int]:
         """The widths that all columns have, where they fit; else those that give up room do so in their turn."""
@@ -142,10 +136,12 @@ class Grid:
             if room is not None:
                 if room <= 0:
                     break
-                width = min(width, room)  # noqa: PLW2901
-                if cell.short and width_of(text) > width:
+                # A column that gave up room keeps to what it has left.
+                most = min(width, room) if width < self._natural[index] else room
+                if cell.short and width_of(text) > most:
                     text = cell.short
-                text = cut(text, width)
+                text = cut(text, most)
+                width = min(max(width, width_of(text)), room)  # noqa: PLW2901
                 room -= width + len(_GAP)
             fill = " " * (width - width_of(text))
             painted = paint(text, cell.style) if self._is_coloured else text

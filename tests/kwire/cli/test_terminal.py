@@ -115,13 +115,24 @@ def test_colours_change_nothing_but_colours() -> None:
     assert coloured != plain
 
 
-def test_columns_grow_on_a_terminal_with_what_comes_later() -> None:
-    grid = Grid(COLUMNS, width=60, is_coloured=False)
+def test_a_wider_cell_that_comes_later_pushes_its_line_as_far_as_the_edge() -> None:
+    grid = Grid(COLUMNS, width=30, is_coloured=False)
     first = [*grid.add([Cell("a"), Cell("1"), Cell("1"), Cell("x")]), *grid.settle()]
-    later = [*grid.add([Cell("a" * 9), Cell("1"), Cell("1"), Cell("x")])]
+    later = [*grid.add([Cell("a" * 9), Cell("1"), Cell("1"), Cell("what is long")])]
+    again = [*grid.add([Cell("b"), Cell("1"), Cell("1"), Cell("x")])]
 
     assert first == ["NAME  TIME  COUNT  WHAT", "a     1         1  x"]
-    assert later == ["aaaaaaaaa  1         1  x"]
+    assert later == ["aaaaaaaaa  1         1  what …"]
+    assert again == ["b     1         1  x"]
+
+
+def test_columns_begin_with_their_usual_width_where_more_is_to_come() -> None:
+    def settled(*, is_early: bool) -> list[str]:
+        grid = Grid((Column("A", usual=5), Column("B")), width=None, is_coloured=False)
+        return [*grid.add([Cell("x"), Cell("y")]), *grid.settle(is_early=is_early)]
+
+    assert settled(is_early=True) == ["A      B", "x      y"]
+    assert settled(is_early=False) == ["A  B", "x  y"]
 
 
 def test_nothing_at_all_has_no_head() -> None:
