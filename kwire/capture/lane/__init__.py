@@ -8,4 +8,4 @@ from __future__ import annotations
 from kwire.capture.lane import decoded, plain
 
 COLUMNS = plain.COLUMNS | decoded.COLUMNS
-"""The columns of messages that are made for all exchanges at once; the others need each exchange as an object."""
+"""The columns of messages that are made for all exchanges at once; sessions and JSON need messages as objects."""

@@ -1,8 +1,8 @@
 """The rows of a level from an index: clean flows by the fast lane, the others by the generators, merged as they come.
 
-Where all columns asked for are columns of numbers, no exchange becomes an object. Else exchanges of both lanes go
-through the same makers of rows, in the order in which the capture completes them, since topic names and sessions are
-learned from one for the others.
+Messages are read column by column, and only what is odd becomes an object. For the other levels, and for sessions where
+some flows are not clean, exchanges of both lanes go through the same makers of rows, in the order in which the capture
+completes them, since topic names and sessions are learned from one for the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kwire.capture.arrow import batched, record_batch
 from kwire.capture.bodies import Decoder
 from kwire.capture.exchange import Exchange, Outcome
 from kwire.capture.index.segments import segments_of
-from kwire.capture.lane import COLUMNS, decoded
+from kwire.capture.lane import decoded, followed, written
 from kwire.capture.lane.bodies import Bodies
 from kwire.capture.lane.clients import Clients
 from kwire.capture.lane.matrix import ROOM
@@ -109,15 +109,20 @@ class Lane:
         return ordered(self.outcomes(level, troubles=troubles), make)
 
     def side_by_side(self, columns: Sequence[str], *, troubles: bool) -> Iterator[pa.RecordBatch]:
-        """Rows of messages of which no column needs an exchange as an object."""
+        """Rows of messages, those of clean flows column by column. With session columns all flows must be clean."""
         maker = Plain(self._index, self._file, lambda: self.clients)
         slow = self._slow_rows(troubles=troubles)
         waiting = next(slow, None)
         placed = _Placed()
+        sessions = None
+        if not set(followed.COLUMNS).isdisjoint(columns):
+            objects = Objects(self._index, self._decoder, self.bodies, self.clients)
+            sessions = followed.Followed(objects, self._options.topics)
         for part, whole in self.parts():
-            found = whole.of(np.nonzero(self._is_asked_for(maker, whole))[0])
-            piece, odd = self._piece(maker, part, found, columns)
-            rows = self._odd_rows(odd)
+            told = None if sessions is None else sessions.told(whole)
+            asked = np.nonzero(self._is_asked_for(maker, whole))[0]
+            piece, odd = self._piece(maker, (part, whole), asked, columns, told)
+            rows = self._odd_rows(whole, odd, told)
             last = int(whole.request.frame.ts.max())
             while waiting is not None and _time(waiting) <= last:
                 rows.append(waiting)
@@ -126,26 +131,40 @@ class Lane:
         rest = [] if waiting is None else [waiting, *slow]
         yield from placed.take([_piece(rest, columns)], held=0)
 
-    def _piece(self, maker: Plain, part: int, found: Exchanges, columns: Sequence[str]) -> tuple[_Piece, Exchanges]:
-        """The rows that can be made all at once, and the exchanges that must be made one by one."""
-        is_plain = found.request.body >= 0
-        plain, odd = np.nonzero(is_plain)[0], np.nonzero(~is_plain)[0]
+    def _piece(
+        self, maker: Plain, part: _Part, asked: Ints, columns: Sequence[str], told: followed.Told | None
+    ) -> tuple[_Piece, Ints]:
+        """The rows that can be made all at once, and which exchanges must be made one by one."""
+        number, whole = part
+        is_plain = whole.request.body[asked] >= 0
+        plain, odd = asked[is_plain], asked[~is_plain]
+        # Only what was read side by side is known to be good enough to be read without care.
         needed = decoded.COLUMNS.intersection(columns)
-        schema = arrow_schema("messages")
-        fields = [schema.field(name) for name in columns]
+        if not set(written.COLUMNS).isdisjoint(columns):
+            needed |= {"status"}
+        span = self._span(number) if needed else decoded.Span(0, b"")
         read, good = None, np.arange(len(plain), dtype=np.int64)
         if needed:
-            read = decoded.Decoded(self._span(part), found.of(plain), needed)
+            read = decoded.Decoded(span, whole.of(plain), needed)
             good = np.nonzero(read.is_good)[0]
             odd = np.sort(np.concatenate([odd, plain[~read.is_good]]))
             plain = plain[good]
-        chosen = found.of(plain)
-        arrays = [
-            read.column(name, good) if read is not None and name in needed else maker.column(name, chosen)
-            for name in columns
-        ]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-        return _Piece(batch, chosen.request.frame.ts, chosen.request.frame.offset), found.of(odd)
+        chosen = whole.of(plain)
+        schema = arrow_schema("messages")
+        arrays = []
+        for name in columns:
+            if read is not None and name in decoded.COLUMNS:
+                arrays.append(read.column(name, good))
+            elif name in written.COLUMNS:
+                texts = written.texts(name, span, chosen, self._options)
+                arrays.append(pa.array(texts, type=pa.string()))
+            elif told is not None and name in followed.COLUMNS:
+                values = getattr(told, name)
+                arrays.append(pa.array([values[place] for place in plain.tolist()], type=schema.field(name).type))
+            else:
+                arrays.append(maker.column(name, chosen))
+        batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([schema.field(name) for name in columns]))
+        return _Piece(batch, chosen.request.frame.ts, chosen.request.frame.offset), odd
 
     def _span(self, part: int) -> decoded.Span:
         """The span of the file that the exchanges of a part are in, for the most part."""
@@ -156,17 +175,24 @@ class Lane:
         return decoded.Span(base, data if len(data) == size + ROOM else data[:size] + bytes(ROOM))
 
     def _slow_rows(self, *, troubles: bool) -> Iterator[Row]:
-        options = replace(self._options, sessions=False, bodies=False)
+        options = replace(self._options, sessions=False)
         found = segments_of([self._index], self.slow, troubles=troubles)
         keys = self._index.keys(options.tls_keylog)
         return ordered(outcomes_of(found, options, keys), row_maker("messages", self._file, options))
 
-    def _odd_rows(self, found: Exchanges) -> list[Row]:
-        if not len(found):
+    def _odd_rows(self, whole: Exchanges, odd: Ints, told: followed.Told | None) -> list[Row]:
+        """The rows of exchanges that are made one by one."""
+        if not len(odd):
             return []
-        make = row_maker("messages", self._file, replace(self._options, sessions=False, bodies=False))
+        make = row_maker("messages", self._file, replace(self._options, sessions=False))
         objects = Objects(self._index, self._decoder, self.bodies, self.clients)
-        return [row for _, exchange in objects.exchanges(found) for row in make(exchange)]
+        rows = []
+        for place, (_, exchange) in zip(odd.tolist(), objects.exchanges(whole.of(odd)), strict=True):
+            for row in make(exchange):
+                if told is not None:
+                    row |= {name: getattr(told, name)[place] for name in followed.COLUMNS}
+                rows.append(row)
+        return rows
 
     def _is_asked_for(self, maker: Plain, found: Exchanges) -> npt.NDArray[np.bool_]:
         """Which exchanges the options want to see, as `pipeline.is_asked_for` has it; odd ones are asked later."""
@@ -201,6 +227,10 @@ class Lane:
                 is_fast[number] = is_broker.index(False) == int(index.openers[number])
                 is_slow[number] = not is_fast[number]
         return is_fast, is_slow
+
+
+_Part = tuple[int, "Exchanges"]
+"""The number of a span, and the exchanges that became complete in it."""
 
 
 class _Piece(NamedTuple):
@@ -282,7 +312,9 @@ def lane_batches(
     """The rows of chosen flows of one capture, with these columns."""
     lane = Lane(index, flows, options)
     try:
-        if level == "messages" and COLUMNS.issuperset(columns):
+        # A session may go on in a flow that is not clean, and topics be named there.
+        is_followed = not set(followed.COLUMNS).isdisjoint(columns) and options.sessions
+        if level == "messages" and not (is_followed and lane.slow):
             yield from lane.side_by_side(columns, troubles=troubles)
         else:
             yield from batched(lane.rows(level, troubles=troubles), level, columns)

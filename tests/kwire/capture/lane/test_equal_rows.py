@@ -79,7 +79,9 @@ def test_clean_captures_take_the_fast_lane(path: Path) -> None:
 
 
 @pytest.mark.parametrize("noise", [0, 0.05, 0.6])
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if path.stem[6:] in {"aio", "share", "txn"}], ids=lambda path: path.stem
+)
 def test_many_like_exchanges_are_decoded_side_by_side_as_one_by_one(path: Path, noise: float) -> None:
     capture = copies(path, 13, noise=noise)
 
