@@ -67,29 +67,19 @@ class Decoding:
         was_interrupted = False
         with ExitStack() as stack:
             opened = _Input(capture, args, stack)
-            # Several files are told apart by a head line; JSON lines have a column for that.
-            head = f"== {one_line(capture)}" if len(args.captures) > 1 and args.format != "jsonl" else ""
-            printer = self._packets or Printer(
-                self._view.layout(self._screen),
-                self._out,
-                head=head,
-                limit=self._left,
-                is_live=opened.is_live,
-                is_watched=is_terminal(self._out),
-                before_row=opened.hide_progress,
-            )
+            printer = self._packets or self._printer(capture, opened)
+            # Whatever ends the reading, what was read is shown, and nothing is left of the progress.
+            stack.callback(printer.show)
+            stack.callback(opened.hide_progress)
             make = self._view.maker(capture, self._options, chosen)
             try:
                 for outcome in tally.counted(self._outcomes(opened.source(printer.idle))):
                     printer.push(outcome, make(outcome))
                     if printer.is_full:
                         break
-                opened.hide_progress()
                 printer.show()
             except KeyboardInterrupt:
                 was_interrupted = True
-                opened.hide_progress()
-                printer.show()
         self._left = printer.left
         self._tell(capture, tally, chosen, time.monotonic() - started, was_interrupted=was_interrupted)
         if was_interrupted:
@@ -102,6 +92,19 @@ class Decoding:
             self._packets.show()
             for note in self._packets.notes():
                 print(f"kwire: {note}", file=sys.stderr)
+
+    def _printer(self, capture: str, opened: _Input) -> Printer:
+        several = len(self._args.captures) > 1
+        return Printer(
+            self._view.layout(self._screen),
+            self._out,
+            # Several files are told apart by a head line; JSON lines have a column for that.
+            head=f"== {one_line(capture)}" if several and self._args.format != "jsonl" else "",
+            limit=self._left,
+            is_live=opened.is_live,
+            is_watched=is_terminal(self._out),
+            before_row=opened.hide_progress,
+        )
 
     def _outcomes(self, source: Source) -> Iterator[Outcome]:
         if self._packets is not None:

@@ -6,15 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from kwire.capture.exchange import Exchange, Outcome
-from kwire.capture.facts import topics
+from kwire.capture.exchange import Outcome
 from kwire.capture.options import Options
-from kwire.capture.pipeline import learn, row_maker
-from kwire.capture.rows import MessageRows, Row
+from kwire.capture.pipeline import row_maker
+from kwire.capture.rows import MessageRows
 from kwire.capture.text import json_line
-from kwire.capture.topic_names import TopicNames
-from kwire.capture.where.fields import TOPICS
-from kwire.cli import decode_heads
 from kwire.cli.decode_cells import (
     CELL_MAX,
     about,
@@ -31,11 +27,10 @@ from kwire.cli.decode_cells import (
     value_cell,
 )
 from kwire.cli.decode_filter import Filter
+from kwire.cli.decode_rows import BODIES, Messages
 from kwire.cli.grid import Cell, Column, Grid, Line
 from kwire.cli.terminal import Screen, paint
 from kwire.escape import escape
-
-_BODIES = frozenset({"body_request", "body_response"})
 
 #: The lines of one row.
 Block = Sequence[Line]
@@ -78,52 +73,6 @@ class Plain:
         return iter(())
 
 
-class Messages:
-    """The rows of `messages` that are chosen; what a filter asks beyond its columns is added to them."""
-
-    def __init__(self, file: str, options: Options, chosen: Filter, *, bodies: bool = False) -> None:
-        """`bodies`: whether rows have them as JSON; a filter that reads them has its own way."""
-        asked = chosen.where.columns if chosen.where is not None else frozenset[str]()
-        bodies = bodies or not asked.isdisjoint(_BODIES)
-        self.names = TopicNames(options.topics)
-        self._rows = MessageRows(file, replace(options, bodies=bodies), self.names)
-        self._asks_topics = TOPICS in asked
-        self._chosen = chosen
-        self._necessary = chosen.where.necessary(decode_heads.COLUMNS) if chosen.where is not None else None
-
-    def row(self, outcome: Outcome) -> Row | None:
-        """The row of an outcome, if it is chosen. Every outcome must come here, since any may tell a topic's name."""
-        if self._is_unwanted(outcome):
-            learn(self.names, outcome)
-            return None
-        row = self._rows.rows(outcome)[0]
-        if self._asks_topics:
-            row[TOPICS] = topics_of(outcome, self.names)
-        return row if self._chosen.passes_row(row) else None
-
-    def _is_unwanted(self, outcome: Outcome) -> bool:
-        """Whether it is clear without a row that there shall be none."""
-        if not self._chosen.passes(outcome):
-            return True
-        necessary = self._necessary
-        return necessary is not None and isinstance(outcome, Exchange) and not necessary(decode_heads.head(outcome))
-
-
-def topics_of(outcome: Outcome, names: TopicNames) -> list[str]:
-    """The names of all topics that request, response and session name; their ids where no name is known."""
-    if not isinstance(outcome, Exchange):
-        return []
-    found: dict[str, None] = {}
-    for side in (outcome.request, outcome.response):
-        for topic in topics(side.body) if side is not None and side.body is not None else ():
-            name, topic_id = names.name_and_id(topic)
-            found[name or topic_id or ""] = None
-    session = outcome.session
-    if session is not None and session.partitions is not None:
-        found.update(dict.fromkeys(session.partitions.named(names)))
-    return list(found)
-
-
 class JsonLines:
     """One JSON object for each row."""
 
@@ -135,7 +84,7 @@ class JsonLines:
     def maker(self, file: str, options: Options, chosen: Filter) -> Maker:
         """Rows of the level."""
         level, names = self._level, self._names
-        bodies = not names or not _BODIES.isdisjoint(names)
+        bodies = not names or not BODIES.isdisjoint(names)
         options = replace(options, bodies=bodies)
         if level == "messages":
             return self._messages(file, options, chosen)
