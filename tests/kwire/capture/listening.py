@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -23,17 +24,25 @@ _LAST = "the-capture-ends-here"
 
 def tool() -> str | None:
     """The program that captures here; None where there is none, or where it may not."""
-    return next((found for name in ("tcpdump", "dumpcap") if (found := shutil.which(name)) and _may(found)), None)
+    tcpdump, dumpcap = shutil.which("tcpdump"), shutil.which("dumpcap")
+    if tcpdump is not None and _may_listen():
+        return tcpdump
+    return dumpcap if dumpcap is not None and _knows_loopback(dumpcap) else None
 
 
-def _may(program: str) -> bool:
-    """Whether the loopback interface is among those that this user may listen to."""
-    listed = subprocess.run([program, "-D"], capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
-    return listed.returncode == 0 and any(" lo " in f"{line} " or ".lo " in f"{line} " for line in _lines(listed))
+def _may_listen() -> bool:
+    """Whether this process, and so what it starts, may see packets."""
+    try:
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW).close()
+    except (AttributeError, OSError):
+        return False
+    return True
 
 
-def _lines(done: subprocess.CompletedProcess[str]) -> list[str]:
-    return (done.stdout + done.stderr).splitlines()
+def _knows_loopback(dumpcap: str) -> bool:
+    """Whether dumpcap, which may have rights of its own, lists the loopback interface."""
+    listed = subprocess.run([dumpcap, "-D"], capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+    return listed.returncode == 0 and ". lo" in listed.stdout + listed.stderr
 
 
 @contextmanager
@@ -61,11 +70,6 @@ def listening(port: int, path: Path) -> Iterator[None]:
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(_PATIENCE_S)
-
-
-def without_last(found: list[dict[str, object]]) -> list[dict[str, object]]:
-    """The rows but for those of the connection that ended the capture."""
-    return [row for row in found if row.get("client_id") != _LAST]
 
 
 def _has_last(path: Path) -> bool:
