@@ -11,12 +11,14 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from kwire.capture.values import LiveError, Packet, Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Self
 
     from kwire.capture.keylog import KeyLog
@@ -25,6 +27,9 @@ ANY = "any"
 BUFFER_SIZE = 64 * 1024 * 1024
 # More than any packet has, large offloaded ones included; of more, only the beginning is kept.
 PACKET_SIZE_MAX = 1024 * 1024
+# How often, and how long each time, it is looked whether the kernel notes when packets come.
+_PROBES_MAX = 200
+_PROBE_SECONDS = 0.002
 # How long nothing may come until somebody asks whether to go on.
 _WAIT_SECONDS = 0.2
 
@@ -137,10 +142,17 @@ def _opened(interface: str, buffer_size: int) -> tuple[socket.socket, int, int]:
             f"interfaces can be read on Linux only, and this is {sys.platform}; let a tool of this system capture: "
             f"tcpdump -i {interface} -U -w - tcp | kwire decode -"
         )
-    found: socket.socket | None = None
     try:
-        # Protocol 0 receives nothing: until it is bound, packets of other interfaces would come.
-        found = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        with _times_noted():
+            return _open(interface, buffer_size)
+    except OSError as error:
+        raise LiveError(_why(interface, error)) from error
+
+
+def _open(interface: str, buffer_size: int) -> tuple[socket.socket, int, int]:
+    # Protocol 0 receives nothing: until it is bound, packets of other interfaces would come.
+    found = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    try:
         hardware = _bind(found, interface) if interface != ANY else -1
         link = _LINKS.get(hardware, _RAW_IP)
         if hardware not in _LINKS:
@@ -149,11 +161,32 @@ def _opened(interface: str, buffer_size: int) -> tuple[socket.socket, int, int]:
             if hardware >= 0:
                 _bind(found, interface)
         _prepare(found, buffer_size)
-    except OSError as error:
-        if found is not None:
-            found.close()
-        raise LiveError(_why(interface, error)) from error
+    except OSError:
+        found.close()
+        raise
     return found, link, hardware
+
+
+@contextmanager
+def _times_noted() -> Iterator[None]:
+    """While this holds, the kernel notes when packets come.
+
+    It begins to a moment after the first socket asks for it. Until then a packet gets the time at which it is read,
+    which may be later than those of packets behind it. A datagram on loopback shows which of the two it is.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        # Without loopback there is no telling, and the first packets may seem late.
+        with suppress(OSError):
+            probe.bind(("127.0.0.1", 0))
+            probe.settimeout(_PROBE_SECONDS)
+            for _ in range(_PROBES_MAX):
+                probe.sendto(b"when", probe.getsockname())
+                select.select([], [], [], _PROBE_SECONDS)
+                before = time.time_ns()
+                if _time_of(probe.recvmsg(16, 64)[1]) < before:
+                    break
+        yield
 
 
 def _bind(opened: socket.socket, interface: str) -> int:
