@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -275,3 +277,14 @@ def test_any_text_is_a_filter_or_an_error_with_a_place(text: str) -> None:
         place = error.at
 
     assert 0 <= place <= len(text)
+
+
+def test_the_page_names_the_fields_that_there_are() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "captures.md").read_text("utf-8")
+    table = page.partition("| field | is | compared with |")[2].partition("\n\n")[0]
+    named = {name for line in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+    there = {name for level in LEVELS for name in fields(level)}
+    of_columns = {column.name for level in LEVELS for column in columns(level)}
+
+    # Some are columns of other levels, and there mean those.
+    assert there - of_columns <= named <= there
