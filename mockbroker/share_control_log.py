@@ -104,7 +104,7 @@ class ShareControlLog:
             batches = [batch for _, write in writes for batch in write.batches]
             start = max(write.start_offset for _, write in writes)
             checkpoint = chain.next_checkpoint(start, batches)
-            is_lost = chain.checkpoint_offset < book.log.start_offset
+            is_lost = not chain.is_decided or chain.checkpoint_offset < book.log.start_offset
             if is_lost or chain.deltas >= self._deltas_max or chain.start_after(batches) != checkpoint.start:
                 self._append(key, book, checkpoint, now_ms)
                 continue
