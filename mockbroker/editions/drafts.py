@@ -35,11 +35,12 @@ _EARLY = ShareRules(
     joining_bumps=1,
     counts_settled=False,
     knows_leader_epochs=False,
+    fences_other_epochs=True,
     unknown_state=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     sums_up_unknown=False,
     snapshots_cold=False,
 )
-_FIRST = replace(_EARLY, added_partitions_start=0)
+_FIRST = replace(_EARLY, starts_at_once=True, added_partitions_start=0)
 #: What is stored is the start, and of the records behind it those that are done or have failed.
 _DURABLE = replace(_FIRST, start_follows=True, writes_chosen_start=True)
 #: What the third brought: states of groups, the share coordinator, its records, and deletion in two stages.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from kwire.error_codes import ErrorCode
 from kwire.messages.share_group_describe import Assignment as DescribedAssignment
@@ -30,8 +31,13 @@ from mockbroker.outcome import Outcome, Reply
 from mockbroker.persister import Outcomes
 from mockbroker.state.group_kinds import Assignment as Assigned
 from mockbroker.state.group_kinds import number
+from mockbroker.state.share_coordinator import ShareKey
 from mockbroker.state.share_group import ASSIGNOR_NAME, ShareGroup, ShareJoin, ShareMember
 from mockbroker.state.share_group_init import Initialise
+
+if TYPE_CHECKING:
+    from mockbroker.context import ClusterState
+    from mockbroker.node import Node
 
 _LEAVE_EPOCH = -1
 _MEMBER_ID_LENGTH_MAX = 36
@@ -127,6 +133,8 @@ def _initialise(initialise: Initialise, ctx: Context) -> None:
             group.states.fail(initialise.partitions)
         else:
             group.states.succeed(initialise.partitions)
+            if ctx.cluster.rules.starts_at_once:
+                _begin(initialise, ctx.cluster, now_ms)
         group.write(now_ms)
 
     group, start = groups.find(initialise.group_id), ctx.cluster.rules.added_partitions_start
@@ -139,6 +147,21 @@ def _initialise(initialise: Initialise, ctx: Context) -> None:
         now_ms=ctx.now_ms,
         starts=dict.fromkeys(begun, start),
     )
+
+
+def _begin(initialise: Initialise, cluster: ClusterState, now_ms: int) -> None:
+    """Have leaders choose now where partitions begin; who does not hear of it will when asked for records."""
+    from mockbroker.handlers.share_leader import partition_of
+
+    for topic_id, indexes in initialise.partitions.items():
+        for index in sorted(indexes):
+            key, place = ShareKey(initialise.group_id, topic_id, index), cluster.metadata.leader(topic_id, index)
+
+            def load(node: Node, at_ms: int, key: ShareKey = key) -> None:
+                partition_of(node, cluster, key, now_ms=at_ms)
+
+            if place is not None:
+                cluster.calls.call(to=place.leader, handle=load, done=lambda answer, at_ms: None, now_ms=now_ms)
 
 
 def _assignment(assigned: Assigned | None) -> Assignment | None:

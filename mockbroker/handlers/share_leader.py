@@ -17,7 +17,7 @@ from mockbroker.state.share_session import ShareSession
 from mockbroker.state.state_batches import combine
 
 if TYPE_CHECKING:
-    from mockbroker.context import Context
+    from mockbroker.context import ClusterState, Context
     from mockbroker.node import Node
 
 #: An acknowledgement or a release that fails so has met another leader, or a state that is gone (share-semantics 2.11).
@@ -36,25 +36,25 @@ def find_partition(ctx: Context, group_id: str, topic_id: bytes, partition_index
 
     Raises: NOT_LEADER_OR_FOLLOWER when this node does not lead the partition.
     """
-    place = ctx.cluster.metadata.leader(topic_id, partition_index)
-    if place is None or place.leader != ctx.node.node_id:
+    return partition_of(ctx.node, ctx.cluster, ShareKey(group_id, topic_id, partition_index), now_ms=ctx.now_ms)
+
+
+def partition_of(node: Node, cluster: ClusterState, key: ShareKey, *, now_ms: int) -> SharePartition:
+    """As `find_partition`, for whoever is no request."""
+    place = cluster.metadata.leader(key.topic_id, key.partition)
+    if place is None or place.leader != node.node_id:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    partition = ctx.node.share_partitions.get_or_create(
-        group_id,
-        topic_id,
-        partition_index,
-        leader_epoch=place.leader_epoch,
-        settings=ctx.cluster.configs.group(group_id),
+    partition = node.share_partitions.get_or_create(
+        *key, leader_epoch=place.leader_epoch, settings=cluster.configs.group(key.group_id)
     )
     if partition.status is Status.EMPTY:
         partition.status = Status.INITIALIZING
-        _load(partition, ctx)
+        _load(partition, node, cluster, now_ms)
     return partition
 
 
-def _load(partition: SharePartition, ctx: Context) -> None:
+def _load(partition: SharePartition, node: Node, cluster: ClusterState, since_ms: int) -> None:
     """Ask the share coordinator for the state; who waits for the partition is woken when it is there, or refused."""
-    node, cluster = ctx.node, ctx.cluster
     key = ShareKey(partition.group_id, partition.topic_id, partition.partition_index)
     settings = cluster.configs.group(partition.group_id)
 
@@ -83,7 +83,7 @@ def _load(partition: SharePartition, ctx: Context) -> None:
             node.share_partitions.forget_failed(partition)
         cluster.wake(wake_key(*key))
 
-    node.persister.read(key, leader_epoch=partition.leader_epoch, done=loaded, now_ms=ctx.now_ms)
+    node.persister.read(key, leader_epoch=partition.leader_epoch, done=loaded, now_ms=since_ms)
 
 
 def _start_offset(stored: Stored, node: Node, key: ShareKey, settings: Mapping[str, object], now_ms: int) -> int:

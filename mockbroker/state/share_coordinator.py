@@ -170,6 +170,8 @@ class ShareCoordinator:
         if written.leader_epoch != NO_EPOCH and self._leader_epochs.get(key, NO_EPOCH) > written.leader_epoch:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {written.leader_epoch} of {key} is old")
         self._check_state_epoch(key, written.state_epoch)
+        if self._rules.fences_other_epochs and written.state_epoch not in (NO_EPOCH, stored.state_epoch):
+            raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, f"state epoch {written.state_epoch} of {key} is another one")
         self._check_topic(key)
         leader_epoch = written.leader_epoch if self._rules.keeps_written_epochs else stored.leader_epoch
         self._do(self._fact(key, written, leader_epoch, now_ms), now_ms)

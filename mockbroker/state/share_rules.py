@@ -25,6 +25,8 @@ class ShareRules(msgspec.Struct, frozen=True):
     Groups:
     joining_bumps: how often a member that joins raises the group epoch, from 0 for a new group; 4.3.0 raises it for
     the member and once more for the metadata of what it subscribes to.
+    starts_at_once: where a topic begins that a group subscribes to is chosen then; else when a leader is first asked
+    for its records.
     added_partitions_start: where partitions begin that are added to a topic of which the group has some already; -1
     leaves it to the group's reset strategy.
     state_first: a partition is assigned only once its state has been initialised; else as soon as it is there, and its
@@ -95,6 +97,7 @@ class ShareRules(msgspec.Struct, frozen=True):
     state_in_log: leaders keep the state of a share partition in control records of its own log; else share coordinators
     have it.
     knows_leader_epochs: share coordinators tell leaders by their epochs, and refuse old ones.
+    fences_other_epochs: a write of another state epoch than the stored one is refused; else one of a lower epoch alone.
     unknown_state: the error where there is no state of a share partition.
     sums_up_unknown: such a one has a summary nevertheless.
     start_follows: the stored start passes the records at it that are done, and goes back only by an alteration.
@@ -107,6 +110,7 @@ class ShareRules(msgspec.Struct, frozen=True):
     group_configs: frozenset[str] | None = None
 
     joining_bumps: int = 2
+    starts_at_once: bool = False
     added_partitions_start: int = -1
     state_first: bool = True
     manages_state: bool = True
@@ -156,6 +160,7 @@ class ShareRules(msgspec.Struct, frozen=True):
 
     state_in_log: bool = False
     knows_leader_epochs: bool = True
+    fences_other_epochs: bool = False
     unknown_state: ErrorCode = ErrorCode.INVALID_REQUEST
     sums_up_unknown: bool = True
     start_follows: bool = False

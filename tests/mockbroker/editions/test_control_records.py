@@ -84,6 +84,16 @@ def test_a_group_without_a_state_begins_with_a_checkpoint(member: Member) -> Non
     assert (member.view().checkpoint_offset, member.view().earliest_share_offset) == (0, 0)
 
 
+def test_a_group_begins_when_it_subscribes_which_is_recorded(cluster: Cluster) -> None:
+    with Member(cluster, EDITION) as member:
+        member.produce(2)
+        member.join()
+        assert told(cluster) == ["2 checkpoint 1 2-2"]
+        member.produce(1)
+
+        assert member.first() == [(3, 3, 1)]
+
+
 def test_control_records_take_offsets_and_no_consumer_gets_them(member: Member) -> None:
     assert member.produce(3) == 1
     assert member.fetch() == [(1, 3, 1)]

@@ -151,6 +151,16 @@ def test_page_001_a_group_begins_at_the_latest_offset(member: Member) -> None:
     assert member.fetch() == [(10, 10, 1)]
 
 
+def test_page_001_a_group_begins_when_it_subscribes_and_not_when_it_first_fetches(member: Member) -> None:
+    member.produce(10)
+    member.join()
+    assert shown(member.view()) == "10 10 "
+    assert _recorded(member) == "10"
+    member.produce(3)
+
+    assert member.first() == [(10, 12, 1)]
+
+
 def test_page_001_partitions_that_are_added_to_a_topic_begin_at_offset_0(member: Member) -> None:
     epoch = member.join().member_epoch
     member.client.send(CreatePartitionsRequest([CreatePartitionsTopic(TOPIC, 2, None)], 1000), 3)

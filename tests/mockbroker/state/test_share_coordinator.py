@@ -11,6 +11,7 @@ from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata import Change, Metadata
 from mockbroker.state.share_coordinator import Fact, ShareCoordinator, ShareKey, Snapshot, Summary, Update, Written
+from mockbroker.state.share_rules import RELEASED, ShareRules
 from tests.mockbroker.state.share_kit import stored
 
 CONFIG: dict[str, object] = {
@@ -24,11 +25,11 @@ CONFIG: dict[str, object] = {
 class Room:
     """A share coordinator over one topic of two partitions, with the facts that it decided on."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: ShareRules = RELEASED) -> None:
         self.metadata = Metadata([0], CONFIG, random.Random(0))
         self.topic = self.metadata.create_topic("t")
         self.facts: list[Fact] = []
-        self.room = ShareCoordinator(self.metadata, CONFIG, record=lambda fact, _: self.facts.append(fact))
+        self.room = ShareCoordinator(self.metadata, CONFIG, record=lambda fact, _: self.facts.append(fact), rules=rules)
         self.key = ShareKey("g", self.topic.topic_id, 0)
 
     def initialize(self, *, epoch: int = 1, start: int = 0, now_ms: int = 0) -> None:
@@ -75,6 +76,25 @@ def test_7_3_partitions_that_cannot_be() -> None:
     assert refused(lambda: room.room.delete(beyond, now_ms=0)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     room.key = beyond
     assert refused(room.initialize) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_leader_of_a_state_before_a_deletion_writes_nothing_into_the_next_where_other_epochs_are_fenced() -> None:
+    room = Room(ShareRules(fences_other_epochs=True))
+    room.initialize(epoch=2)
+    room.room.delete(room.key, now_ms=0)
+    room.initialize(epoch=1)
+
+    assert refused(lambda: room.write("0-9:2/1", state_epoch=2)) is ErrorCode.FENCED_STATE_EPOCH
+    room.write("0-9:2/1", state_epoch=1)
+
+
+def test_a_start_does_not_go_back_where_it_follows_what_is_done() -> None:
+    room = Room(ShareRules(start_follows=True))
+    room.initialize()
+    room.write("0-9:2/1")
+    room.write("4-4:2/2", start=3)
+
+    assert room.room.summary(room.key).start_offset == 10
 
 
 def test_7_3_old_epochs_are_fenced_and_higher_ones_accepted_but_not_stored() -> None:

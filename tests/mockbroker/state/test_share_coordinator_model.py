@@ -171,7 +171,7 @@ class Coordinators(RuleBasedStateMachine):
 
     @rule(partition=_PARTITIONS, state_epoch=_EPOCHS, leader_epoch=_EPOCHS, start=_STARTS, batches=_BATCHES)
     def write(self, partition: int, state_epoch: int, leader_epoch: int, start: int, batches: list[StateBatch]) -> None:
-        """Merged offset by offset; old epochs are fenced, newer ones are not kept where nothing else is said."""
+        """Merged offset by offset; old epochs are fenced, newer ones are not kept, or fenced too."""
         rules, kept = self.share_rules, self.model.get(partition)
         written = Written(state_epoch, leader_epoch, start, len(batches), batches)
         kind = self._kind(kept, batches, start)
@@ -182,7 +182,7 @@ class Coordinators(RuleBasedStateMachine):
             wanted = rules.unknown_state
         elif wanted is None and kept is not None and -1 != leader_epoch < kept.leader_fence:
             wanted = ErrorCode.FENCED_LEADER_EPOCH
-        elif wanted is None and kept is not None and -1 != state_epoch < kept.state_fence:
+        elif wanted is None and kept is not None and self._is_fenced(kept, state_epoch):
             wanted = ErrorCode.FENCED_STATE_EPOCH
         assert got is (wanted or self._is_unknown(partition))
         if got is not None:
@@ -199,6 +199,11 @@ class Coordinators(RuleBasedStateMachine):
                 kept.state_fence = max(kept.state_fence, state_epoch)
             self._note(kept, kind, batches, start)
         kept.count = len(batches)
+
+    def _is_fenced(self, kept: _Kept, state_epoch: int) -> bool:
+        if self.share_rules.fences_other_epochs and state_epoch != kept.state_epoch:
+            return state_epoch != -1
+        return -1 != state_epoch < kept.state_fence
 
     def _kind(self, kept: _Kept | None, batches: list[StateBatch], start: int) -> type[Fact]:
         """A snapshot after enough updates, at the beginning, and where it is small if the rules prefer it then."""
