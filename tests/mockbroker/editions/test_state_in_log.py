@@ -83,6 +83,16 @@ def test_a_start_that_no_delta_can_tell_is_told_by_a_checkpoint(stage: Stage) ->
     assert told(stage.cluster, "t")[2:] == ["5 checkpoint 2 3-3"]
 
 
+def test_the_first_write_of_a_group_becomes_a_checkpoint() -> None:
+    with Stage(EDITION) as stage:
+        stage.produce(2)
+        batch = {"baseOffset": 0, "lastOffset": 0, "state": 0, "deliveryCount": 1}
+        written = _ask(stage, "WriteShareGroupState", stateEpoch=0, startOffset=0, stateBatches=[batch])
+
+        assert written["errorCode"] == 0
+        assert told(stage.cluster, "t") == ["2 checkpoint 1 0-1 0-0 0/1"]
+
+
 def test_states_without_a_start_are_no_state(stage: Stage) -> None:
     batch = {"baseOffset": 1, "lastOffset": 1, "state": 2, "deliveryCount": 1}
     assert _ask(stage, "DeleteShareGroupState")["errorCode"] == 0
