@@ -122,14 +122,3 @@ def test_in_a_room_that_is_full_the_session_that_has_been_idle_for_too_long_make
     assert take("m4", 160) is None
     assert take("m4", 161) is not None
     assert room.get("g", "m1") is None
-
-
-def test_a_full_room_forgets_the_session_that_was_idle_for_longest_where_idle_ones_make_room() -> None:
-    room, idle = ShareSessions(), {"session_max": 2, "idle_ms": 100}
-    assert room.open("g", "m1", [], connection_id=1, now_ms=0, **idle) is not None
-    assert room.open("g", "m2", [], connection_id=2, now_ms=10, **idle) is not None
-    room.step("g", "m1", 1, now_ms=20)
-
-    assert room.open("g", "m3", [], connection_id=3, now_ms=110, **idle) is None
-    assert room.open("g", "m3", [], connection_id=3, now_ms=111, **idle) is not None
-    assert [room.get("g", member) is not None for member in ("m1", "m2", "m3")] == [True, False, True]
