@@ -50,13 +50,17 @@ _TIMES: dict[str, tuple[str, str]] = {
     "resp_end_ts": ("response", "end_ts"),
 }
 
-COLUMNS = frozenset({*_OF_FLOW, *_OF_REQUEST, *_TIMES})
+COLUMNS = frozenset({*_OF_FLOW, *_OF_REQUEST, *_TIMES, "req_packet"})
 """What a condition may name. `tls` is not here: it is known of a connection, but may change while that is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One column compared with a value. Times are microseconds. `test` is a key of `_TESTS`, or `null`."""
+    """One column compared with a value. Times are microseconds. `test` is a key of `_TESTS`, or `null` or `share`.
+
+    `share` holds from the first number of its value up to the second, for unknown ones where the first is 0: so shares
+    that follow each other have everything once.
+    """
 
     column: str
     test: str
@@ -67,6 +71,8 @@ class Condition:
         """Whether it is true of this value; unknown is not."""
         if self.test == "null":
             return (value is None) is not self.is_negated
+        if self.test == "share":
+            return self.value[0] <= (value or 0) < self.value[1]  # type: ignore[no-any-return]
         if value is None:
             return False
         return _TESTS[self.test](value, self.value) is not self.is_negated
@@ -101,4 +107,6 @@ def _value(exchange: Exchange, column: str) -> object:
         name, when = _TIMES[column]
         side = getattr(exchange, name)
         return None if side is None else getattr(side.frame, when) // 1000
+    if column == "req_packet":
+        return None if exchange.request is None else exchange.request.frame.packet
     return getattr(exchange.request, column, None)

@@ -35,6 +35,8 @@ def read(task: Task, wanted: Wanted, cache: str | None) -> Iterator[pa.RecordBat
 
     Raises: CaptureError that names the file.
     """
+    if task.packets is not None:
+        wanted = wanted.of_packets(task.packets)
     if task.flows is not None:
         found = _of_flows(task, wanted, cache)
     elif task.is_joined:

@@ -11,6 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from kwire.capture import arrow
+from kwire.capture.traffic import LEVELS
 from kwire.spark import options, paths
 from kwire.spark.indexing import names_told
 from kwire.spark.options import PlanOptions
@@ -64,7 +65,7 @@ class CaptureReader(DataSourceReader):
         if self.asked.names == "set" and self.wanted.needs_names:
             topics = names_told(self.files, self.wanted.options, self.asked.index)
             self.wanted.options = replace(self.wanted.options, topics=topics)
-        return tasks(self.files, self.asked)
+        return tasks(self.files, self.asked, may_cut=self.wanted.level not in LEVELS and self.asked.names == "set")
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, batch by batch, without those that a pushed filter drops."""

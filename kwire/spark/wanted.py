@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from kwire.capture import arrow
-from kwire.capture.only import Only
+from kwire.capture.only import Condition, Only
 from kwire.capture.options import Options
 from kwire.spark import options, pushdown
 
@@ -36,6 +36,7 @@ class Wanted:
     options: Options
     columns: list[str]
     filters: list[Filter] = field(default_factory=list)
+    packets: tuple[int, int] | None = None
 
     def take(self, filters: Iterable[Filter]) -> Iterator[Filter]:
         """Keep the filters that Arrow can apply with SQL's meaning; the others are given back."""
@@ -61,9 +62,15 @@ class Wanted:
     def reading(self) -> Options:
         """How the files are read for this."""
         heads = tuple(filter(None, map(pushdown.head_condition, self.filters)))
+        if self.packets is not None:
+            heads = (*heads, Condition("req_packet", "share", self.packets))
         bodies = self.options.bodies and not BODY_COLUMNS.isdisjoint(self.needed)
         sessions = self.options.sessions and not SESSION_COLUMNS.isdisjoint(self.needed)
         return replace(self.options, bodies=bodies, sessions=sessions, only=Only(heads) if heads else None)
+
+    def of_packets(self, span: tuple[int, int]) -> Wanted:
+        """The same, of requests that begin in these packets alone."""
+        return replace(self, packets=span)
 
     def kept(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows that pass the filters, with the columns that leave; empty batches are left out."""

@@ -54,5 +54,12 @@ def test_unknown_is_left_out_negated_or_not() -> None:
     assert not Condition("client_id", "null", is_negated=True).holds(None)
 
 
+def test_shares_have_everything_once() -> None:
+    shares = [Condition("req_packet", "share", span) for span in ((0, 5), (5, 9), (9, 1 << 62))]
+
+    for value in (None, 1, 5, 8, 9, 10**9):
+        assert [share.holds(value) for share in shares].count(True) == 1
+
+
 def test_every_column_is_one_of_messages() -> None:
     assert {column.name for column in columns("messages")} >= COLUMNS
