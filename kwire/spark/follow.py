@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from kwire.capture import index
 from kwire.capture.carried import Carried, dump, load
 from kwire.capture.ip import segments
 from kwire.capture.keylog import KeyLog
@@ -88,17 +89,38 @@ class _Following:
     def _segments(self, path: str) -> Iterator[Segment | Trouble]:
         """Those of this task's hosts. What belongs to no connection is told by the first task."""
         try:
+            yield from self._by_index(path)
+        except index.NotIndexed:
+            yield from self._by_packet(path)
+        except CaptureError as error:
+            if self._task == 0:
+                yield Trouble("file_unreadable", str(error), 0, self._last_ts)
+
+    def _by_index(self, path: str) -> Iterator[Segment | Trouble]:
+        """Payload of others is not even read."""
+        found = index.built(path)
+        self._keys.add(found.secrets)
+        self._last_ts = max([self._last_ts, *(flow.last_ts for flow in found.flows)])
+        own = [flow.key for flow in found.flows if self._is_own(flow.key[0][0], flow.key[1][0])]
+        yield from index.segments_of([found], own, troubles=self._task == 0)
+
+    def _by_packet(self, path: str) -> Iterator[Segment | Trouble]:
+        """A packed file is walked through."""
+        try:
             for each in segments(packets(path, self._keys)):
                 if isinstance(each, Trouble):
                     if self._task == 0:
                         yield each
                     continue
                 self._last_ts = max(self._last_ts, each.ts)
-                if share_of(each, self._asked.tasks) == self._task:
+                if self._is_own(each.source[0], each.target[0]):
                     yield each
         except CaptureError as error:
             if self._task == 0:
                 yield Trouble("file_unreadable", str(error), 0, self._last_ts)
+
+    def _is_own(self, host: bytes, other: bytes) -> bool:
+        return share_of(host, other, self._asked.tasks) == self._task
 
     def _new(self) -> Carried:
         return Carried(self._level, self._options, self._keys)

@@ -118,5 +118,5 @@ def _by_hosts(task: Task, carried: Carried, keys: KeyLog) -> Iterator[Segment | 
             if is_first:
                 carried.files.append((each.ts, file))
                 is_first = False
-            if share_of(each, count) == number:
+            if share_of(each.source[0], each.target[0], count) == number:
                 yield each

@@ -5,6 +5,7 @@ All but one test drive the reader as Spark does, without a JVM.
 
 from __future__ import annotations
 
+import gzip
 import os
 import pickle
 import shutil
@@ -168,6 +169,19 @@ def test_a_file_that_is_no_capture_is_a_row_and_stops_nothing(tmp_path: Path) ->
 
     assert sum("file_unreadable" in str(row["issues"]) for row in rows) == 1
     assert sum(row["status"] == "ok" for row in rows) > 30
+
+
+def test_packed_files_are_followed_too(tmp_path: Path) -> None:
+    for file in pieces(SHARE, tmp_path / "in", 3):
+        packed = file.with_name(file.name + ".gz")
+        packed.write_bytes(gzip.compress(file.read_bytes()))
+        os.utime(packed, (1, 1))
+        file.unlink()
+
+    found = [row for rows in batches_of(reader_of(tmp_path), limit=ReadMaxFiles(1)) for row in rows]
+
+    assert set(comparable(found)) <= set(comparable(kwire.read_capture(SHARE).to_pylist()))
+    assert len(kwire.read_capture(SHARE)) - len(found) <= LEFT_OPEN["messages"]
 
 
 def test_files_that_are_still_written_are_left_for_later(tmp_path: Path) -> None:
