@@ -42,6 +42,7 @@ class CommandModule(Protocol):
 
 COMMANDS = {
     "decode": Command("kwire.cli.decode", "read captures (pcap, pcapng) and show every request with its response"),
+    "about": Command("kwire.cli.about", "say in a few lines what captures hold, and what they say of themselves"),
     "message": Command(
         "kwire.cli.message", "decode or encode one message: hex to JSON, tree or annotated hex, and back"
     ),
