@@ -33,8 +33,8 @@ _PLACE = ("group_id", "topic_id", "partition")
 _MOMENTS = ("req_ts", "req_end_ts", "resp_ts", "resp_end_ts")
 _FACT = "what string, ts long, group_id string, topic_id string, topic string, partition int, value long"
 _EVENT = (
-    "ts long, kind int, group_id string, topic_id string, partition int, member_id string, start long, complete int, note string, "
-    "lock_ms int, error_code int, file string, conn_id string, correlation_id int, runs array<array<long>>"
+    "ts long, kind int, group_id string, topic_id string, partition int, member_id string, start long, complete int, "
+    "note string, lock_ms int, error_code int, file string, conn_id string, correlation_id int, runs array<array<long>>"
 )
 _ROW = (
     "group_id string, topic string, topic_id string, partition int, ts long, number long, first_offset long, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,51 +12,13 @@ from kwire.capture.pipeline import rows
 from kwire.capture.rows import Row
 from kwire.capture.share_timeline import share_timeline
 from mockbroker import Cluster
-from mockbroker.inside import Happening, SharePartitionView, State, Transition
+from mockbroker.inside import SharePartitionView, State
 from tests.kwire.capture.share_kit import produce
+from tests.kwire.capture.share_lives import lives_of_history, lives_of_timeline, whole_number
 from tests.kwire.capture.share_play import GROUP, LOCK_MS, PARTITIONS, TOPIC, MockStage, Play, until
 
 STEPS = 120
 SEEDS = 12
-CAUSES = {
-    Happening.ACQUIRED: "acquire",
-    Happening.RENEWED: "renew",
-    Happening.ACCEPTED: "accept",
-    Happening.RELEASED: "release",
-    Happening.REJECTED: "reject",
-    Happening.GAP: "gap",
-    Happening.EXPIRED: "lock_timeout",
-    Happening.SESSION_CLOSED: "session_close",
-    Happening.LOG_START: "log_start",
-}
-Lives = dict[int, list[tuple[object, ...]]]
-
-
-def lives_of_history(history: Iterable[Transition]) -> Lives:
-    """What happened to each record, in the words of the timeline; loads are no news of a record."""
-    lives: Lives = defaultdict(list)
-    for one in history:
-        if one.happening is not Happening.LOADED:
-            assert one.last_offset is not None
-            for offset in range(one.first_offset, one.last_offset + 1):
-                state = one.state.name.capitalize()
-                lives[offset].append((CAUSES[one.happening], state, one.delivery_count, one.member_id))
-    return dict(lives)
-
-
-def lives_of_timeline(found: Iterable[Row]) -> Lives:
-    """The same from the timeline."""
-    lives: Lives = defaultdict(list)
-    for row in found:
-        if row["cause"] not in ("load", "alter_offsets"):
-            for offset in range(_int(row["first_offset"]), _int(row["last_offset"]) + 1):
-                lives[offset].append((row["cause"], row["state"], row["delivery_count"], row["member_id"]))
-    return dict(lives)
-
-
-def _int(value: object) -> int:
-    assert isinstance(value, int)
-    return value
 
 
 def captured(path: Path, stage: MockStage) -> Mapping[int, list[Row]]:
@@ -65,7 +27,7 @@ def captured(path: Path, stage: MockStage) -> Mapping[int, list[Row]]:
     flows = [stage.told(row) for row in rows(path, "flows")]
     by_partition: dict[int, list[Row]] = defaultdict(list)
     for row in share_timeline(messages, flows):
-        by_partition[_int(row["partition"])].append(row)
+        by_partition[whole_number(row["partition"])].append(row)
     return by_partition
 
 
@@ -102,7 +64,11 @@ def test_a_lock_that_runs_out_by_itself_is_told_where_a_later_delivery_shows_it(
 
     assert [row["cause"] for row in (acquired, lock_timeout, again)] == ["acquire", "lock_timeout", "acquire"]
     assert lock_timeout["is_inferred"]
-    assert _int(lock_timeout["ts"]) - _int(acquired["ts"]) <= 1_000_000_000 <= _int(again["ts"]) - _int(acquired["ts"])
+    assert (
+        whole_number(lock_timeout["ts"]) - whole_number(acquired["ts"])
+        <= 1_000_000_000
+        <= whole_number(again["ts"]) - whole_number(acquired["ts"])
+    )
     assert (again["member_id"], again["delivery_count"]) == (play.members[1].member_id, 2)
 
 

@@ -1,0 +1,62 @@
+"""What happened to each record of a share partition: by the mock's history, and by the timeline of a capture."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from kwire.capture.rows import Row
+from mockbroker.inside import Happening, Transition
+from mockbroker.state.share_history import Note
+
+#: What the mock calls what happened, and the timeline its cause.
+CAUSES = {
+    Happening.ACQUIRED: "acquire",
+    Happening.RENEWED: "renew",
+    Happening.ACCEPTED: "accept",
+    Happening.RELEASED: "release",
+    Happening.REJECTED: "reject",
+    Happening.GAP: "gap",
+    Happening.EXPIRED: "lock_timeout",
+    Happening.SESSION_CLOSED: "session_close",
+    Happening.LOG_START: "log_start",
+}
+Lives = dict[int, list[tuple[object, ...]]]
+
+
+def lives_of_history(history: Iterable[Transition]) -> Lives:
+    """What happened to each record, in the words of the timeline; loads are no news of a record."""
+    lives: Lives = defaultdict(list)
+    for one in history:
+        if one.happening is not Happening.LOADED:
+            assert one.last_offset is not None
+            for offset in range(one.first_offset, one.last_offset + 1):
+                state = one.state.name.capitalize()
+                lives[offset].append((CAUSES[one.happening], state, one.delivery_count, one.member_id))
+    return dict(lives)
+
+
+def lives_of_notes(notes: Iterable[Note]) -> Lives:
+    """The same of what the mock keeps inside, where no leader has the share partition any more."""
+    return lives_of_history(
+        Transition(
+            note.at_ms, note.happening, note.first, note.last, note.member_id or None, note.delivery_count, note.state
+        )
+        for note in notes
+    )
+
+
+def lives_of_timeline(found: Iterable[Row]) -> Lives:
+    """The same from the timeline."""
+    lives: Lives = defaultdict(list)
+    for row in found:
+        if row["cause"] not in ("load", "alter_offsets"):
+            for offset in range(whole_number(row["first_offset"]), whole_number(row["last_offset"]) + 1):
+                lives[offset].append((row["cause"], row["state"], row["delivery_count"], row["member_id"]))
+    return dict(lives)
+
+
+def whole_number(value: object) -> int:
+    """A number of a row."""
+    assert isinstance(value, int)
+    return value
