@@ -149,7 +149,7 @@ class _Input:
             return self._live(stop, idle)
         from kwire.cli.feeds import Following, Pipe, is_endless
 
-        if self._args.follow and not is_endless(capture):
+        if self._args.follow and capture != "-" and not is_endless(capture):
             return Following(capture, stop, idle)
         path: str | int = sys.stdin.fileno() if capture == "-" else capture
         # A named pipe opens when somebody writes into it.

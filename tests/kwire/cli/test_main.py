@@ -127,7 +127,7 @@ def test_a_reader_that_leaves_early_is_no_traceback() -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == ""
-        assert process.wait(timeout=60) == 1
+        assert process.wait(timeout=60) == 141
 
 
 def test_starting_loads_neither_construct_nor_asyncio_nor_spark() -> None:
