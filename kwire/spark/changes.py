@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kwire.spark.model import LatencyRow, Report
+from kwire.spark.model import Report
+from kwire.spark.row_types import LatencyRow
 
 K = TypeVar("K")
 V = TypeVar("V")

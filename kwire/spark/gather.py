@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
-from pyspark.sql.types import TimestampType
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from kwire.spark import analyses, share_plot, tables
-from kwire.spark.model import (
+from kwire.spark.collecting import ROWS_MAX, collect, in_micros, tuned, write
+from kwire.spark.model import Report, Timeline
+from kwire.spark.row_types import (
     AckRow,
     BatchRow,
     BreachRow,
@@ -32,11 +29,9 @@ from kwire.spark.model import (
     LockUseRow,
     PoisonRow,
     RebalanceRow,
-    Report,
     RuleRow,
     SlowRow,
     StepRow,
-    Timeline,
     VersionRow,
 )
 from kwire.spark.share_plot import SharePanel
@@ -55,47 +50,6 @@ STEPS_US = [
 ]
 DAY_US = 86_400_000_000
 
-# Rows of one table; a capture may name as many groups or members as it likes, and a page has an end.
-ROWS_MAX = 200
-POINTS_MAX = 1_500
-
-# Bytes of captures below which planning and compiling queries costs more than running them.
-SMALL = 64 * 1024 * 1024
-# Measured on the seven captures of `tests/captures`: the same report in half the time. Compiled code, shuffles in many
-# parts and plans that are made anew while they run pay only where there is much to do.
-SMALL_SETTINGS = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
-}
-# Queries that are planned beside each other.
-THREADS = 4
-
-_DOWN = F.desc_nulls_last
-
-
-def worst() -> dict[str, tuple[list[Column], int]]:
-    """The tables of which a page shows the worst rows only: in which order, and how many."""
-    ascending = {name: F.col(name) for name in ("api_name", "file", "client_id", "first_ts", "ts", "conn_id")}
-    return {
-        "errors": ([_DOWN("failures"), ascending["api_name"], F.col("topic"), F.col("partition")], ROWS_MAX),
-        "poison_records": ([_DOWN("delivery_count_max"), *map(F.col, analyses.RECORD)], ROWS_MAX),
-        "lock_times": ([_DOWN("lock_share"), _DOWN("held_us")], POINTS_MAX),
-        "lock_use": ([_DOWN("late"), _DOWN("records"), F.col("member_id")], ROWS_MAX),
-        "clients": ([_DOWN("requests"), ascending["client_id"]], ROWS_MAX),
-        "client_versions": ([ascending["client_id"], ascending["api_name"]], ROWS_MAX * 5),
-        "batch_sizes": ([_DOWN("tiny"), _DOWN("requests"), *map(F.col, ("client_id", "api_name"))], ROWS_MAX),
-        "connections": (
-            [_DOWN(F.col("retransmits") + F.col("zero_windows")), _DOWN("requests"), ascending["first_ts"]],
-            ROWS_MAX,
-        ),
-        "depth": ([_DOWN("in_flight_max"), _DOWN("throttle_ms_max"), ascending["conn_id"]], ROWS_MAX * 20),
-        "membership": ([F.col("group_id"), ascending["first_ts"]], ROWS_MAX * 10),
-        "rebalances": ([_DOWN("errors"), _DOWN("epochs"), F.col("group_id")], ROWS_MAX),
-        "conformance": ([F.col("rule"), ascending["ts"], ascending["file"]], ROWS_MAX),
-    }
-
 
 def gather(
     spark: SparkSession,
@@ -110,75 +64,31 @@ def gather(
     Args: options: options of `kafka_capture` for all levels, as ports or edition. progress: is told each step.
         parquet: a folder that the tables are written to as well; it must not hold any of them yet.
     """
-    with _tuned(spark, files):
+    with tuned(spark, files):
         progress(f"decoding {len(files)} capture file{'s' if len(files) != 1 else ''}")
         levels = tables.read(spark, files, options)
-        overview = _in_micros(analyses.overview(levels.messages)).collect()
+        overview = in_micros(analyses.overview(levels.messages)).collect()
         rows = [_file(row) for row in overview]
         rows.sort(key=lambda row: files.index(row.name) if row.name in files else 0)
         spans = start_us, step_us, _ = time_bins(rows)
         has_shares = any(row["share_requests"] for row in overview)
         made = tables.tables(levels, start_us=start_us, step_us=step_us, has_shares=has_shares)
         progress(f"computing {len(made)} tables")
-        found, omitted = _collect(made)
+        found, omitted = collect(made)
         panels = _panels(made["share_timeline"], spans) if has_shares else []
         if parquet is not None:
             progress(f"writing {len(made)} tables to {parquet}")
-            _write(made, parquet)
+            write(made, parquet)
         levels.release()
         for table in made.values():
             table.unpersist()
-    shares = _shares(found, spans) if has_shares else {}
+    shares = _shares(found, spans, omitted) if has_shares else {}
     return Report(files=rows, **_messages(found, spans), **shares, **_lists(found), panels=panels, omitted=omitted)
 
 
 def _panels(timeline: DataFrame, spans: tuple[int, int, int]) -> list[SharePanel]:
     start_us, step_us, bins = spans
     return share_plot.panels(timeline, start_us=start_us, step_us=step_us, bins=bins)
-
-
-def _write(made: Mapping[str, DataFrame], folder: str) -> None:
-    """Each table, whole, as Parquet in a folder of its name."""
-    for name, table in made.items():
-        table.write.mode("errorifexists").parquet(f"{folder.rstrip('/')}/{name}")
-
-
-@contextmanager
-def _tuned(spark: SparkSession, files: Sequence[str]) -> Iterator[None]:
-    """Settings of the session that suit small captures, for as long as the block runs."""
-    known = [os.path.getsize(file) for file in files if os.path.isfile(file)]
-    settings = SMALL_SETTINGS if len(known) == len(files) and sum(known) < SMALL else {}
-    before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            spark.conf.unset(name) if old is None else spark.conf.set(name, old)
-
-
-def _collect(made: Mapping[str, DataFrame]) -> tuple[dict[str, list[Row]], dict[str, int]]:
-    """The rows of every table that the page shows, and how many of each it leaves out."""
-    orders = worst()
-
-    def ask(name: str) -> tuple[list[Row], int]:
-        """The rows of one table."""
-        order, count = orders.get(name, ([], 0))
-        if not count:
-            return _in_micros(made[name]).collect(), 0
-        rows = _in_micros(made[name].orderBy(*order).limit(count)).collect()
-        return rows, made[name].count() - count if len(rows) == count else 0
-
-    # Planning a query takes as long as running it on little data, so some are planned at once.
-    with ThreadPoolExecutor(THREADS) as pool:
-        names = [name for name in made if name not in NOT_SHOWN]
-        found = dict(zip(names, pool.map(ask, names), strict=True))
-    return {name: rows for name, (rows, _) in found.items()}, {name: left for name, (_, left) in found.items() if left}
-
-
-# One row for each record or failure: for Parquet, not for a page.
-NOT_SHOWN = frozenset({"failures", "outcomes", "attempts", "share_timeline"})
 
 
 def _messages(found: Mapping[str, list[Row]], spans: tuple[int, int, int]) -> dict[str, Any]:
@@ -193,7 +103,8 @@ def _messages(found: Mapping[str, list[Row]], spans: tuple[int, int, int]) -> di
     }
 
 
-def _shares(found: Mapping[str, list[Row]], spans: tuple[int, int, int]) -> dict[str, Any]:
+def _shares(found: Mapping[str, list[Row]], spans: tuple[int, int, int], omitted: dict[str, int]) -> dict[str, Any]:
+    """What is told of share groups; what `omitted` lacks of rows that are left out is added to it."""
     partitions = [_delivery(row) for row in found["redeliveries"]]
     partitions.sort(key=lambda row: (-row.redelivered, -row.acquisitions, row.group, row.topic, row.partition))
     by_count: dict[str, dict[int, int]] = defaultdict(dict)
@@ -203,13 +114,15 @@ def _shares(found: Mapping[str, list[Row]], spans: tuple[int, int, int]) -> dict
     for row in found["fates"]:
         fates[row["group_id"] or ""][row["outcome"]] = row["records"]
     members = _acks(found["acknowledgements"])
+    left = {"redeliveries": len(partitions) - ROWS_MAX, "acknowledgements": len(members) - ROWS_MAX}
+    omitted.update({name: count for name, count in left.items() if count > 0})
     return {
         "share_traffic": _timeline(found["deliveries_over_time"], *spans),
         "groups": _groups(partitions),
-        "deliveries": partitions,
+        "deliveries": partitions[:ROWS_MAX],
         "delivery_counts": dict(by_count),
         "outcomes": dict(fates),
-        "acks": members,
+        "acks": members[:ROWS_MAX],
         "refused_acks": sum(row.refused for row in members),
     }
 
@@ -300,13 +213,6 @@ def _timeline(counts: Sequence[Row], start_us: int, step_us: int, bins: int) -> 
             series.setdefault(row["name"], [0] * bins)[row["bin"]] += row["count"]
     ordered = sorted(series.items(), key=lambda item: (-sum(item[1]), item[0]))
     return Timeline(start_us, step_us, bins, dict(ordered))
-
-
-def _in_micros(rows: DataFrame) -> DataFrame:
-    """Times as microseconds since 1970, `x_us` for `x_ts`: PySpark would collect times in a zone, and not say which."""
-    times = [each.name for each in rows.schema.fields if isinstance(each.dataType, TimestampType)]
-    named = {name: "ts_us" if name == "ts" else f"{name.removesuffix('_ts')}_us" for name in times}
-    return rows.withColumns({new: F.unix_micros(name) for name, new in named.items()})
 
 
 def _file(row: Row) -> FileRow:

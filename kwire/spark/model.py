@@ -7,74 +7,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kwire.spark.row_types import (
+    AckRow,
+    BatchRow,
+    BreachRow,
+    ClientRow,
+    ConnectionRow,
+    DeliveryRow,
+    DepthRow,
+    ErrorRow,
+    FileRow,
+    GroupRow,
+    LatencyRow,
+    LifeRow,
+    LockRow,
+    LockUseRow,
+    PoisonRow,
+    RebalanceRow,
+    RuleRow,
+    SlowRow,
+    StepRow,
+    VersionRow,
+)
 from kwire.spark.share_plot import SharePanel
-
-# A long poll waits because it was asked to; its time says how idle the topic was, not how fast the broker is.
-LONG_POLLS = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup")
-
-
-@dataclass(frozen=True, slots=True)
-class FileRow:
-    """One capture file: what was read from it."""
-
-    name: str
-    requests: int
-    ok: int
-    connections: int
-    first_us: int | None
-    last_us: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class LatencyRow:
-    """The latency of one API, in microseconds, over the requests that were answered."""
-
-    api: str
-    versions: str
-    requests: int
-    p50_us: int
-    p95_us: int
-    p99_us: int
-    max_us: int
-
-    @property
-    def is_long_poll(self) -> bool:
-        """Whether the broker may have waited for data on purpose."""
-        return self.api in LONG_POLLS
-
-
-@dataclass(frozen=True, slots=True)
-class SlowRow:
-    """One request that waited long for its answer."""
-
-    api_name: str
-    api_version: int
-    client_id: str | None
-    latency_us: int
-    error_name: str | None
-    req_us: int | None
-    file: str
-    conn_id: str
-    correlation_id: int
-    req_packet: int | None
-    resp_packet: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorRow:
-    """How often one API answered with one error about one partition (None: about the whole request), and when."""
-
-    api_name: str
-    error_name: str | None
-    topic: str | None
-    partition: int | None
-    failures: int
-    clients: int
-    first_us: int | None
-    last_us: int | None
-    file: str
-    correlation_id: int | None
-    resp_packet: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,268 +45,6 @@ class Timeline:
     def total(self) -> int:
         """The sum of all counts."""
         return sum(map(sum, self.series.values()))
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryRow:
-    """One partition as one share group received it, in records."""
-
-    group: str
-    topic: str
-    partition: int
-    acquisitions: int
-    records: int
-    redelivered: int
-    delivery_count_max: int
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRow:
-    """One share group, all its partitions together, in records."""
-
-    group: str
-    acquisitions: int
-    records: int
-    redelivered: int
-    delivery_count_max: int
-
-
-@dataclass(frozen=True, slots=True)
-class AckRow:
-    """What one member said of the records it held: records by kind of acknowledgement, and those that were refused."""
-
-    group: str
-    member: str
-    client: str
-    records: dict[str, int]
-    refused: int
-
-    @property
-    def total(self) -> int:
-        """Records acknowledged in any way that the broker took."""
-        return sum(self.records.values())
-
-
-@dataclass(frozen=True, slots=True)
-class PoisonRow:
-    """One record that consumers do not get done with; `resp_packet` handed it out last.
-
-    `key` and `value` begin with its content, where that was asked for.
-    """
-
-    group_id: str | None
-    topic: str | None
-    partition: int
-    offset: int
-    deliveries: int
-    delivery_count_max: int
-    members: int
-    outcome: str
-    file: str
-    resp_packet: int | None
-    key: str | None = None
-    value: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LifeRow:
-    """One delivery of one record to one member, and the member's word on it."""
-
-    group_id: str | None
-    topic: str | None
-    partition: int
-    offset: int
-    member_id: str | None
-    client_id: str | None
-    delivery_count: int | None
-    acquired_us: int | None
-    lock_timeout_ms: int | None
-    ack_us: int | None
-    ack_name: str | None
-    ack_error: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class LockRow:
-    """Records that were handed out together and acknowledged together; late where `lock_share` is above 1."""
-
-    group_id: str | None
-    topic: str | None
-    partition: int
-    member_id: str | None
-    client_id: str | None
-    ack_us: int
-    ack_name: str
-    ack_error: str | None
-    lock_timeout_ms: int | None
-    renewals: int
-    held_us: int
-    lock_share: float | None
-    first_offset: int
-    last_offset: int
-    records: int
-    file: str
-    correlation_id: int | None
-    req_packet: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class LockUseRow:
-    """How one member used its locks, in records."""
-
-    group_id: str | None
-    member_id: str | None
-    client_id: str | None
-    records: int
-    p50_us: int
-    p95_us: int
-    max_us: int
-    lock_timeout_ms: int | None
-    renewals: int
-    late: int
-    refused: int
-
-
-@dataclass(frozen=True, slots=True)
-class ClientRow:
-    """One client id with one software."""
-
-    client_id: str | None
-    software: str
-    requests: int
-    connections: int
-    apis: int
-    errors: int
-    req_bytes: int
-    resp_bytes: int
-    requests_per_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class VersionRow:
-    """Which versions of one API one client uses."""
-
-    client_id: str | None
-    api_name: str
-    versions: list[int]
-    requests: int
-
-
-@dataclass(frozen=True, slots=True)
-class BatchRow:
-    """What one client sends with a Produce request or gets from a fetch; `req_packet` asked for the first tiny one."""
-
-    client_id: str | None
-    api_name: str
-    requests: int
-    records: int
-    batch_bytes: int
-    p50_bytes: int
-    p50_records: int
-    tiny: int
-    codecs: list[str]
-    file: str | None
-    req_packet: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionRow:
-    """One connection, from its first packet to its last."""
-
-    file: str
-    conn_id: str
-    stream_epoch: int
-    client_id: str | None
-    kind: str
-    ended: str
-    first_us: int
-    last_us: int
-    first_packet: int | None
-    requests: int
-    errors: int
-    p50_us: int | None
-    max_us: int | None
-    in_flight_max: int | None
-    throttle_ms_max: int | None
-    rtt_us: int | None
-    packets: int
-    bytes: int
-    retransmits: int
-    lost_bytes: int
-    zero_windows: int
-    idle_us: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class DepthRow:
-    """One connection in one span of time."""
-
-    file: str
-    conn_id: str
-    stream_epoch: int
-    client_id: str | None
-    bin: int
-    requests: int
-    in_flight_max: int
-    throttle_ms_max: int
-
-
-@dataclass(frozen=True, slots=True)
-class StepRow:
-    """One step in the life of a member of a group."""
-
-    group_id: str | None
-    member_id: str
-    client_id: str | None
-    kind: str
-    state: str
-    epoch: int | None
-    error_name: str | None
-    first_us: int
-    last_us: int
-    file: str
-    correlation_id: int | None
-    req_packet: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class RebalanceRow:
-    """One group: its members, and what it cost to get them together."""
-
-    group_id: str | None
-    kind: str
-    members: int
-    epochs: int
-    errors: int
-    left: int
-    waited_us: int
-
-
-@dataclass(frozen=True, slots=True)
-class BreachRow:
-    """One breach of the protocol's rules."""
-
-    rule: str
-    file: str
-    conn_id: str | None
-    client_id: str | None
-    api_name: str | None
-    correlation_id: int | None
-    req_packet: int | None
-    resp_packet: int | None
-    ts_us: int | None
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class RuleRow:
-    """How often one rule was broken."""
-
-    rule: str
-    breaches: int
-    connections: int
-    first_us: int | None
-    last_us: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kwire.spark import formats
 from kwire.spark.changes import LatencyChange
 from kwire.spark.markup import Markup, join, tag
-from kwire.spark.model import LatencyRow
+from kwire.spark.row_types import LatencyRow
 from kwire.spark.rowplots import DIAMOND, PAD, named_row
 from kwire.spark.svg import anchor, drawing, legend, percent
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kwire.spark import formats
 from kwire.spark.markup import Markup, join, tag
-from kwire.spark.model import LatencyRow
+from kwire.spark.row_types import LatencyRow
 from kwire.spark.svg import anchor, drawing, percent
 from kwire.spark.svg import legend as swatches
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from kwire.spark.analyses.clients import batch_sizes, client_versions, clients, request_sizes
-from kwire.spark.analyses.common import DELIVERY_COUNT_LIMIT, LONG_POLLS, RECORD
+from kwire.spark.analyses.common import DELIVERY_COUNT_LIMIT, RECORD
 from kwire.spark.analyses.conformance import (
     breaches,
     conformance,
@@ -36,7 +36,6 @@ from kwire.spark.analyses.rebalances import membership, rebalances
 
 __all__ = [
     "DELIVERY_COUNT_LIMIT",
-    "LONG_POLLS",
     "RECORD",
     "acknowledgements",
     "archived",

@@ -15,9 +15,6 @@ DELIVERY_COUNT_LIMIT = 5
 RECORD = ("group_id", "topic", "partition", "offset")
 CONNECTION = ("file", "conn_id", "stream_epoch")
 
-# These wait because they were asked to, for data or for other members: their time tells nothing of the broker's speed.
-LONG_POLLS = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup")
-
 
 def binned(rows: DataFrame, moment: Column, name: str, start_us: int, step_us: int) -> DataFrame:
     """Rows by `name` in spans of time: columns `name`, `bin` and `count`."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 
-from kwire.spark.analyses.common import CONNECTION, LONG_POLLS, bin_of, micros_between
+from kwire.spark.analyses.common import CONNECTION, bin_of, micros_between
+from kwire.spark.row_types import LONG_POLLS
 
 # A connection that ends after this long without a request was probably closed for being idle.
 IDLE_US = 60_000_000

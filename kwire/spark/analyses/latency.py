@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 
-from kwire.spark.analyses.common import LONG_POLLS
+from kwire.spark.row_types import LONG_POLLS
 
 
 def latency(messages: DataFrame) -> DataFrame:

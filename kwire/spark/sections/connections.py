@@ -8,7 +8,8 @@ from kwire.spark import formats, heatplot, scatterplot, spanplots
 from kwire.spark.analyses.connections import IDLE_US
 from kwire.spark.heatplot import HeatRow
 from kwire.spark.markup import Markup
-from kwire.spark.model import ConnectionRow, Report
+from kwire.spark.model import Report
+from kwire.spark.row_types import ConnectionRow
 from kwire.spark.scatterplot import Point
 from kwire.spark.sections.parts import Figure, Section, Table, clock, named, number, plain, span
 from kwire.spark.sections.traffic import counts
@@ -97,7 +98,7 @@ def _end(row: ConnectionRow) -> str:
 def _value(row: ConnectionRow) -> str:
     repaired = row.retransmits + row.zero_windows
     told = formats.plural(row.requests, "request")
-    return f"{told}, {formats.plural(repaired, 'trouble')} of TCP" if repaired else told
+    return f"{told}, {formats.plural(repaired, 'TCP trouble')}" if repaired else told
 
 
 def _told(row: ConnectionRow) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kwire.spark import formats, spanplots
 from kwire.spark.markup import Markup
-from kwire.spark.model import Report, StepRow
+from kwire.spark.model import Report
+from kwire.spark.row_types import StepRow
 from kwire.spark.sections.parts import Figure, Section, Table, clock, named, plain
 from kwire.spark.spanplots import Bar, Line
 

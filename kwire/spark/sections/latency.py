@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kwire.spark import formats, rowplots
-from kwire.spark.model import LatencyRow, Report
+from kwire.spark.model import Report
+from kwire.spark.row_types import LatencyRow
 from kwire.spark.sections.parts import Figure, Section, Table, clock, named, plain
 
 

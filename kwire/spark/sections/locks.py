@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kwire.spark import formats, scatterplot
 from kwire.spark.markup import Markup
-from kwire.spark.model import LockRow, Report, Timeline
+from kwire.spark.model import Report, Timeline
+from kwire.spark.row_types import LockRow
 from kwire.spark.scatterplot import Point
 from kwire.spark.sections.parts import Figure, Section, Table, clock, named, number, place, plain, span
 from kwire.spark.sections.shares import ACK_CLASSES

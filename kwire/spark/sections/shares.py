@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from kwire.spark import formats, rowplots, share_plot, spanplots
 from kwire.spark.markup import Markup
-from kwire.spark.model import LifeRow, PoisonRow, Report
+from kwire.spark.model import Report
+from kwire.spark.row_types import LifeRow, PoisonRow
 from kwire.spark.sections.parts import Figure, Section, Table, named, plain
 from kwire.spark.sections.traffic import counts
 
@@ -35,7 +36,6 @@ COUNT_CLASSES = {
 # Plots beyond these would only repeat what the tables say.
 MEMBERS_MAX = 24
 GROUPS_MAX = 12
-DELIVERIES_MAX = 200
 
 
 def build(report: Report) -> Section:
@@ -67,12 +67,12 @@ def _deliveries(report: Report) -> list[Figure]:
             formats.count(row.redelivered),
             str(row.delivery_count_max),
         )
-        for row in report.deliveries[:DELIVERIES_MAX]
+        for row in report.deliveries
     ]
     head = ("Topic", "Group", "Partition", "Records", "Handed out", "Redelivered", "Most often")
     note = "Hand-outs by the delivery count that they told; from the second on they are redeliveries."
     plot = rowplots.mix(rows, COUNT_CLASSES, noun="hand-out") if rows else None
-    omitted = len(report.deliveries[DELIVERIES_MAX:])
+    omitted = report.omitted.get("redeliveries", 0)
     return [Figure("Deliveries", note, plot, Table(head, cells, labels=2), is_wide=True, omitted=omitted)]
 
 
@@ -100,16 +100,14 @@ def _states(report: Report) -> list[Figure]:
             f"{formats.name(each.topic)}-{each.partition}",
             named(each.group),
             *(formats.count(value) for value in (each.begin, each.end)),
-            *(formats.count(max(each.series[state], default=0)) for state in share_plot.STATES),
             formats.count(each.deliveries_max),
         )
         for each in report.panels
     ]
-    most = (f"Most {state}" for state in ("acquired", "available again", "settled"))
-    head = ("Partition", "Group", "First start", "Last start", *most, "Deliveries")
+    head = ("Partition", "Group", "First start", "Last start", "Deliveries")
     note = (
         "Records in flight by state, rebuilt from the traffic alone: acquired by a member, given back and waiting to "
-        "be acquired again, or settled and waiting for the start offset to pass."
+        "be acquired again, or settled and waiting for the start offset to pass; as it stands at the end of each step."
     )
     # What came and went within one span of time is not to be seen at its end.
     seen = [each for each in report.panels if any(map(any, each.series.values()))]

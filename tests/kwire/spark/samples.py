@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from kwire.spark.model import (
+from kwire.spark.model import Report, Timeline
+from kwire.spark.row_types import (
     AckRow,
     BatchRow,
     BreachRow,
@@ -22,11 +23,9 @@ from kwire.spark.model import (
     LockUseRow,
     PoisonRow,
     RebalanceRow,
-    Report,
     RuleRow,
     SlowRow,
     StepRow,
-    Timeline,
     VersionRow,
 )
 from kwire.spark.share_plot import SharePanel

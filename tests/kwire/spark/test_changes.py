@@ -10,7 +10,8 @@ import pytest
 
 from kwire.spark import changepage
 from kwire.spark.changes import compare
-from kwire.spark.model import ClientRow, ErrorRow, LatencyRow, Report, RuleRow, Timeline
+from kwire.spark.model import Report, Timeline
+from kwire.spark.row_types import ClientRow, ErrorRow, LatencyRow, RuleRow
 from tests.kwire.spark.browser import Browser
 from tests.kwire.spark.samples import HOSTILE, START_US, at, file, report
 from tests.kwire.spark.sights import Reader, assert_all_is_seen

@@ -11,7 +11,8 @@ from kwire.spark import formats, timeplot
 from kwire.spark.findings import findings
 from kwire.spark.gather import BINS, time_bins
 from kwire.spark.markup import data_island, tag
-from kwire.spark.model import FileRow, Timeline
+from kwire.spark.model import Timeline
+from kwire.spark.row_types import FileRow
 from kwire.spark.rowplots import latency, mix
 from tests.kwire.spark.samples import report
 
