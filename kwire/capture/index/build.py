@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from kwire.capture.exchange import HELD_SIZE_MAX, WAITING_MAX
 from kwire.capture.halves import PATIENCE
 from kwire.capture.index import order, pairing
 from kwire.capture.index.flows import Flows
@@ -112,7 +113,12 @@ class _Builder:
         complete, begun = frames(flows, found, span, self._file.read, self.pieces)
         asked, answered = self.headers.split(complete, span.base, span.data)
         asked = pairing.numbered(flows, asked, answered)
+        flows.spoil((asked.frame.side >> 1)[asked.in_flight >= WAITING_MAX], "waiting")
         done, self._waiting = pairing.exchanges(flows, self._waiting, asked, answered)
+        if int(self._waiting.frame.size.sum()) + 2000 * len(self._waiting.number) > HELD_SIZE_MAX // 2:
+            # The generators give up some of them, when it becomes too much for all connections together.
+            flows.spoil(self._waiting.frame.side >> 1, "waiting")
+            self._waiting = self._waiting.of(np.zeros(0, dtype=np.int64))
         self._left = [begun, waiting]
         self._late(waiting)
         return Part(heads, flow, done)

@@ -34,6 +34,7 @@ WHY = (
     "bad_length",
     "tokens",
     "pairing",
+    "waiting",
     "cut",
     "many",
 )

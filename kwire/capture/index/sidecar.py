@@ -17,7 +17,7 @@ BESIDE = "beside"
 """The place of sidecars: next to their captures."""
 SUFFIX = ".kwire-index"
 # Grows whenever the columns or their meaning change.
-FORMAT = 1
+FORMAT = 2
 # The beginning and the end of the capture are checked: so much of each.
 _CHECKED_SIZE = 64 * 1024
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,11 +10,13 @@ import pyarrow as pa
 import pytest
 
 from kwire.capture import arrow, index
+from kwire.capture.exchange import WAITING_MAX
 from kwire.capture.lane.plain import COLUMNS
 from kwire.capture.options import Options
 from kwire.capture.pipeline import rows
 from kwire.capture.schemas import LEVELS, columns
 from tests.kwire.capture.index.kit import FILES, copies, made
+from tests.kwire.capture.wire import Talk, pcap
 
 MADE = made()
 HEADS = [column.name for column in columns("messages") if column.name in COLUMNS]
@@ -86,6 +89,14 @@ def test_many_like_exchanges_are_decoded_side_by_side_as_one_by_one(path: Path, 
     capture = copies(path, 13, noise=noise)
 
     same(fast(capture, "messages", Options(), NO_BODIES), plain(capture, "messages", Options(), NO_BODIES))
+
+
+def test_a_capture_of_requests_alone_gives_up_the_oldest_of_them() -> None:
+    heads = [struct.pack(">hhih", 18, 0, number, -1) for number in range(WAITING_MAX + 20)]
+    capture = pcap(Talk().open().asks(*heads).wires)
+
+    assert {flow.why for flow in index.built(capture).flows} == {"waiting"}
+    same(fast(capture, "messages", Options(), HEADS), plain(capture, "messages", Options(), HEADS))
 
 
 OPTIONS = {
