@@ -6,6 +6,7 @@ The walk itself is serial, and cheap; what records say is gathered afterwards, a
 from __future__ import annotations
 
 import os
+import stat
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -47,12 +48,12 @@ class File:
         if isinstance(source, bytes):
             self.size, self.mtime_ns = len(source), 0
             return
-        self._fd = os.open(source, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        stat = os.fstat(self._fd)
-        if (stat.st_mode & 0o170000) != 0o100000:
-            self.close()
+        # A pipe that is opened is a pipe begun: it is left to its reader.
+        if not stat.S_ISREG(os.stat(source).st_mode):
             raise NotIndexed(f"{os.fspath(source)} is no regular file")
-        self.size, self.mtime_ns = stat.st_size, stat.st_mtime_ns
+        self._fd = os.open(source, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        found = os.fstat(self._fd)
+        self.size, self.mtime_ns = found.st_size, found.st_mtime_ns
 
     def read(self, at: int, size: int) -> bytes:
         """`size` bytes from offset `at`; fewer at the end."""
@@ -323,7 +324,7 @@ class _Pcapng:
                 troubles.append(each)
         if found != count:
             raise NotIndexed("the file has blocks that are read one by one only")
-        self._walked.troubles += troubles
+        self._walked.troubles[:] = troubles
 
 
 def _times(high: Ints, low: Ints, interface: Ints, interfaces: list[blocks.Interface]) -> Ints:

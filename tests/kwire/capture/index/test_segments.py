@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,9 @@ def test_what_is_packed_or_no_file_has_no_index(tmp_path: Path) -> None:
         index.built(packed)
     with pytest.raises(index.NotIndexed):
         index.built(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(index.NotIndexed):
+        index.built(tmp_path / "pipe")
 
 
 def test_secrets_of_the_file_are_in_the_index() -> None:
