@@ -72,6 +72,8 @@ def _sums(changes: Changes) -> Iterator[tuple[str, str, str]]:
         ("Rules broken", [sum(row.breaches for row in report.rules) for report in both]),
     ):
         yield name, formats.count(values[0]), formats.count(values[1])
+    sizes = [formats.size(report.req_bytes + report.resp_bytes) for report in both]
+    yield "Data", sizes[0], sizes[1]
 
 
 def _name(report: Report) -> str:

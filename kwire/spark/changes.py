@@ -18,6 +18,8 @@ SHIFT_RATIO = 1.25
 SHIFT_US = 100
 SHIFT_REQUESTS_MIN = 20
 
+NO_CLIENT = "(no client id)"
+
 
 @dataclass(frozen=True, slots=True)
 class LatencyChange:
@@ -138,12 +140,14 @@ def _errors(report: Report) -> dict[tuple[str, ...], int]:
 def _clients(report: Report) -> dict[tuple[str, ...], set[str]]:
     found: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for row in report.client_rows:
-        found[row.client_id or "-",].add(row.software or "-")
+        found[row.client_id or NO_CLIENT,].add(row.software or "-")
     return found
 
 
 def _versions(report: Report) -> dict[tuple[str, ...], set[str]]:
-    return {(row.client_id or "-", row.api_name): {f"v{each}" for each in row.versions} for row in report.versions}
+    return {
+        (row.client_id or NO_CLIENT, row.api_name): {f"v{each}" for each in row.versions} for row in report.versions
+    }
 
 
 def _counts(found: Sequence[Mapping[tuple[str, ...], int]], units: Sequence[float | None]) -> list[CountChange]:

@@ -84,7 +84,7 @@ def test_clients_and_versions_that_differ_are_named() -> None:
 
     assert [(row.name, row.word, row.before, row.after) for row in changes.clients] == [
         (("x",), "new", (), ("-",)),
-        (("-",), "gone", ("-",), ()),
+        (("(no client id)",), "gone", ("-",), ()),
         (("loader",), "gone", ("librdkafka 2.16.0",), ()),
         (("orders",), "changed", ("apache-kafka-java 4.3.0",), ("other 1.0",)),
     ]
