@@ -78,8 +78,9 @@ class LateStart:
             if not all(label in secrets for label in keylog.TRAFFIC):
                 continue
             self._tried.add(random)
-            # Both roles, for nobody knows who the client is; more numbers where there are few secrets.
-            chunks = min(max(CONNECTION_CHUNKS_MAX // (2 * len(fresh)), 1), self._chunks)
+            # Both roles, for nobody knows who the client is; more numbers where there are few secrets. Half of all
+            # tries is for other records, and for the other direction.
+            chunks = min(max(CONNECTION_CHUNKS_MAX // (4 * len(fresh)), 1), self._chunks)
             for role in (0, 1):
                 found = self._find(random, role, head, body, chunks)
                 if found is not None:
