@@ -21,20 +21,27 @@ DOCS = (Path(__file__).parents[3] / "docs" / "spark.md").read_text(encoding="utf
 
 @pytest.mark.spark
 def test_the_code_on_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "captures").mkdir()
-    write(tmp_path / "captures" / "a.pcapng", "orders")
+    for place in ("captures", "captures/2026-03-01", "captures/rolling"):
+        (tmp_path / place).mkdir()
+        write(tmp_path / place / "a.pcapng", "orders")
     names: dict[str, object] = {}
 
     for code in re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL):
         # Spark runs already, and relative paths count from where it was started.
         placed = code.replace('"captures', f'"{tmp_path}/captures')
         exec(compile(placed, "docs/spark.md", "exec"), names)
+    for query in spark.streams.active:
+        query.stop()
 
+    assert names["rows"].count() > 0  # type: ignore[attr-defined]
     assert names["acquired"].count() == 2  # type: ignore[attr-defined]
 
 
 def test_the_page_names_every_option_and_level() -> None:
-    assert [name for name in [*options.PARSERS, *LEVELS] if f"`{name}`" not in DOCS] == []
+    told = {name.lower() for name in re.findall(r"`(\w+)`", DOCS)}
+
+    known = {*options.PARSERS, *options.PLAN_PARSERS, *options.STREAM_PARSERS, *options.OWN_OPTIONS, *LEVELS}
+    assert known - told == set()
 
 
 def test_the_page_names_every_analysis() -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 CAPTURES = Path(__file__).parents[2] / "captures"
-FILES = sorted(map(str, CAPTURES.glob("*.pcap")))
+FILES = sorted(map(str, CAPTURES.glob("*.pcap*")))
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
