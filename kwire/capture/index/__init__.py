@@ -6,10 +6,10 @@ flows for the generators, and exchanges of clean flows for the fast lane (`kwire
 
 from __future__ import annotations
 
+from kwire.capture.index.files import NotIndexed
 from kwire.capture.index.model import FlowInfo, FlowKey, Index, built
 from kwire.capture.index.segments import segments_of
 from kwire.capture.index.sidecar import BESIDE, load, of, save, sidecar_of
-from kwire.capture.index.walk import NotIndexed
 
 __all__ = [
     "BESIDE",

@@ -11,12 +11,14 @@ import numpy as np
 from kwire.capture.exchange import HELD_SIZE_MAX, WAITING_MAX
 from kwire.capture.halves import PATIENCE
 from kwire.capture.index import order, pairing
+from kwire.capture.index.files import File
 from kwire.capture.index.flows import Flows
 from kwire.capture.index.headers import Headers
 from kwire.capture.index.heads import HeadPass, Heads
 from kwire.capture.index.hop import Frames, Parts, frames
 from kwire.capture.index.pairing import Exchanges
-from kwire.capture.index.walk import File, Span, Walked, spans
+from kwire.capture.index.spans import Span, Walked
+from kwire.capture.index.walk import spans
 from kwire.capture.looking import REQUEST_HEAD, is_request, is_tls
 from kwire.capture.options import FRAME_SIZE_MAX
 from kwire.capture.reassembly import OPEN_MAX

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from kwire.capture.index.walk import Span
+    from kwire.capture.index.spans import Span
 
     Ints = npt.NDArray[np.int64]
     Bytes = npt.NDArray[np.uint8]

@@ -20,7 +20,7 @@ from kwire.capture.options import FRAME_SIZE_MAX
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from kwire.capture.index.walk import Span
+    from kwire.capture.index.spans import Span
 
     Ints = npt.NDArray[np.int64]
 
@@ -126,11 +126,12 @@ class _Hopper:
         return Pieces(*(np.concatenate(columns) for columns in zip(*self._left, strict=True)))
 
     def merged(self, simple: Frames) -> Frames:
-        """Those that fill a segment, and those found here."""
+        """Those that fill a segment, and those found here, side by side in the order of their streams."""
         if not self._rows:
             return simple
         columns = np.array(self._rows, dtype=np.int64).T
-        return Frames(*(np.concatenate(pair) for pair in zip(simple, columns, strict=True)))
+        both = Frames(*(np.concatenate(pair) for pair in zip(simple, columns, strict=True)))
+        return both.of(np.lexsort((both.offset, both.side)))
 
     def hop(self, first: int, stop: int) -> None:
         """One side of one flow: its segments `first` to `stop`."""

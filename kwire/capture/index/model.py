@@ -11,11 +11,11 @@ import numpy as np
 
 from kwire.capture.index.build import Built, Part, build
 from kwire.capture.index.columns import Columns
+from kwire.capture.index.files import File
 from kwire.capture.index.flows import ENDED, WHY
 from kwire.capture.index.heads import LINK_NAMES, ends_of
 from kwire.capture.index.hop import Frames
 from kwire.capture.index.pairing import Answered, Asked, Exchanges
-from kwire.capture.index.walk import File
 from kwire.capture.keylog import KeyLog
 from kwire.capture.source import name_of
 from kwire.capture.values import End, Trouble

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Ints = npt.NDArray[np.int64]
+    Bools = npt.NDArray[np.bool_]
 
 
 class Asked(NamedTuple):
@@ -97,14 +98,14 @@ def exchanges(flows: Flows, waiting: Asked, asked: Asked, answered: Answered) ->
         ]
     )
     done = np.concatenate([asked.frame.done, answered.frame.done])
-    offset = np.concatenate([asked.frame.offset, answered.frame.offset])
-    order = np.lexsort((offset, done, key))
-    key = key[order]
-    is_request = order < own
-    is_first = np.append(True, key[1:] != key[:-1])[: len(key)]
-    before = np.append(False, is_request[:-1])[: len(key)]
-    # One answer after each request: so each key begins with a request, and then they take turns.
-    is_wrong = np.where(is_first, ~is_request, is_request == before)
+    # Where no id comes twice, the request is in front as it is; else their places tell who answers whom.
+    order = np.argsort(key, kind="stable")
+    is_wrong = _out_of_turn(key[order], order < own) | _too_early(done[order], order < own)
+    if bool(is_wrong.any()):
+        offset = np.concatenate([asked.frame.offset, answered.frame.offset])
+        order = np.lexsort((offset, done, key))
+        is_wrong = _out_of_turn(key[order], order < own)
+    key, is_request = key[order], order < own
     flows.spoil(key[is_wrong] >> 32, "pairing")
     clean = flows.is_clean(key >> 32)
     closes = np.nonzero(~is_request & clean)[0]
@@ -119,6 +120,19 @@ def exchanges(flows: Flows, waiting: Asked, asked: Asked, answered: Answered) ->
     return _complete(pairs, silent), asked.of(np.nonzero(is_open)[0])
 
 
+def _out_of_turn(key: Ints, is_request: Bools) -> Bools:
+    """One answer after each request: so each key begins with a request, and then they take turns."""
+    is_first = np.append(True, key[1:] != key[:-1])[: len(key)]
+    before = np.append(False, is_request[:-1])[: len(key)]
+    return np.where(is_first, ~is_request, is_request == before)
+
+
+def _too_early(done: Ints, is_request: Bools) -> Bools:
+    """Whether an answer was complete before the request in front of it."""
+    before = np.append(0, done[:-1])[: len(done)]
+    return ~is_request & (done < before)
+
+
 def unanswered(left: Asked) -> Exchanges:
     """What waits when nothing more comes."""
     order = np.lexsort((left.number, left.frame.side))
@@ -130,8 +144,8 @@ def events(asked: Asked, answered: Answered) -> tuple[Ints, Ints]:
     """All of them flow by flow in the order of the capture: indexes (answers behind requests), and the flows."""
     flow = np.concatenate([asked.frame.side >> 1, answered.frame.side >> 1])
     done = np.concatenate([asked.frame.done, answered.frame.done])
-    offset = np.concatenate([asked.frame.offset, answered.frame.offset])
-    order = np.lexsort((offset, done, flow))
+    # A packet is of one side: what it completes stands here by its place in the stream already.
+    order = np.argsort((flow << 40) | done, kind="stable")
     return order, flow[order]
 
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from kwire.capture.index.columns import BadColumnsError, Columns
+from kwire.capture.index.files import File
 from kwire.capture.index.model import Index, built
-from kwire.capture.index.walk import File
 
 BESIDE = "beside"
 """The place of sidecars: next to their captures."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kwire.capture.index.files import File
 from kwire.capture.index.headers import body_of
-from kwire.capture.index.walk import File
 
 if TYPE_CHECKING:
     from kwire.capture.index import Index

@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from heapq import merge
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from kwire import registry
-from kwire.capture.arrow import batched, record_batch
+from kwire.capture.arrow import batched
 from kwire.capture.bodies import Decoder
 from kwire.capture.exchange import Exchange, Outcome
 from kwire.capture.index.segments import segments_of
@@ -26,9 +26,9 @@ from kwire.capture.lane.bodies import Bodies
 from kwire.capture.lane.clients import Clients
 from kwire.capture.lane.matrix import ROOM
 from kwire.capture.lane.objects import Objects
+from kwire.capture.lane.placed import Piece, Placed, piece_of, time_of
 from kwire.capture.lane.plain import Plain
 from kwire.capture.options import FRAME_SIZE_MAX
-from kwire.capture.order import ORDER_WINDOW
 from kwire.capture.pipeline import ordered, outcomes_of, row_maker
 from kwire.capture.schemas import arrow_schema
 from kwire.capture.sessions import Sessions
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     Ints = npt.NDArray[np.int64]
 
 _LAST = 2**62
-# The most rows of one record batch.
-ROWS_MAX = 16_384
 
 
 class Lane:
@@ -113,7 +111,7 @@ class Lane:
         maker = Plain(self._index, self._file, lambda: self.clients)
         slow = self._slow_rows(troubles=troubles)
         waiting = next(slow, None)
-        placed = _Placed()
+        placed = Placed()
         sessions = None
         if not set(followed.COLUMNS).isdisjoint(columns):
             objects = Objects(self._index, self._decoder, self.bodies, self.clients)
@@ -124,16 +122,16 @@ class Lane:
             piece, odd = self._piece(maker, (part, whole), asked, columns, told)
             rows = self._odd_rows(whole, odd, told)
             last = int(whole.request.frame.ts.max())
-            while waiting is not None and _time(waiting) <= last:
+            while waiting is not None and time_of(waiting) <= last:
                 rows.append(waiting)
                 waiting = next(slow, None)
-            yield from placed.take([piece, _piece(rows, columns)])
+            yield from placed.take([piece, piece_of(rows, columns)])
         rest = [] if waiting is None else [waiting, *slow]
-        yield from placed.take([_piece(rest, columns)], held=0)
+        yield from placed.take([piece_of(rest, columns)], held=0)
 
     def _piece(
         self, maker: Plain, part: _Part, asked: Ints, columns: Sequence[str], told: followed.Told | None
-    ) -> tuple[_Piece, Ints]:
+    ) -> tuple[Piece, Ints]:
         """The rows that can be made all at once, and which exchanges must be made one by one."""
         number, whole = part
         is_plain = whole.request.body[asked] >= 0
@@ -164,7 +162,7 @@ class Lane:
             else:
                 arrays.append(maker.column(name, chosen))
         batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([schema.field(name) for name in columns]))
-        return _Piece(batch, chosen.request.frame.ts, chosen.request.frame.offset), odd
+        return Piece(batch, chosen.request.frame.ts, chosen.request.frame.offset), odd
 
     def _span(self, part: int) -> decoded.Span:
         """The span of the file that the exchanges of a part are in, for the most part."""
@@ -231,50 +229,6 @@ class Lane:
 
 _Part = tuple[int, "Exchanges"]
 """The number of a span, and the exchanges that became complete in it."""
-
-
-class _Piece(NamedTuple):
-    """Rows, and where they belong: time and place in the stream of each."""
-
-    batch: pa.RecordBatch
-    ts: Ints
-    offset: Ints
-
-
-def _piece(rows: list[Row], columns: Sequence[str]) -> _Piece:
-    times = np.array([_time(row) for row in rows], dtype=np.int64)
-    # Rows of one time keep their order.
-    return _Piece(record_batch(rows, "messages", columns), times, np.arange(len(rows), dtype=np.int64))
-
-
-class _Placed:
-    """Puts rows in the order of their times, as far as a window of rows allows."""
-
-    def __init__(self) -> None:
-        self._held: list[_Piece] = []
-
-    def take(self, pieces: list[_Piece], *, held: int = ORDER_WINDOW) -> Iterator[pa.RecordBatch]:
-        """More rows; those come back that are not among the last `held` of all."""
-        pieces = [piece for piece in (*self._held, *pieces) if len(piece.ts)]
-        self._held = []
-        if not pieces:
-            return
-        ts = np.concatenate([piece.ts for piece in pieces])
-        offset = np.concatenate([piece.offset for piece in pieces])
-        order = np.lexsort((offset, ts))
-        table = pa.Table.from_batches([piece.batch for piece in pieces])
-        if not bool((order[1:] > order[:-1]).all()):
-            table = table.take(pa.array(order))
-        count = max(len(order) - held, 0)
-        rest = table.slice(count).combine_chunks().to_batches()
-        self._held = [_Piece(each, ts[order[count:]], offset[order[count:]]) for each in rest]
-        yield from table.slice(0, count).combine_chunks().to_batches(max_chunksize=ROWS_MAX)
-
-
-def _time(row: Row) -> int:
-    """When a row begins, in nanoseconds."""
-    ts = row["req_ts"] if row["req_ts"] is not None else row["resp_ts"]
-    return ts if isinstance(ts, int) else 0
 
 
 class _Numbered:

@@ -1,0 +1,180 @@
+"""The blocks of a pcapng file: enhanced packets in good order are walked here, all else is left to the exact reader."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from kwire.capture import blocks, pcapng
+from kwire.capture.index.files import File, NotIndexed
+from kwire.capture.index.heads import gather
+from kwire.capture.index.spans import SPAN_SIZE, Span, Walked
+from kwire.capture.keylog import KeyLog
+from kwire.capture.packets import packets
+from kwire.capture.values import Packet, Trouble
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Ints = npt.NDArray[np.int64]
+
+_U32_PAIR = {"<": struct.Struct("<II"), ">": struct.Struct(">II")}
+_ENHANCED, _SECTION = 6, 0x0A0D0D0A
+
+
+class _Run(NamedTuple):
+    """Enhanced packets that follow each other under one set of interfaces."""
+
+    order: str
+    interfaces: list[blocks.Interface]
+    offsets: list[int]
+
+
+class Pcapng:
+    """Walks blocks. Whatever is not an enhanced packet in good order is left to the exact reader."""
+
+    def __init__(self, file: File, source: str | os.PathLike[str] | bytes, walked: Walked) -> None:
+        """`source` is what the exact reader is given, where it must be asked."""
+        self._file = file
+        self._source = source
+        self._walked = walked
+        self._order = "<"
+        self._interfaces: list[blocks.Interface] = []
+        self._is_odd = False
+
+    def spans(self) -> Iterator[Span]:
+        """The packets; where anything is odd, the exact reader is asked once more for its troubles."""
+        base = 0
+        while base < self._file.size and not self._is_odd:
+            data = self._file.read(base, SPAN_SIZE)
+            runs, at = self._blocks(data)
+            for run in runs:
+                span = self._span(base, data, run)
+                if span is not None:
+                    yield span
+            if at == 0 or (base + len(data) >= self._file.size and at < len(data)):
+                self._is_odd = True
+            base += at
+        if self._is_odd or base > self._file.size:
+            self._ask_exact()
+
+    def _blocks(self, data: bytes) -> tuple[list[_Run], int]:
+        runs: list[_Run] = []
+        at, end = 0, len(data)
+        offsets: list[int] = []
+        unpack = _U32_PAIR[self._order].unpack_from
+        while at + 12 <= end:
+            kind, size = unpack(data, at)
+            following = at + size
+            if kind == _ENHANCED:
+                if size < 32 or size & 3 or following > end:
+                    self._is_odd = size < 32 or bool(size & 3) or size > pcapng._BLOCK_SIZE_MAX
+                    break
+                offsets.append(at)
+                at = following
+                continue
+            if offsets:
+                runs.append(_Run(self._order, list(self._interfaces), offsets))
+                offsets = []
+            is_section = kind == _SECTION
+            if is_section and at + 16 > end:
+                break
+            if is_section:
+                self._order = ">" if data[at + 8 : at + 12] == b"\x1a\x2b\x3c\x4d" else "<"
+                unpack = _U32_PAIR[self._order].unpack_from
+                size = unpack(data, at)[1]
+                following = at + size
+            if size < 12 or size & 3 or not self._other(kind, data, at, following):
+                self._is_odd = True
+                break
+            if following > end:
+                # Long blocks of other kinds are passed over, the rest of them by the next read.
+                if kind in pcapng._READ and not is_section:
+                    break
+                return runs, following
+            at = following
+        if offsets:
+            runs.append(_Run(self._order, list(self._interfaces), offsets))
+        return runs, at
+
+    def _other(self, kind: int, data: bytes, at: int, end: int) -> bool:
+        """Take in a block that is no enhanced packet; False when only the exact reader can."""
+        if kind == _SECTION:
+            self._interfaces = []
+            return data[at + 8 : at + 12] in {b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a"} and end - at >= 28
+        if kind not in pcapng._READ or end > len(data):
+            return True
+        body = data[at + 8 : end - 4]
+        if data[end - 4 : end] != data[at + 4 : at + 8]:
+            return False
+        try:
+            if kind == pcapng.INTERFACE:
+                self._interfaces.append(blocks.interface(body, self._order))
+            elif kind == pcapng._SECRETS:
+                label, size = struct.unpack_from(self._order + "II", body)
+                if label == pcapng._TLS_KEY_LOG:
+                    self._walked.secrets.append(body[8 : 8 + size].decode("latin-1"))
+            elif kind == pcapng.STATISTICS:
+                trouble = blocks.dropped(body, self._order, self._interfaces)
+                self._walked.troubles += [] if trouble is None else [trouble]
+            else:
+                return False
+        except struct.error:
+            return False
+        return len(self._interfaces) <= pcapng.INTERFACES_MAX
+
+    def _span(self, base: int, data: bytes, run: _Run) -> Span | None:
+        offsets = np.array(run.offsets, dtype=np.int64)
+        kind = np.dtype(run.order + "u4")
+        heads = gather(data, offsets, 28).view(kind).astype(np.int64)
+        block_size, interface, kept, size = heads[:, 1], heads[:, 2], heads[:, 5], heads[:, 6]
+        ends = gather(data, offsets + block_size - 4, 4).view(kind).astype(np.int64)[:, 0]
+        is_good = (ends == block_size) & (interface < len(run.interfaces)) & (kept <= block_size - 32)
+        if not bool(is_good.all()):
+            self._is_odd = True
+            count = int(np.argmin(is_good))
+            if not count:
+                return None
+            offsets, heads, interface = offsets[:count], heads[:count], interface[:count]
+            kept, size = kept[:count], size[:count]
+        first = self._walked.packet_count + 1
+        self._walked.packet_count += len(offsets)
+        links = np.array([each.link for each in run.interfaces], dtype=np.int64)[interface]
+        numbers = np.arange(first, first + len(offsets), dtype=np.int64)
+        stamps = _times(heads[:, 3], heads[:, 4], interface, run.interfaces)
+        return Span(base, data, numbers, stamps, offsets + 28, kept, np.maximum(size, kept), links)
+
+    def _ask_exact(self) -> None:
+        """The exact reader may find more packets behind what is odd: then there is no index of this file."""
+        count = self._walked.packet_count
+        troubles: list[Trouble] = []
+        found = 0
+        source = self._source
+        for each in packets(source, KeyLog()):
+            if isinstance(each, Packet):
+                found += 1
+            else:
+                troubles.append(each)
+        if found != count:
+            raise NotIndexed("the file has blocks that are read one by one only")
+        self._walked.troubles[:] = troubles
+
+
+def _times(high: Ints, low: Ints, interface: Ints, interfaces: list[blocks.Interface]) -> Ints:
+    """Nanoseconds of the interfaces' own clocks, exactly as `Interface.ns` has them."""
+    out = np.zeros(len(high), dtype=np.int64)
+    for index in np.unique(interface).tolist():
+        own = interfaces[index]
+        chosen = np.nonzero(interface == index)[0]
+        ticks_high, ticks_low = high[chosen], low[chosen]
+        factor, rest = divmod(1_000_000_000, own.per_second)
+        limit = (2**62 // max(factor, 1)) >> 32
+        if not rest and abs(own.offset) < 2**61 and bool((ticks_high < limit).all()):
+            out[chosen] = np.maximum(((ticks_high << 32) | ticks_low) * factor + own.offset, 0)
+        else:
+            out[chosen] = [own.ns(*each) for each in zip(ticks_high.tolist(), ticks_low.tolist(), strict=True)]
+    return out
