@@ -84,7 +84,7 @@ def _section(folder: Path, rounds: int, messages: int, copies: int) -> str:
         json=_rates(one, empty, texts, rounds),
         large=_rates(large, empty, bulk, rounds, by_size=True),
         large_mean=large.size // large.packets,
-        memory=_memory([one, small, large]),
+        memory=_memory([small, _larger(folder, one, 4 * copies), large]),
     )
 
 
@@ -100,6 +100,12 @@ def _made(folder: Path, kind: str, messages: int, copies: int) -> tuple[Capture,
         about.write_text(f"{port} {packets}", encoding="ascii")
     port, packets = map(int, about.read_text(encoding="ascii").split())
     return Capture(first, port, packets), Capture(many, port, packets * copies)
+
+
+def _larger(folder: Path, one: Capture, copies: int) -> Capture:
+    """More copies than are read for their speed."""
+    path = folder / "larger.pcap"
+    return Capture(path, one.port, write_copies(one.path, path, copies=copies, port=one.port))
 
 
 def _rates(capture: Capture, empty: Capture, tools: Sequence[Tool], rounds: int, *, by_size: bool = False) -> str:
