@@ -128,16 +128,14 @@ def _producers(report: Report) -> Iterator[Finding]:
 
 
 def _connections(report: Report) -> Iterator[Finding]:
+    found = report.troubles
     for field, told in (("retransmits", "packets that were sent again"), ("zero_windows", "a full receive window")):
-        found = [row for row in report.connection_rows if getattr(row, field)]
-        if found:
-            count = formats.count(sum(getattr(row, field) for row in found))
-            yield Finding(
-                "note", f"{formats.plural(len(found), 'connection')} with {told}, {count} times.", "connections"
-            )
-    resets = sum(row.ended == "rst" and row.kind == "kafka" for row in report.connection_rows)
-    if resets:
-        yield Finding("note", f"{formats.plural(resets, 'connection')} ended by a reset.", "connections")
+        if found.get(field):
+            those = formats.plural(found[f"with_{field}"], "connection")
+            yield Finding("note", f"{those} with {told}, {formats.count(found[field])} times.", "connections")
+    for field, told in (("resets", "ended by a reset"), ("idle_closes", "closed after a minute or more of silence")):
+        if found.get(field):
+            yield Finding("note", f"{formats.plural(found[field], 'connection')} {told}.", "connections")
     throttled = max((row.throttle_ms_max for row in report.depth), default=0)
     if throttled:
         yield Finding("bad", f"Brokers throttle: for {formats.span(throttled * 1000)} at most.", "connections")

@@ -100,6 +100,7 @@ def _messages(found: Mapping[str, list[Row]], spans: tuple[int, int, int]) -> di
         "traffic": _timeline(found["traffic"], *spans),
         "errors": _timeline(found["errors_over_time"], *spans),
         "churn": _timeline(found["churn"], *spans),
+        "troubles": found["troubles"][0].asDict(),
     }
 
 

@@ -80,6 +80,7 @@ class Report:
     batches: list[BatchRow] = field(default_factory=list)
     connection_rows: list[ConnectionRow] = field(default_factory=list)
     churn: Timeline | None = None
+    troubles: dict[str, int] = field(default_factory=dict)
     depth: list[DepthRow] = field(default_factory=list)
     steps: list[StepRow] = field(default_factory=list)
     rebalances: list[RebalanceRow] = field(default_factory=list)

@@ -78,6 +78,7 @@ def tables(levels: Levels, *, start_us: int, step_us: int, has_shares: bool) -> 
     failures = analyses.failures(messages, partitions).persist()
     tried = analyses.attempts(levels.acquired, levels.acks).persist()
     found = analyses.conformance(messages, levels.details, partitions, tried).persist()
+    linked = analyses.connections(flows, messages)
     return {
         "totals": analyses.totals(messages),
         "statuses": analyses.statuses(messages),
@@ -90,7 +91,8 @@ def tables(levels: Levels, *, start_us: int, step_us: int, has_shares: bool) -> 
         "clients": analyses.clients(messages),
         "client_versions": analyses.client_versions(messages),
         "batch_sizes": analyses.batch_sizes(analyses.request_sizes(partitions)),
-        "connections": analyses.connections(flows, messages),
+        "connections": linked,
+        "troubles": analyses.troubles(linked),
         "churn": analyses.churn(flows, **spans),
         "depth": analyses.depth(messages, **spans),
         "conformance": found,

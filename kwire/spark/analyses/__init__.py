@@ -16,7 +16,7 @@ from kwire.spark.analyses.conformance import (
     sequence_gaps,
     versions_not_offered,
 )
-from kwire.spark.analyses.connections import churn, connections, depth
+from kwire.spark.analyses.connections import churn, connections, depth, troubles
 from kwire.spark.analyses.deliveries import (
     archived,
     contents,
@@ -74,5 +74,6 @@ __all__ = [
     "statuses",
     "totals",
     "traffic",
+    "troubles",
     "versions_not_offered",
 ]

@@ -48,6 +48,22 @@ def connections(flows: DataFrame, messages: DataFrame) -> DataFrame:
     )
 
 
+def troubles(found: DataFrame) -> DataFrame:
+    """One row about all connections: how many sent packets again or had a full window, and how often; how many ended
+    by a reset, or after a minute without a request.
+
+    Args: found: what `connections` gives.
+    """
+    sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("retransmits", "zero_windows")]
+    return found.agg(
+        F.count_if(F.col("retransmits") > 0).alias("with_retransmits"),
+        F.count_if(F.col("zero_windows") > 0).alias("with_zero_windows"),
+        *sums,
+        F.count_if((F.col("ended") == "rst") & (F.col("kind") == "kafka")).alias("resets"),
+        F.count_if((F.col("ended") == "fin") & (F.col("idle_us") >= IDLE_US)).alias("idle_closes"),
+    )
+
+
 def churn(flows: DataFrame, *, start_us: int, step_us: int) -> DataFrame:
     """Connections `opened` and `closed` in spans of `step_us`; only those whose beginning or end was captured."""
     opened = flows.filter(F.col("rtt_us").isNotNull()).select(

@@ -202,6 +202,14 @@ def _connections(name: str) -> dict[str, Any]:
             connection(40_001, 1, 30, "fin", 2, 1_460, 0),
             connection(40_002, 31, 31.01, "rst", 0, 0, 0),
         ],
+        "troubles": {
+            "with_retransmits": 2,
+            "retransmits": 14,
+            "with_zero_windows": 1,
+            "zero_windows": 3,
+            "resets": 1,
+            "idle_closes": 0,
+        },
         "churn": Timeline(START_US, 1_000_000, 48, {"opened": [1, 1] + [0] * 46, "closed": [0] * 30 + [2] + [0] * 17}),
         "depth": [*depth, DepthRow(file(name), "127.0.0.1:40001>127.0.0.1:9092", 0, None, 3, 1, 1, 0)],
     }

@@ -91,6 +91,21 @@ def test_a_connection_has_the_troubles_of_both_sides_and_the_latency_of_its_requ
     assert (silent["requests"], silent["p50_us"], silent["idle_us"], silent["ended"]) == (0, None, None, "rst")
 
 
+def test_troubles_of_all_connections_are_summed_up(spark: SparkSession) -> None:
+    flows = [
+        flow("c>b", 0, 90, "fin", retransmits_client=3, zero_windows_client=0, zero_windows_broker=0),
+        flow("x>b", 1, 2, "rst", retransmits_client=0, retransmits_broker=0),
+        flow("y>b", 1, 2, "rst", kind="not_kafka"),
+    ]
+    messages = frame(spark, "messages", [message("Produce", 0, 1.0)])
+
+    row = analyses.troubles(analyses.connections(frame(spark, "flows", flows), messages)).collect()[0]
+
+    assert (row["with_retransmits"], row["retransmits"]) == (2, 6)
+    assert (row["with_zero_windows"], row["zero_windows"]) == (2, 4)
+    assert (row["resets"], row["idle_closes"]) == (1, 1)
+
+
 def test_connections_come_and_go_in_their_span_of_time(spark: SparkSession) -> None:
     flows = [
         flow("c>b", 0, 2.5, "fin"),

@@ -129,6 +129,8 @@ def test_findings_name_what_is_wrong_and_what_is_well() -> None:
 
     assert [kind for kind, _ in told] == sorted((kind for kind, _ in told), key=["bad", "note", "good"].index)
     assert ("bad", "1 member spoke too late: the lock on 30 records had run out.") in told
+    assert ("note", "2 connections with packets that were sent again, 14 times.") in told
+    assert ("note", "1 connection ended by a reset.") in told
     assert ("bad", "Brokers throttle: for 200 ms at most.") in told
     assert ("note", "1 error while members joined, synchronised or beat, in orders.") in told
     assert ("bad", "The protocol's rules were broken 3 times: response out of order, and 1 of other kinds.") in told
