@@ -225,12 +225,13 @@ class Checks:
     def _stuck_at(self, key: ShareKey) -> int | None:
         """From where on a share partition delivers nothing any more, None for one that is well.
 
-        Three defects of 4.3.0. A log start that is not beyond the start changes nothing (updateCacheAndOffsets):
-        neither the gap window of a load that begins below it, nor records below it that a strict limit has left
-        available. A start that a load finds in a hole of the log has no batch to move over (canMoveStartOffset): it
-        stays, until the window is full. And a hole that the stored state left, of which compaction has taken all, is
-        read for ever where a read brings nothing else to acquire: nothing moves its gap window then
-        (SharePartition.acquire). 4.0.0 looks for ever for what compaction has taken.
+        Defects of 4.3.0. A log start that is not beyond the start changes nothing (updateCacheAndOffsets): neither the
+        gap window of a load that begins below it, nor records below it that a strict limit has left available. A start
+        that a load finds in a hole of the log has no batch to move over (canMoveStartOffset): it stays, until the
+        window is full. And a hole that the stored state left, of which compaction has taken all, is read for ever where
+        a read brings nothing else to acquire: nothing moves its gap window then (SharePartition.acquire). A full window
+        of which compaction has taken all stays where it is: archiveRecords moves no start. 4.0.0 looks for ever for
+        what compaction has taken.
         """
         log_start = self._log_start(key)
         for (_, on), watch in self._watches.items():
@@ -242,9 +243,9 @@ class Checks:
             if is_blind and partition.next_fetch_offset() in self._book.page(key[1:]).lost:
                 self._coverage.count("stuck in a hole")
                 return partition.start_offset
-            first = partition.window.first.first if on == key and partition.window else partition.start_offset
-            if on == key and first > partition.start_offset and not partition.can_acquire():
-                hole = set(range(partition.start_offset, first))
+            if on == key and partition.window and not partition.can_acquire():
+                first, end = partition.window.first.first, partition.end_offset + 1
+                hole = set(range(partition.start_offset, first if first > partition.start_offset else end))
                 if hole <= self._book.page(key[1:]).lost:
                     self._coverage.count("stuck in a hole")
                     return partition.end_offset + 1

@@ -76,9 +76,15 @@ class Acquisition:
         return self.record_limit - self.count
 
     def run(self, fetch_offset: int) -> bool:
-        """Whether more may be acquired behind what was read. Source: share-semantics 2.3."""
+        """Whether more may be acquired behind what was read. Source: share-semantics 2.3.
+
+        Raises: UNKNOWN_SERVER_ERROR where a full window ends before what was read, since compaction took what was in
+        it: 4.3.0's SharePartition.acquire asks its map for a range that ends before it begins. The next fetch goes on.
+        """
         partition, first = self.partition, self.spans[0].base_offset
         self._archive_missing(fetch_offset, first)
+        if first > self.last:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"read from {first}, and may acquire up to {self.last}")
         base, floor = first, partition.window.floor(first)
         if floor is None:
             base = max(base, partition.start_offset)

@@ -140,6 +140,11 @@ DEFECTS = tuple(
             ("share-committed-window-of-aborted",),
         ),
         (
+            "A full window of released records of which compaction has taken all fails the next fetch with -1, and stays"
+            " where it is: nothing is delivered any more",
+            ("share-compaction-full-window",),
+        ),
+        (
             "When the log start has moved past held records, acquisition may begin below it, and the share partition "
             "may stand still",
             (

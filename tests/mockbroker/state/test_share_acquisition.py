@@ -264,6 +264,22 @@ def test_2_7_records_that_compaction_took_are_archived_once_the_log_skips_them()
     assert leader.complete_count == 5
 
 
+def test_2_7_a_full_window_that_compaction_took_whole_fails_a_fetch_and_stays_where_it_is() -> None:
+    """Pinned by the conversation share-compaction-full-window."""
+    leader = Leader(spans("0-99"), config=settings(in_flight_limit=100))
+    leader.fetch()
+    leader.ack("m1", (0, 99, [RELEASE]))
+    leader.log = spans("100-100")
+
+    with pytest.raises(KafkaError) as refused:
+        leader.fetch()
+
+    assert refused.value.code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert leader.states(0, 99) == "x" * 100
+    assert leader.fetch() == []
+    assert leader.start == 0
+
+
 def test_2_10_aborted_records_are_archived_and_left_out() -> None:
     leader = Leader(spans("0-2", "3-3", "4-6", "7-7", "8-9", "10-10"))
 
