@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -40,27 +41,33 @@ def _compare_edition(edition: str, source: Source, schemas: Path, jars: Path | N
     folder = jars or cache_folder()
     if jars is None:
         fetch(source, folder)
-    ours = {
+    ours, theirs = _texts(edition, schemas), schemas_in(source, folder)
+    if edition == "4.0-early-access":
+        theirs = {file: text for file, text in theirs.items() if _is_of_share_groups(file)}
+        # What the edition has no file of its own for is as in the one below it.
+        ours = {file: text for file, text in _texts("4.3", schemas).items() if file in theirs} | ours
+    numbers = {file: str(json.loads(text).get("apiKey")) for file, text in ours.items()}
+    return [one for one in compare_all(ours, theirs) if not _is_plain(one, numbers[one.file])], len(ours)
+
+
+def _texts(edition: str, schemas: Path) -> dict[str, str]:
+    return {
         path.name: path.read_text(encoding="utf-8")
         for directory in EDITIONS[edition].directories
         for path in (schemas / directory).glob("*.json")
     }
-    theirs = schemas_in(source, folder)
-    if edition == "4.0-early-access":
-        theirs = {file: text for file, text in theirs.items() if _is_share_rpc(file)}
-    return [one for one in compare_all(ours, theirs) if not _is_plain(one)], len(ours)
 
 
-def _is_plain(difference: Difference) -> bool:
+def _is_plain(difference: Difference, number: str) -> bool:
     """Whether 4.0 says the same otherwise: its records were plain data, and the version of a key was its number."""
-    if difference.file == "ShareUpdateKey.json" and (difference.ours, difference.theirs) == ("0", "1"):
+    if difference.file.endswith("Key.json") and (difference.ours, difference.theirs) == ("0", number):
         return True
     told = (difference.key, difference.theirs)
     return told in (("apiKey", None), ("type", "data")) and difference.path == ""
 
 
-def _is_share_rpc(file: str) -> bool:
-    """Whether the edition of 4.0 has it: RPCs of share groups, 76 to 79, of their state, 83 to 87, records of state."""
+def _is_of_share_groups(file: str) -> bool:
+    """Whether the edition of 4.0 has it: RPCs of share groups, 76 to 79, of their state, 83 to 87, and the records."""
     return "Share" in file
 
 

@@ -27,8 +27,8 @@ SOURCES = {
         "4.3.0",
         ("kafka-clients", "kafka-group-coordinator", "kafka-share-coordinator", "kafka-transaction-coordinator"),
     ),
-    # The share RPCs of 4.0 are all in the clients' jar; of its records there are those of share state.
-    "4.0-early-access": Source("4.0.0", ("kafka-clients", "kafka-share-coordinator")),
+    # The share RPCs of 4.0 are all in the clients' jar; of its records there are those of share state and share groups.
+    "4.0-early-access": Source("4.0.0", ("kafka-clients", "kafka-group-coordinator", "kafka-share-coordinator")),
 }
 
 

@@ -18,7 +18,10 @@ WITHOUT_VECTORS = {
     "4.3": {("TransactionLogValue", 0)},
     "4.0-early-access": {
         (f"Share{kind}{half}", 0)
-        for kind in ("Snapshot", "Update", "GroupMetadata", "GroupPartitionMetadata")
+        for kind in (
+            *("Snapshot", "Update", "GroupMetadata", "GroupPartitionMetadata"),
+            *("GroupStatePartitionMetadata", "GroupTargetAssignmentMetadata"),
+        )
         for half in ("Key", "Value")
     },
 }
