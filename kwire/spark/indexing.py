@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from kwire.capture.index import Index
     from kwire.capture.options import Options
+    from kwire.spark.options import PlanOptions
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -44,13 +45,15 @@ def indexed(files: Sequence[str], cache: str) -> dict[str, Index | None]:
     return found
 
 
-def names_told(files: Sequence[str], options: Options, cache: str | None) -> dict[str, str]:
+def names_told(files: Sequence[str], options: Options, asked: PlanOptions) -> dict[str, str]:
     """The names of topics by id that these files tell anywhere, and those of the options.
 
-    A file that is no capture tells none here; whoever reads its rows says so.
+    Only of files that are taken apart anyway is the index kept. A file that is no capture tells none here; whoever
+    reads its rows says so.
     """
     names = dict(options.topics)
-    for found in _on_all_cores(_names, [(file, options, cache) for file in files]):
+    caches = [asked.index if asked.takes_apart(os.stat(file).st_size) else None for file in files]
+    for found in _on_all_cores(_names, [(file, options, cache) for file, cache in zip(files, caches, strict=True)]):
         names.update(found)
     return names
 

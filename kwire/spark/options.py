@@ -87,6 +87,10 @@ class PlanOptions:
     across_files: bool = False
     task_bytes: int = 128 * 1024 * 1024
 
+    def takes_apart(self, size: int) -> bool:
+        """Whether a file of this size is read connection by connection."""
+        return self.across_files or size > self.task_bytes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:

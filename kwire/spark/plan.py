@@ -62,7 +62,7 @@ def whole(files: Sequence[str], size_max: int) -> Iterator[Task]:
 def tasks(files: Sequence[str], asked: PlanOptions, *, may_cut: bool) -> list[Task]:
     """The tasks of a query. `may_cut`: whether requests of one connection may be read by several."""
     sizes = {file: os.stat(file).st_size for file in files}
-    large = [file for file in files if asked.across_files or sizes[file] > asked.task_bytes]
+    large = [file for file in files if asked.takes_apart(sizes[file])]
     indexes = indexed(large, asked.index) if asked.index is not None else dict.fromkeys(large)
     ready = [index for index in indexes.values() if index is not None]
     if asked.across_files:

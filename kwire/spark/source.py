@@ -63,7 +63,7 @@ class CaptureReader(DataSourceReader):
     def partitions(self) -> list[Task]:
         """The tasks. Large files are indexed for this, on the driver, unless their sidecars are there."""
         if self.asked.names == "set" and self.wanted.needs_names:
-            topics = names_told(self.files, self.wanted.options, self.asked.index)
+            topics = names_told(self.files, self.wanted.options, self.asked)
             self.wanted.options = replace(self.wanted.options, topics=topics)
         return tasks(self.files, self.asked, may_cut=self.wanted.level not in LEVELS and self.asked.names == "set")
 

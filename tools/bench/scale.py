@@ -140,11 +140,12 @@ def _folder(chosen: Path | None) -> Iterator[Path]:
     """A folder that is not there afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="kwire-scale-", dir=chosen))
     # A signal to end must not leave gigabytes behind.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         yield folder
     finally:
         shutil.rmtree(folder)
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -158,6 +158,14 @@ def test_a_sidecar_that_does_not_fit_is_made_anew(tmp_path: Path) -> None:
     assert comparable(found) == comparable(rows_by_hand(file))
 
 
+def test_small_files_leave_no_sidecars(tmp_path: Path) -> None:
+    reader = reader_of(SHARE, index=str(tmp_path))
+
+    rows_of(reader, reader.partitions())
+
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_cache_keeps_what_was_used_last(tmp_path: Path) -> None:
     for number in range(4):
         file = tmp_path / f"{number}.kwire-index"

@@ -1,0 +1,74 @@
+"""The sets of captures that Spark is measured with: as many exchanges as the copies have, and disk asked for first."""
+
+from __future__ import annotations
+
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+import kwire
+from tests.kwire.spark.traffic import write
+from tools.bench import scale
+from tools.bench.scale_copies import Template, write_files
+from tools.bench.scale_plot import plot
+
+
+@pytest.fixture
+def template(tmp_path: Path) -> Template:
+    write(tmp_path / "one.pcapng", "orders")
+    return Template(tmp_path / "one.pcapng", 9092)
+
+
+def test_copies_have_the_exchanges_of_the_original_from_hosts_of_their_own(tmp_path: Path, template: Template) -> None:
+    (tmp_path / "out").mkdir()
+
+    files = list(write_files([template], tmp_path / "out", size=template.size * 6, file_size=template.size * 2))
+
+    rows = kwire.read_capture([path for path, _ in files]).to_pylist()
+    assert len(files) == 3
+    assert [count for _, count in files] == [2 * template.packet_count] * 3
+    assert {row["status"] for row in rows} == {"ok"}
+    assert len(rows) == 6 * 5
+    assert len({row["client_ip"] for row in rows}) == 6
+    assert [row["req_ts"] for row in rows] == sorted(row["req_ts"] for row in rows)
+
+
+def test_nothing_is_made_where_there_is_not_enough_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["scale", "--size", "1e9", "--folder", str(tmp_path)])
+
+    assert scale.main() == 1
+
+    told = capsys.readouterr()
+    assert "needs 1000000002.0 GB of disk" in told.out
+    assert "not enough" in told.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_made_is_gone_after_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, template: Template
+) -> None:
+    def fail(folder: Path) -> list[Template]:
+        (folder / "half").write_bytes(b"made")
+        raise RuntimeError("a client died")
+
+    monkeypatch.setattr(sys, "argv", ["scale", "--size", "0.001", "--folder", str(tmp_path)])
+    monkeypatch.setattr(scale, "_templates", fail)
+
+    with pytest.raises(RuntimeError, match="a client died"):
+        scale.main()
+
+    assert [path.name for path in tmp_path.iterdir()] == ["one.pcapng"]
+
+
+def test_the_plot_has_a_point_for_each_measurement() -> None:
+    measured = [
+        scale.Measured(query, size * scale.GB, 1, 1, 1, size * 2.0, 1) for query in ("a <b>", "c") for size in (1, 2, 4)
+    ]
+
+    tree = ET.fromstring(plot(measured))
+
+    assert len(tree.findall(".//{http://www.w3.org/2000/svg}circle")) == 6
