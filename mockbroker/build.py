@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from kwire import uuids
-from mockbroker.authorize import authorizer_of
 from mockbroker.calls import Calls
 from mockbroker.config import BrokerConfig
 from mockbroker.context import ClusterState
@@ -18,7 +17,8 @@ from mockbroker.handlers import ROUTES
 from mockbroker.node import Node
 from mockbroker.outcome import Key
 from mockbroker.routes import Route
-from mockbroker.security import Security
+from mockbroker.security.authorize import authorizer_of
+from mockbroker.security.rooms import Security
 from mockbroker.state.configs import Configs
 from mockbroker.state.feature_levels import SHARE_VERSION
 from mockbroker.state.logs import LogStore
@@ -26,7 +26,7 @@ from mockbroker.state.metadata import Metadata
 from mockbroker.state.share_rules import CONTROL_RECORDS_DEFAULTS, RELEASED, RELEASED_EDITION, ShareRules
 
 if TYPE_CHECKING:
-    from mockbroker.edition_records import EditionRecords
+    from mockbroker.coordinators.edition_records import EditionRecords
 
 _FIRST_VERSION_WITH_ELR = 1
 

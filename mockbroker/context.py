@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from mockbroker.calls import Calls
     from mockbroker.config import BrokerConfig
     from mockbroker.controller import Controller
-    from mockbroker.edition_records import EditionRecords
+    from mockbroker.coordinators.edition_records import EditionRecords
     from mockbroker.node import Node
     from mockbroker.outcome import Key
     from mockbroker.routes import Route
-    from mockbroker.security import Security
+    from mockbroker.security.rooms import Security
     from mockbroker.state.authorizer import Authorizer
     from mockbroker.state.configs import Configs
     from mockbroker.state.logs import LogStore

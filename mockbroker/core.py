@@ -24,7 +24,7 @@ from mockbroker.parked import Parked, Waiting
 
 if TYPE_CHECKING:
     from mockbroker.node import Node
-    from mockbroker.sasl import Gate
+    from mockbroker.security.sasl import Gate
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ class Core:
     def _gate(self, info: ConnectionInfo) -> Gate | None:
         if not info.protocol.startswith("SASL_"):
             return None
-        from mockbroker.sasl import Gate
+        from mockbroker.security.sasl import Gate
 
         return Gate(self.state.security, info.listener)
 

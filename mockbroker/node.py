@@ -13,10 +13,11 @@ from mockbroker.state.topics import INTERNAL_TOPICS, CoordinatorKind
 
 if TYPE_CHECKING:
     from mockbroker.context import ClusterState
-    from mockbroker.group_log import GroupLog
-    from mockbroker.persister import Persister
-    from mockbroker.share_control_log import ShareControlLog
-    from mockbroker.share_state_log import ShareStateLog
+    from mockbroker.coordinators.group_log import GroupLog
+    from mockbroker.coordinators.share_state_log import ShareStateLog
+    from mockbroker.coordinators.transaction_log import TransactionLog
+    from mockbroker.persisters.control_log import ShareControlLog
+    from mockbroker.persisters.default import Persister
     from mockbroker.state.fetch_session import FetchSessions
     from mockbroker.state.groups import Groups
     from mockbroker.state.log_dirs import LogDirs
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from mockbroker.state.share_session import ShareSessions
     from mockbroker.state.telemetry import Telemetry
     from mockbroker.state.transactions import Transactions
-    from mockbroker.transaction_log import TransactionLog
 
 
 class Node:
@@ -113,7 +113,7 @@ class Node:
     @cached_property
     def transaction_log(self) -> TransactionLog:
         """The partitions of the transaction coordinator's topic that this node leads."""
-        from mockbroker.transaction_log import TransactionLog
+        from mockbroker.coordinators.transaction_log import TransactionLog
 
         return TransactionLog(self._cluster, self)
 
@@ -135,7 +135,7 @@ class Node:
     @cached_property
     def group_log(self) -> GroupLog:
         """The partitions of the group coordinator's topic that this node leads."""
-        from mockbroker.group_log import GroupLog
+        from mockbroker.coordinators.group_log import GroupLog
 
         room = GroupLog(self._cluster, self.logs)
         self._watch(room.topic_changed)
@@ -144,15 +144,15 @@ class Node:
     @cached_property
     def persister(self) -> Persister:
         """The way to the share coordinators."""
-        from mockbroker.persister import Persister
+        from mockbroker.persisters.default import Persister
 
         kind: type[Persister] = Persister
         if self._cluster.config["group.share.persister.class.name"] != DEFAULT_PERSISTER:
-            from mockbroker.no_op_persister import NoOpPersister
+            from mockbroker.persisters.no_op import NoOpPersister
 
             kind = NoOpPersister
         elif self._cluster.rules.state_in_log:
-            from mockbroker.control_records_persister import ControlRecordsPersister
+            from mockbroker.persisters.control_records import ControlRecordsPersister
 
             kind = ControlRecordsPersister
         cluster = self._cluster
@@ -182,7 +182,7 @@ class Node:
     @cached_property
     def share_state_log(self) -> ShareStateLog:
         """The partitions of the share coordinator's topic that this node leads."""
-        from mockbroker.share_state_log import ShareStateLog
+        from mockbroker.coordinators.share_state_log import ShareStateLog
 
         room = ShareStateLog(self._cluster, self.logs)
         self._watch(room.topic_changed)
@@ -192,7 +192,7 @@ class Node:
     @cached_property
     def share_control_log(self) -> ShareControlLog:
         """The state of share partitions in the logs that this node leads, where it is kept there."""
-        from mockbroker.share_control_log import ShareControlLog
+        from mockbroker.persisters.control_log import ShareControlLog
 
         room = ShareControlLog(self._cluster, self)
         self._watch(room.topic_changed)

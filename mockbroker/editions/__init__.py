@@ -12,7 +12,7 @@ import msgspec
 
 from kwire.registry import EDITIONS as MESSAGE_EDITIONS
 from mockbroker.config_keys import ConfigError
-from mockbroker.edition_records import EditionRecords
+from mockbroker.coordinators.edition_records import EditionRecords
 from mockbroker.routes import Route
 from mockbroker.state.share_rules import ShareRules
 

@@ -10,7 +10,7 @@ from kwire.codec import decode, encode
 from kwire.messages.drafts.r3 import share_checkpoint, share_delta
 from kwire.messages.drafts.r3.share_checkpoint import ShareCheckpointKey, ShareCheckpointValue
 from kwire.messages.drafts.r3.share_delta import ShareDeltaKey, ShareDeltaValue
-from mockbroker.share_state_records import TYPE_SIZE, Bytes, KeyAndValue, typed
+from mockbroker.coordinators.share_state_records import TYPE_SIZE, Bytes, KeyAndValue, typed
 from mockbroker.state.share_coordinator import NO_EPOCH, Fact, ShareKey, Snapshot, Stored, Update
 from mockbroker.state.state_batches import StateBatch
 

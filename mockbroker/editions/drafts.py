@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from kwire.error_codes import ErrorCode
 from kwire.registry import DEFAULT_EDITION
-from mockbroker.edition_records import EditionRecords
+from mockbroker.coordinators.edition_records import EditionRecords
 from mockbroker.editions import draft_offsets, draft_state
 from mockbroker.editions.acknowledge_types import with_early_types
 from mockbroker.editions.checkpoints import DELTA_INDEXES, Checkpoints

@@ -19,9 +19,9 @@ from kwire.messages.early_access.share_snapshot import ShareSnapshotKey, ShareSn
 from kwire.messages.early_access.share_snapshot import StateBatch as SnapshotBatch
 from kwire.messages.early_access.share_update import ShareUpdateKey, ShareUpdateValue
 from kwire.messages.early_access.share_update import StateBatch as UpdateBatch
-from mockbroker.edition_records import CountOf
-from mockbroker.group_records import record_of
-from mockbroker.share_state_records import TYPE_SIZE, Bytes, KeyAndValue, typed
+from mockbroker.coordinators.edition_records import CountOf
+from mockbroker.coordinators.group_records import record_of
+from mockbroker.coordinators.share_state_records import TYPE_SIZE, Bytes, KeyAndValue, typed
 from mockbroker.state.group_facts import SHARE_KINDS, EpochFact, FactKind, TargetEpochFact, TopicsFact
 from mockbroker.state.group_facts import Fact as GroupFact
 from mockbroker.state.share_coordinator import Fact, ShareKey, Snapshot, Stored, Update

@@ -18,8 +18,15 @@ from kwire.messages.drafts.r4 import consumer_group_metadata as numbered
 from kwire.messages.drafts.r4 import share_group_member_metadata as members
 from kwire.messages.drafts.r4 import share_group_partition_metadata as tagged
 from kwire.messages.early_access.share_group_metadata import ShareGroupMetadataKey, ShareGroupMetadataValue
-from mockbroker.edition_records import CountOf
-from mockbroker.share_state_records import TYPE_SIZE, Bytes, KeyAndValue, ReleasedRecords, StateRecords, typed
+from mockbroker.coordinators.edition_records import CountOf
+from mockbroker.coordinators.share_state_records import (
+    TYPE_SIZE,
+    Bytes,
+    KeyAndValue,
+    ReleasedRecords,
+    StateRecords,
+    typed,
+)
 from mockbroker.state.group_facts import EpochFact, Fact, FactKind, MemberFact, Partitions, StatesFact, Value
 
 #: The type of a share group: a word in the third revision, a number in the fourth.

@@ -17,10 +17,10 @@ from kwire.messages.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, must
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Hangup, Outcome, Reply
+from mockbroker.security.authorize import CLUSTER_NAME, Operation, ResourceType, must
 from mockbroker.state.acls import UNKNOWN, Acl, AclFilter, PatternType, Permission, check_acl
 from mockbroker.state.authorizer import Authorizer
 

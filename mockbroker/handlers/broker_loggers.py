@@ -9,10 +9,10 @@ from kwire.messages.describe_configs import (
     DescribeConfigsResult,
 )
 from kwire.messages.incremental_alter_configs import AlterConfigsResource
-from mockbroker.authorize import CLUSTER_NAME, ResourceType, must
-from mockbroker.authorize import Operation as Act
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
+from mockbroker.security.authorize import CLUSTER_NAME, ResourceType, must
+from mockbroker.security.authorize import Operation as Act
 from mockbroker.state.config_changes import ConfigChange, Operation
 from mockbroker.state.configs import Source
 

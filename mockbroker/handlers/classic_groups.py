@@ -10,7 +10,6 @@ from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from kwire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from kwire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.handlers.classic_members import join as join_mixed
 from mockbroker.handlers.classic_members import mixed_group
@@ -20,6 +19,7 @@ from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.handlers.member_ids import random_uuid
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Park, Reply
+from mockbroker.security.authorize import Operation, ResourceType, may, must
 from mockbroker.state.classic_group import ClassicGroup, Join
 from mockbroker.state.classic_members import JoinAnswer, Promise, SyncAnswer
 from mockbroker.state.consumer_group import ConsumerGroup

@@ -10,9 +10,9 @@ from kwire.errors import WireError
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from mockbroker.context import Context
+from mockbroker.coordinators.migration import assignment_bytes, subscription
 from mockbroker.handlers.member_ids import random_kafka_uuid
 from mockbroker.kafka_error import KafkaError
-from mockbroker.migration import assignment_bytes, subscription
 from mockbroker.state.assignors_consumer import ASSIGNORS
 from mockbroker.state.classic_members import JoinAnswer, SyncAnswer
 from mockbroker.state.consumer_group import ConsumerJoin

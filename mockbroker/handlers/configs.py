@@ -24,13 +24,13 @@ from kwire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from mockbroker.authorize import CLUSTER_NAME, ResourceType, must
-from mockbroker.authorize import Operation as Act
 from mockbroker.context import Context
 from mockbroker.handlers.broker_loggers import alter_loggers, describe_loggers
 from mockbroker.handlers.draft_configs import by_released_names, described
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import CLUSTER_NAME, ResourceType, must
+from mockbroker.security.authorize import Operation as Act
 from mockbroker.state.config_changes import ConfigChange, Operation, altered, replaced
 from mockbroker.state.config_entries import ConfigEntry, describe
 from mockbroker.state.configs import Resource, ResourceKind

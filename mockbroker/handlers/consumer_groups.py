@@ -19,7 +19,6 @@ from kwire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.handlers.committed import answer_when_committed
 from mockbroker.handlers.coordinators import must_coordinate
@@ -28,6 +27,7 @@ from mockbroker.handlers.group_describe import described_rows, refused_rows
 from mockbroker.handlers.member_ids import random_kafka_uuid
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import Operation, ResourceType, may, must
 from mockbroker.state.assignors_consumer import ASSIGNORS
 from mockbroker.state.classic_group import ClassicGroup
 from mockbroker.state.consumer_group import ConsumerGroup, ConsumerJoin
@@ -94,7 +94,7 @@ def _group_to_join(request: ConsumerGroupHeartbeatRequest, ctx: Context) -> Cons
     groups = ctx.node.groups
     group = groups.find(request.group_id)
     if isinstance(group, ClassicGroup) and not group.is_deletable():
-        from mockbroker.migration import upgraded
+        from mockbroker.coordinators.migration import upgraded
 
         return upgraded(group, groups, ctx.cluster.metadata, ctx.cluster.config)
     return groups.consumer(request.group_id, create=True)

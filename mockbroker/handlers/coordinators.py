@@ -8,11 +8,11 @@ from kwire import uuids
 from kwire.error_codes import ErrorCode
 from kwire.errors import InvalidValue
 from kwire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, must
 from mockbroker.context import Context
-from mockbroker.first_use import find
+from mockbroker.coordinators.first_use import find
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import CLUSTER_NAME, Operation, ResourceType, must
 from mockbroker.state.metadata import CoordinatorKind
 
 #: Before this version one key is asked for, and the answer is at the top.

@@ -11,10 +11,10 @@ from kwire.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
-from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, must
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import CLUSTER_NAME, Operation, ResourceType, must
 from mockbroker.state import leadership
 from mockbroker.state.leadership import Election
 

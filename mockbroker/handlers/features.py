@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kwire.error_codes import ErrorCode
 from kwire.messages.update_features import UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
-from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, must
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import CLUSTER_NAME, Operation, ResourceType, must
 from mockbroker.state.feature_levels import ELR_VERSION, SHARE_VERSION, FeatureUpdate, updated
 
 #: From this version on there are no rows.

@@ -17,11 +17,11 @@ from kwire.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may
 from mockbroker.context import Context
 from mockbroker.handlers.brokers import address, leader_of
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Park, Reply
+from mockbroker.security.authorize import CLUSTER_NAME, Operation, ResourceType, may
 from mockbroker.state.fetch_session import FetchPlan, PartitionKey, Seen, Wanted
 from mockbroker.state.log import PartitionLog
 from mockbroker.state.metadata import Topic

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kwire.error_codes import ErrorCode
-from mockbroker.authorize import Operation, ResourceType, may
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
+from mockbroker.security.authorize import Operation, ResourceType, may
 
 #: Said of a group whose members have topics that the client may not describe.
 HIDES_TOPICS = "The group has topics that the client may not describe."

@@ -16,7 +16,6 @@ from kwire.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from kwire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may, must, operations_on
 from mockbroker.context import Context
 from mockbroker.handlers.committed import once_committed, together
 from mockbroker.handlers.coordinators import must_coordinate
@@ -24,6 +23,7 @@ from mockbroker.handlers.gathering import Gathering
 from mockbroker.handlers.share_state_deletion import ShareStateDeletion
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import CLUSTER_NAME, Operation, ResourceType, may, must, operations_on
 from mockbroker.state.classic_group import ClassicGroup
 from mockbroker.state.classic_members import ClassicMember
 from mockbroker.state.classic_rebalance import ClassicState

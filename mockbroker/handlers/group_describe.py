@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from kwire.error_codes import ErrorCode
-from mockbroker.authorize import Operation, ResourceType, must, operations_on
 from mockbroker.context import Context
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.handlers.group_access import HIDES_TOPICS, hides_topics
 from mockbroker.kafka_error import KafkaError
+from mockbroker.security.authorize import Operation, ResourceType, must, operations_on
 
 
 class _Row(Protocol):

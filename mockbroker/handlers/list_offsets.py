@@ -12,10 +12,10 @@ from kwire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from mockbroker.authorize import Operation, ResourceType, may
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import Operation, ResourceType, may
 from mockbroker.state.log import OffsetAtTime, PartitionLog
 
 LATEST = -1

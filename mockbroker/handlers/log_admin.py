@@ -24,10 +24,10 @@ from kwire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import CLUSTER_NAME, Operation, ResourceType, may, must
 from mockbroker.state.log import PartitionLog
 
 

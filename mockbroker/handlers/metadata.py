@@ -15,11 +15,11 @@ from kwire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may, operations_on
 from mockbroker.context import Context
 from mockbroker.handlers.brokers import NO_OPERATIONS, address, brokers
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import CLUSTER_NAME, Operation, ResourceType, may, operations_on
 from mockbroker.state.metadata import Partition, Topic, is_internal, is_valid_topic_name
 from mockbroker.state.topics import INTERNAL_TOPICS
 

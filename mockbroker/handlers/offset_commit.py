@@ -10,12 +10,12 @@ from kwire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.handlers.committed import answer_when_committed
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import Operation, ResourceType, may, must
 from mockbroker.state.classic_group import ClassicGroup
 from mockbroker.state.consumer_group import ConsumerGroup
 from mockbroker.state.group_kinds import number

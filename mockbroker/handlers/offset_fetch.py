@@ -18,12 +18,12 @@ from kwire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.handlers.committed import once_committed, together
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import Operation, ResourceType, may, must
 from mockbroker.state.consumer_group import ConsumerGroup
 from mockbroker.state.offsets import Committed, Offsets
 from mockbroker.state.streams_group import StreamsGroup

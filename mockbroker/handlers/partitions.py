@@ -11,10 +11,10 @@ from kwire.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from mockbroker.authorize import Operation, ResourceType, must
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import Operation, ResourceType, must
 
 
 def create_partitions(request: CreatePartitionsRequest, ctx: Context) -> Outcome:

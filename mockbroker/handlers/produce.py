@@ -20,11 +20,11 @@ from kwire.messages.produce import (
     TopicProduceResponse,
 )
 from kwire.records import Batch, Codec, parse_header
-from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.handlers.brokers import address, leader_of
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Hangup, Outcome, Reply, Silence
+from mockbroker.security.authorize import Operation, ResourceType, may, must
 from mockbroker.state.batch_rules import RecordsRefusedError
 from mockbroker.state.logs import min_in_sync
 from mockbroker.state.metadata import Topic

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kwire.error_codes import ErrorCode
 from kwire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may_any, must
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import CLUSTER_NAME, Operation, ResourceType, may_any, must
 from mockbroker.state.transaction import Holder
 
 #: Older clients know only INVALID_PRODUCER_EPOCH.

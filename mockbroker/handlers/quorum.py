@@ -18,11 +18,11 @@ from kwire.messages.describe_quorum import (
     ReplicaState,
 )
 from kwire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
-from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, must
 from mockbroker.context import Context
 from mockbroker.handlers.metadata_offset import metadata_offset
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import CLUSTER_NAME, Operation, ResourceType, must
 from mockbroker.state.feature_levels import KRAFT_VERSION
 
 _TOPIC = "__cluster_metadata"

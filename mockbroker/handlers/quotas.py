@@ -19,10 +19,10 @@ from kwire.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
-from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, must
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import CLUSTER_NAME, Operation, ResourceType, must
 from mockbroker.state.quotas import Component, Entity, QuotaChange, entity_of
 
 

@@ -15,10 +15,10 @@ from kwire.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, must
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import CLUSTER_NAME, Operation, ResourceType, must
 from mockbroker.state.reassignment import cancel, reassign
 from mockbroker.state.topics import Topic
 

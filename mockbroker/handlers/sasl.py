@@ -1,6 +1,6 @@
 """SaslHandshake (17) and SaslAuthenticate (36) where they have no place: on a connection that is let in already.
 
-Before that they never get here but to the gate of their listener (`mockbroker/sasl.py`).
+Before that they never get here but to the gate of their listener (`mockbroker/security/sasl.py`).
 """
 
 from __future__ import annotations

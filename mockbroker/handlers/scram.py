@@ -14,10 +14,10 @@ from kwire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Hangup, Outcome, Park, Reply
+from mockbroker.security.authorize import CLUSTER_NAME, Operation, ResourceType, may, must
 from mockbroker.state.credentials import Deletion, Upsertion
 
 _CLUSTER = (ResourceType.CLUSTER, CLUSTER_NAME)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kwire.error_codes import ErrorCode
-from mockbroker.authorize import Operation, ResourceType, may
 from mockbroker.handlers.share_leader import drop_if_fenced, send_write
 from mockbroker.outcome import Key
+from mockbroker.security.authorize import Operation, ResourceType, may
 from mockbroker.state.acknowledgement import AcknowledgementBatch, acknowledge, check_structure
 from mockbroker.state.share_partitions import wake_key
 from mockbroker.state.share_session import PartitionKey

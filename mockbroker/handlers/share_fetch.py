@@ -14,7 +14,6 @@ from kwire.messages.share_acknowledge import (
     ShareAcknowledgeTopicResponse,
 )
 from kwire.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
-from mockbroker.authorize import Operation, ResourceType, must
 from mockbroker.handlers import share_acknowledgements
 from mockbroker.handlers.share_acknowledgements import Acknowledgements
 from mockbroker.handlers.share_fetch_wait import ShareFetchWait
@@ -22,6 +21,7 @@ from mockbroker.handlers.share_groups import must_have_share_groups
 from mockbroker.handlers.share_leader import end_session, on_disconnect
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Park, Reply
+from mockbroker.security.authorize import Operation, ResourceType, must
 from mockbroker.state.share_session import FINAL_EPOCH, INITIAL_EPOCH, PartitionKey, Requested, ShareSession
 
 if TYPE_CHECKING:

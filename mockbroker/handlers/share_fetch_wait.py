@@ -15,12 +15,12 @@ from kwire.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from mockbroker.authorize import Operation, ResourceType, may
 from mockbroker.handlers.share_acknowledgements import Acknowledgements
 from mockbroker.handlers.share_leader import drop_if_fenced, end_session, find_partition
 from mockbroker.handlers.share_reads import Isolation, Read, budgets, joined, read_all, reading_on, satisfies
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Key, Outcome, Park, Reply
+from mockbroker.security.authorize import Operation, ResourceType, may
 from mockbroker.state.acquisition import Acquired, AcquireMode, acquire, acquire_committed
 from mockbroker.state.share_partition import SharePartition, Status
 from mockbroker.state.share_partitions import wake_key

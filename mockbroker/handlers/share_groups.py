@@ -20,7 +20,6 @@ from kwire.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
     TopicPartitions,
 )
-from mockbroker.authorize import Operation, ResourceType, must
 from mockbroker.context import Context
 from mockbroker.handlers.committed import answer_when_committed
 from mockbroker.handlers.coordinators import must_coordinate
@@ -28,7 +27,8 @@ from mockbroker.handlers.group_access import must_see
 from mockbroker.handlers.group_describe import described_rows, refused_rows
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
-from mockbroker.persister import Outcomes
+from mockbroker.persisters.default import Outcomes
+from mockbroker.security.authorize import Operation, ResourceType, must
 from mockbroker.state.group_kinds import Assignment as Assigned
 from mockbroker.state.group_kinds import number
 from mockbroker.state.share_coordinator import ShareKey

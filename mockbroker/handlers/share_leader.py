@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kwire.error_codes import ErrorCode
 from mockbroker.config_keys import duration_ms
 from mockbroker.kafka_error import KafkaError
-from mockbroker.persister import leader_error
+from mockbroker.persisters.default import leader_error
 from mockbroker.state.log import PartitionLog
 from mockbroker.state.share_coordinator import UNINITIALIZED_START, ShareKey, Stored
 from mockbroker.state.share_partition import PendingWrite, SharePartition, Status

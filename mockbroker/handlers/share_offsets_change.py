@@ -18,7 +18,6 @@ from kwire.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsResponseTopic,
 )
-from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.handlers.committed import once_committed
 from mockbroker.handlers.coordinators import must_coordinate
@@ -27,6 +26,7 @@ from mockbroker.handlers.share_groups import must_have_share_groups
 from mockbroker.handlers.share_state_deletion import ShareStateDeletion
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import Operation, ResourceType, may, must
 from mockbroker.state.share_coordinator import ShareKey
 from mockbroker.state.share_group import ShareGroup
 from mockbroker.state.topics import Topic

@@ -15,7 +15,6 @@ from kwire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
-from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.handlers.coordinators import must_coordinate
 from mockbroker.handlers.gathering import Gathering
@@ -23,7 +22,8 @@ from mockbroker.handlers.share_groups import must_have_share_groups
 from mockbroker.kafka_error import KafkaError
 from mockbroker.node import Node
 from mockbroker.outcome import Outcome
-from mockbroker.persister import TRIES_MAX, backoff_ms
+from mockbroker.persisters.default import TRIES_MAX, backoff_ms
+from mockbroker.security.authorize import Operation, ResourceType, may, must
 from mockbroker.state.share_coordinator import ShareKey, Summary
 from mockbroker.state.share_group import ShareGroup
 

@@ -30,13 +30,13 @@ from kwire.messages.drafts.r4.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
-from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.handlers.gathering import Gathering
 from mockbroker.handlers.share_groups import must_have_share_groups
 from mockbroker.kafka_error import KafkaError
 from mockbroker.node import Node
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import Operation, ResourceType, may, must
 from mockbroker.state.group_kinds import Assignment
 from mockbroker.state.metadata import CoordinatorKind
 from mockbroker.state.share_coordinator import ShareKey

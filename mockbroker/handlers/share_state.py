@@ -50,11 +50,11 @@ from kwire.messages.write_share_group_state import (
     WriteShareGroupStateResponse,
     WriteStateResult,
 )
-from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may, must
 from mockbroker.calls import Unsettled
+from mockbroker.coordinators.share_state_log import Written as Place
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Park, Reply
-from mockbroker.share_state_log import Written as Place
+from mockbroker.security.authorize import CLUSTER_NAME, Operation, ResourceType, may, must
 from mockbroker.state.share_coordinator import ShareKey, Written
 from mockbroker.state.state_batches import StateBatch
 

@@ -16,7 +16,6 @@ from kwire.messages.streams_group_heartbeat import (
 )
 from kwire.messages.streams_group_heartbeat import Status as TellsStatus
 from kwire.messages.streams_group_heartbeat import Topology as SaidTopology
-from mockbroker.authorize import Operation, ResourceType, must
 from mockbroker.context import Context
 from mockbroker.handlers.committed import answer_when_committed
 from mockbroker.handlers.coordinators import must_coordinate
@@ -25,6 +24,7 @@ from mockbroker.handlers.streams_requests import check_names, must_have_streams_
 from mockbroker.handlers.streams_topics import make_topics
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import Operation, ResourceType, must
 from mockbroker.state.group_kinds import number
 from mockbroker.state.streams_endpoints import EndpointPartitions, TopicPartitions
 from mockbroker.state.streams_group import StreamsHeartbeat

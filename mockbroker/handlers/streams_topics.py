@@ -16,10 +16,10 @@ from kwire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may
 from mockbroker.context import Context
 from mockbroker.handlers.topics import create_topics
 from mockbroker.outcome import Reply
+from mockbroker.security.authorize import CLUSTER_NAME, Operation, ResourceType, may
 from mockbroker.state.streams_topics import Status, StatusCode
 from mockbroker.state.streams_topology import InternalTopic
 

@@ -16,10 +16,10 @@ from kwire.messages.describe_delegation_token import (
 )
 from kwire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 from kwire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
-from mockbroker.authorize import Operation, ResourceType, may
 from mockbroker.context import ANONYMOUS, Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import Operation, ResourceType, may
 from mockbroker.state.tokens import USER, Token
 
 _NEVER = -1

@@ -10,10 +10,10 @@ from kwire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from mockbroker.authorize import Operation, ResourceType, may, operations_on
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import Operation, ResourceType, may, operations_on
 from mockbroker.state.metadata import Partition, Topic, is_internal, is_valid_topic_name
 
 

@@ -19,10 +19,10 @@ from kwire.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import CLUSTER_NAME, Operation, ResourceType, may, must
 from mockbroker.state.config_changes import check
 from mockbroker.state.config_entries import creation_entries
 from mockbroker.state.configs import Resource, ResourceKind

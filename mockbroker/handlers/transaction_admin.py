@@ -22,11 +22,11 @@ from kwire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kwire.regex import Pattern, PatternError
-from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may, must
 from mockbroker.context import Context
+from mockbroker.coordinators.markers import write_marker
 from mockbroker.kafka_error import KafkaError
-from mockbroker.markers import write_marker
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import CLUSTER_NAME, Operation, ResourceType, may, must
 from mockbroker.state.transaction import Holder, Place, State, Transaction
 from mockbroker.state.transactions import Ending
 

@@ -16,11 +16,11 @@ from kwire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from kwire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, may, must
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.node import Node
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import CLUSTER_NAME, Operation, ResourceType, may, must
 from mockbroker.state.metadata import CoordinatorKind, Metadata, is_internal
 from mockbroker.state.transaction import EPOCH_BUMP_SINCE, Holder, Place
 

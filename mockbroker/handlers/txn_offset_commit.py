@@ -14,14 +14,14 @@ from kwire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from kwire.records import Record, write_batch
-from mockbroker.authorize import Operation, ResourceType, may, must
 from mockbroker.context import Context
-from mockbroker.group_records import offset_record
+from mockbroker.coordinators.group_records import offset_record
 from mockbroker.handlers.committed import answer_when_committed
 from mockbroker.handlers.transactions import Codes
 from mockbroker.handlers.verification import Support, ask, at_time, is_verified
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Park, Reply
+from mockbroker.security.authorize import Operation, ResourceType, may, must
 from mockbroker.state.classic_group import ClassicGroup
 from mockbroker.state.consumer_group import ConsumerGroup
 from mockbroker.state.group_kinds import number

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kwire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from mockbroker.authorize import CLUSTER_NAME, Operation, ResourceType, must
 from mockbroker.context import Context
 from mockbroker.kafka_error import KafkaError
 from mockbroker.outcome import Outcome, Reply
+from mockbroker.security.authorize import CLUSTER_NAME, Operation, ResourceType, must
 
 
 def unregister_broker(request: UnregisterBrokerRequest, ctx: Context) -> Outcome:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mockbroker.config import BrokerConfig, ConfigError
-from mockbroker.security import protocols_of
+from mockbroker.security.rooms import protocols_of
 
 #: The security protocols that a listener may speak.
 _SERVED = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -58,7 +58,7 @@ def listeners_of(config: BrokerConfig, *, port: int | None = None) -> list[Liste
         # Kafka takes no host for every address; here a wildcard has to be written out.
         found.append(Listener(name, protocol, host or "127.0.0.1", number, *(shown or (None, None))))
         if protocol.startswith("SASL_"):
-            from mockbroker.sasl_config import sasl_listener
+            from mockbroker.security.sasl_config import sasl_listener
 
             sasl_listener(config, name)  # What is wrong with it is told before anything listens.
     if not found:

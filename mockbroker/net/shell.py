@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mockbroker.clock import Clock
     from mockbroker.net.listeners import Listener
     from mockbroker.net.tap import Tap
-    from mockbroker.principal_rules import PrincipalRules
+    from mockbroker.security.principal_rules import PrincipalRules
 
 log = logging.getLogger(__name__)
 
@@ -144,10 +144,10 @@ class Shell:
         """Who a client is by its certificate at a listener; None when no rule is for it."""
         rules = self._rules.get(listener)
         if rules is None:
-            from mockbroker.principal_rules import rules_of
+            from mockbroker.security.principal_rules import rules_of
 
             rules = self._rules[listener] = rules_of(self.core.state.config, listener)
-        from mockbroker.distinguished_name import subject_of
+        from mockbroker.security.distinguished_name import subject_of
 
         return rules.principal(subject_of(certificate))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mockbroker.config import BrokerConfig, ConfigError
 from mockbroker.net.listeners import Listener
-from mockbroker.principal_rules import rules_of
+from mockbroker.security.principal_rules import rules_of
 
 _CLIENT_AUTH = "ssl.client.auth"
 _VERIFY = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}

@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kwire.error_codes import ErrorCode
+from mockbroker.coordinators.share_state_records import ReleasedRecords
 from mockbroker.kafka_error import KafkaError
-from mockbroker.share_state_records import ReleasedRecords
 from mockbroker.sim.coverage import Coverage
 from mockbroker.sim.ledger import RENEW, TERMINAL_TYPES, Ledger
 from mockbroker.sim.log_book import LogBook

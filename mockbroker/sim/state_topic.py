@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mockbroker.share_control_records import from_record
-from mockbroker.share_state_records import StateRecords
+from mockbroker.coordinators.share_state_records import StateRecords
+from mockbroker.persisters.control_batches import from_record
 from mockbroker.state.log import PartitionLog, StoredBatch
 from mockbroker.state.share_chain import Checkpoint
 from mockbroker.state.share_coordinator import ShareKey, Snapshot, Update

@@ -14,7 +14,7 @@ from kwire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.records import Codec, Record, read_batches, write_batch
 from mockbroker import Cluster
-from tests.mockbroker.sasl_kit import CONFIG as SASL
+from tests.mockbroker.security.sasl_kit import CONFIG as SASL
 
 
 def records(count: int, size: int = 100) -> list[Record]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mockbroker import Cluster
-from mockbroker.share_control_records import from_record
+from mockbroker.persisters.control_batches import from_record
 from mockbroker.state.log import PartitionLog
 from mockbroker.state.share_chain import Checkpoint, Delta
 from tests.mockbroker.editions.draft_kit import TOPIC

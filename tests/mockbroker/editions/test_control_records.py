@@ -13,9 +13,9 @@ from kwire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kwire.records import read_batches
 from mockbroker import Cluster
+from mockbroker.coordinators.share_state_log import Written as Recorded
 from mockbroker.kafka_error import KafkaError
-from mockbroker.share_books import Recovered, Recovery
-from mockbroker.share_state_log import Written as Recorded
+from mockbroker.persisters.books import Recovered, Recovery
 from mockbroker.state.share_coordinator import ShareKey, Written
 from mockbroker.state.state_batches import StateBatch
 from tests.mockbroker.editions.control_kit import control_records, log_of, told

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from kwire.client import AuthenticationFailed, Client, ClientError
 from kwire.messages.metadata import MetadataRequest
 from mockbroker import Cluster
-from tests.mockbroker.sasl_kit import PLAIN_MODULE, SCRAM_MODULE
+from tests.mockbroker.security.sasl_kit import PLAIN_MODULE, SCRAM_MODULE
 
 _PASSWORD = "store-secret"
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kwire.error_codes import ErrorCode
 from mockbroker.calls import Unsettled
+from mockbroker.coordinators.share_state_log import Written as Recorded
 from mockbroker.kafka_error import KafkaError
-from mockbroker.share_books import Book, Books, Place, Recovered
-from mockbroker.share_control_records import to_bytes
-from mockbroker.share_state_log import Written as Recorded
+from mockbroker.persisters.books import Book, Books, Place, Recovered
+from mockbroker.persisters.control_batches import to_bytes
 from mockbroker.state.hidden import Hidden
 from mockbroker.state.metadata import Change, Topic
 from mockbroker.state.share_chain import Chain, Checkpoint, Delta

@@ -27,7 +27,7 @@ from kwire.records.coordinator.share_group_target_assignment_metadata import (
     ShareGroupTargetAssignmentMetadataKey,
     ShareGroupTargetAssignmentMetadataValue,
 )
-from mockbroker.group_records import Form, NameOf
+from mockbroker.coordinators.group_records import Form, NameOf
 from mockbroker.state.group_facts import (
     EpochFact,
     FactKind,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.records import ControlType, read_control
-from mockbroker.group_records import OffsetRecord, fact_of, offset_of
+from mockbroker.coordinators.group_records import OffsetRecord, fact_of, offset_of
 from mockbroker.state.classic_group import ClassicGroup
 from mockbroker.state.groups import Groups
 from mockbroker.state.offsets import Offsets

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from mockbroker.share_state_records import Bytes, KeyAndValue, StateRecords
+from mockbroker.coordinators.share_state_records import Bytes, KeyAndValue, StateRecords
 from mockbroker.state.group_facts import Fact
 
 #: How many partitions a topic has, by its id; 0 for one that is no more.

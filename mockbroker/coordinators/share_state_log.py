@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from kwire.error_codes import ErrorCode
 from kwire.records import Record, write_batch
 from mockbroker.calls import Unsettled
+from mockbroker.coordinators.loading import Loading
+from mockbroker.coordinators.share_state_records import ReleasedRecords, StateRecords
 from mockbroker.kafka_error import KafkaError
-from mockbroker.loading import Loading
-from mockbroker.share_state_records import ReleasedRecords, StateRecords
 from mockbroker.state.log import Origin, PartitionLog
 from mockbroker.state.share_coordinator import Fact, ShareCoordinator, ShareKey, Snapshot
 from mockbroker.state.topics import INTERNAL_TOPICS, CoordinatorKind, Topic

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.error_codes import ErrorCode
 from kwire.records import Record, write_batch
-from mockbroker.group_records import KeyAndValue, offset_record, record_of
-from mockbroker.group_rooms import CommittedRooms, GroupRooms, told
+from mockbroker.coordinators.group_records import KeyAndValue, offset_record, record_of
+from mockbroker.coordinators.group_rooms import CommittedRooms, GroupRooms, told
+from mockbroker.coordinators.loading import Loading
 from mockbroker.kafka_error import KafkaError
-from mockbroker.loading import Loading
 from mockbroker.state.group_facts import SHARE_KINDS, Fact
 from mockbroker.state.groups import Groups
 from mockbroker.state.log import Origin
@@ -179,7 +179,7 @@ class GroupLog:
         return log.high_watermark < log.end_offset
 
     def _go_on_deleting(self, group_ids: Iterable[str], now_ms: int) -> None:
-        from mockbroker.share_deletions import go_on_deleting
+        from mockbroker.coordinators.share_deletions import go_on_deleting
 
         node = self._cluster.calls.nodes[self._logs.node_id]
         for group in map(self.groups.find, group_ids):
@@ -224,7 +224,7 @@ class GroupLog:
                 self.offsets.delete(group_id, place)
 
     def _downgrade(self, wish: Downgrade) -> bool:
-        from mockbroker.migration import downgrade
+        from mockbroker.coordinators.migration import downgrade
 
         return downgrade(wish, self.groups, self._cluster.metadata, self._cluster.config)
 
@@ -238,7 +238,7 @@ class GroupLog:
 
     def _clean_up(self, now_ms: int) -> None:
         """Forget what is kept no longer, and groups that have nothing left and nobody in them."""
-        from mockbroker.retention import expired
+        from mockbroker.coordinators.retention import expired
 
         retention_ms = self._cluster.config.integer("offsets.retention.minutes") * 60_000
         for group in self.groups.all():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from mockbroker.persister import Done, Persister
+from mockbroker.persisters.default import Done, Persister
 from mockbroker.state.share_coordinator import UNINITIALIZED_START, ShareKey, Stored, Summary, Written
 
 T = TypeVar("T")

@@ -11,10 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kwire.error_codes import ErrorCode
+from mockbroker.coordinators.share_state_log import Written as Recorded
 from mockbroker.kafka_error import KafkaError
-from mockbroker.persister import Kind, Persister, Task
-from mockbroker.share_control_log import ShareControlLog
-from mockbroker.share_state_log import Written as Recorded
+from mockbroker.persisters.control_log import ShareControlLog
+from mockbroker.persisters.default import Kind, Persister, Task
 from mockbroker.state.share_chain import unrecorded
 from mockbroker.state.share_rules import RELEASED, ShareRules
 

@@ -19,9 +19,9 @@ from kwire.messages.metadata import MetadataRequest
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.messages.sasl_handshake import SaslHandshakeRequest
 from mockbroker.core import Close, Output, Send
-from mockbroker.sasl import TRANSITIONS, Step
+from mockbroker.security.sasl import TRANSITIONS, Step
 from tests.mockbroker.broker import Broker
-from tests.mockbroker.sasl_kit import CONFIG, log_in, shake
+from tests.mockbroker.security.sasl_kit import CONFIG, log_in, shake
 
 DELAY_MS = 100
 

@@ -6,7 +6,7 @@ import pytest
 
 from mockbroker import cli
 from mockbroker.config import NO_OP_PERSISTER, BrokerConfig, ConfigError
-from mockbroker.no_op_persister import NoOpPersister
+from mockbroker.persisters.no_op import NoOpPersister
 from mockbroker.state.configs import Resource, ResourceKind
 from tests.mockbroker.handlers.share_client import ShareBroker
 

@@ -9,7 +9,7 @@ import pytest
 
 from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
-from mockbroker.persister import Kind, leader_error
+from mockbroker.persisters.default import Kind, leader_error
 from mockbroker.state.share_coordinator import ShareKey, Stored, Summary, Written
 from mockbroker.state.state_batches import StateBatch
 from mockbroker.state.topics import CoordinatorKind

@@ -14,7 +14,7 @@ from mockbroker.config import BrokerConfig
 if TYPE_CHECKING:
     import random
 
-    from mockbroker.sasl_config import SaslListener
+    from mockbroker.security.sasl_config import SaslListener
     from mockbroker.state.credentials import Credentials
     from mockbroker.state.login import Login
     from mockbroker.state.scram import Known
@@ -45,7 +45,7 @@ class Security:
         """What a SASL listener demands. Raises: ConfigError."""
         found = self._sasl.get(listener)
         if found is None:
-            from mockbroker.sasl_config import sasl_listener
+            from mockbroker.security.sasl_config import sasl_listener
 
             found = self._sasl[listener] = sasl_listener(self._config, listener)
         return found
@@ -76,7 +76,7 @@ class Security:
         SCRAM-SHA-256=[name=alice,password=secret], with iterations=N and salt="BASE64" where wanted.
         Raises: ConfigError, without the password.
         """
-        from mockbroker.sasl_config import parse_scram_user
+        from mockbroker.security.sasl_config import parse_scram_user
         from mockbroker.state.scram import credential_for
 
         user = parse_scram_user(text)

@@ -165,6 +165,6 @@ def _form(kind: FactKind) -> Form:
     if kind is FactKind.CLASSIC_GROUP:
         return _CLASSIC
     module = kind.name.partition("_")[0].lower()
-    form = import_module(f"mockbroker.group_records_{module}").FORMS[kind]
+    form = import_module(f"mockbroker.coordinators.group_records_{module}").FORMS[kind]
     assert isinstance(form, Form)
     return form

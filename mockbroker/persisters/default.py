@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from kwire.error_codes import ErrorCode
-from mockbroker.first_use import NOBODY, find
+from mockbroker.coordinators.first_use import NOBODY, find
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.share_coordinator import ShareCoordinator, ShareKey, Stored, Summary, Written
 from mockbroker.state.share_rules import RELEASED, ShareRules

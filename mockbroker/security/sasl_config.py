@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kwire.scram import ITERATIONS_MIN, ScramMechanism, mechanism_of
 from mockbroker.config import BrokerConfig, ConfigError
-from mockbroker.jaas import LoginModule, parse_jaas
+from mockbroker.security.jaas import LoginModule, parse_jaas
 from mockbroker.state.scram import ITERATIONS_MAX
 
 _PLAIN = "PLAIN"

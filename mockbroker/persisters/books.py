@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from mockbroker.share_control_records import from_record, from_snapshot_file, to_snapshot_file
+from mockbroker.persisters.control_batches import from_record, from_snapshot_file, to_snapshot_file
 from mockbroker.state.hidden import NOTHING_KEPT
 from mockbroker.state.share_chain import Chain, Checkpoint
 

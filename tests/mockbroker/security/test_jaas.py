@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mockbroker.config import BrokerConfig, ConfigError
-from mockbroker.jaas import parse_jaas
-from mockbroker.sasl_config import parse_scram_user, sasl_listener
-from tests.mockbroker.sasl_kit import CONFIG, PLAIN_MODULE
+from mockbroker.security.jaas import parse_jaas
+from mockbroker.security.sasl_config import parse_scram_user, sasl_listener
+from tests.mockbroker.security.sasl_kit import CONFIG, PLAIN_MODULE
 
 KEY = "listener.name.in.plain.sasl.jaas.config"
 

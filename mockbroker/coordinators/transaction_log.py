@@ -12,9 +12,9 @@ from kwire.codec import decode, encode
 from kwire.error_codes import ErrorCode
 from kwire.records import Record, write_batch
 from kwire.records.coordinator.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from mockbroker.coordinators.loading import Loading
+from mockbroker.coordinators.markers import Markers
 from mockbroker.kafka_error import KafkaError
-from mockbroker.loading import Loading
-from mockbroker.markers import Markers
 from mockbroker.state.log import Origin, PartitionLog
 from mockbroker.state.logs import min_in_sync
 from mockbroker.state.topics import INTERNAL_TOPICS, CoordinatorKind

@@ -41,7 +41,7 @@ from kwire.records.coordinator.streams_group_topology import (
 from kwire.records.coordinator.streams_group_topology import (
     Subtopology as WrittenSubtopology,
 )
-from mockbroker.group_records import Form, NameOf
+from mockbroker.coordinators.group_records import Form, NameOf
 from mockbroker.state.group_facts import FactKind, TargetEpochFact
 from mockbroker.state.streams_members import Task
 from mockbroker.state.streams_topology import CopartitionGroup, InternalTopic, Subtopology, Topology

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mockbroker.config import ConfigError
-from mockbroker.distinguished_name import subject_of
-from mockbroker.principal_rules import PrincipalRules
+from mockbroker.security.distinguished_name import subject_of
+from mockbroker.security.principal_rules import PrincipalRules
 
 NAME = "CN=alice.smith,OU=A,O=Orders"
 

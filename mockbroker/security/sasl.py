@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
     from kwire.messages.sasl_handshake import SaslHandshakeRequest
     from mockbroker.context import Context
-    from mockbroker.security import Security
+    from mockbroker.security.rooms import Security
 
 _HANDSHAKE, _API_VERSIONS, _AUTHENTICATE = 17, 18, 36
 #: A client may not authenticate anew more often than this.

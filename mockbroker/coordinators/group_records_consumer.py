@@ -31,7 +31,7 @@ from kwire.records.coordinator.consumer_group_target_assignment_metadata import 
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from mockbroker.group_records import Form, NameOf
+from mockbroker.coordinators.group_records import Form, NameOf
 from mockbroker.state.group_facts import (
     ClassicSide,
     ConsumerCurrentFact,

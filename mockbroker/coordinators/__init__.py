@@ -1,0 +1,1 @@
+"""The coordinators' topics: their state as records, and loading them back."""
