@@ -140,8 +140,8 @@ DEFECTS = tuple(
             ("share-committed-window-of-aborted",),
         ),
         (
-            "A full window of released records of which compaction has taken all fails the next fetch with -1, and stays"
-            " where it is: nothing is delivered any more",
+            "A full window of released records of which compaction has taken all fails the next fetch with -1, and "
+            "stays where it is: nothing is delivered any more",
             ("share-compaction-full-window",),
         ),
         (
