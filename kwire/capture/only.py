@@ -9,11 +9,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from kwire import registry
 from kwire.capture.exchange import Exchange
 from kwire.capture.rows import conn_id
 from kwire.capture.talks import address
+from kwire.capture.where.where import Where
 
 if TYPE_CHECKING:
     from kwire.capture.exchange import Outcome
@@ -50,14 +53,18 @@ _TIMES: dict[str, tuple[str, str]] = {
     "resp_end_ts": ("response", "end_ts"),
 }
 
+_API_KEYS = {registry.api_name(key): key for key in registry.API_KEYS}
+
 COLUMNS = frozenset({*_OF_FLOW, *_OF_REQUEST, *_TIMES, "req_packet"})
 """What a condition may name. `tls` is not here: it is known of a connection, but may change while that is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One column compared with a value. Times are microseconds. `test` is a key of `_TESTS`, or `null` or `share`.
+    """One column compared with a value; times are microseconds.
 
+    `test` is a key of `_TESTS`, or one of these. `where` has a part of a filter as its value: the text, the level, and
+    the number of the part.
     `share` holds from the first number of its value up to the second, for unknown ones where the first is 0: so shares
     that follow each other have everything once.
     """
@@ -73,6 +80,9 @@ class Condition:
             return (value is None) is not self.is_negated
         if self.test == "share":
             return self.value[0] <= (value or 0) < self.value[1]  # type: ignore[no-any-return]
+        if self.test == "where":
+            text, level, number = self.value
+            return _where(text, level).part_passes(number, _row(self.column, value))
         if value is None:
             return False
         return _TESTS[self.test](value, self.value) is not self.is_negated
@@ -98,6 +108,33 @@ class Only:
     def allows_values(self, values: Mapping[str, object]) -> bool:
         """The same for values of columns, where there is no exchange yet; a column that is not there is no obstacle."""
         return all(each.column not in values or each.holds(values[each.column]) for each in self.conditions)
+
+
+def of_filter(text: str, level: str) -> tuple[Condition, ...]:
+    """The parts of a filter in the language of `kwire.capture.where` that heads decide.
+
+    Raises: FilterError, ValueError.
+    """
+    found = []
+    for number, columns in _where(text, level).parts():
+        # An API is known by its name and its key, and one tells the other.
+        own = columns - {"api_key"} if "api_name" in columns else columns
+        if len(own) == 1 and own <= COLUMNS:
+            (column,) = own
+            found.append(Condition(column, "where", (text, level, number)))
+    return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def _where(text: str, level: str) -> Where:
+    return Where(text, level)
+
+
+def _row(column: str, value: object) -> dict[str, object]:
+    """The row of one column that filters look at: its times are nanoseconds, and an API has its key too."""
+    if column == "api_name":
+        return {"api_name": value, "api_key": _API_KEYS.get(str(value))}
+    return {column: value * 1_000 if column in _TIMES and isinstance(value, int) else value}
 
 
 def _value(exchange: Exchange, column: str) -> object:

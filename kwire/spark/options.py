@@ -12,6 +12,8 @@ from kwire.capture.keylog import read_key_logs
 from kwire.capture.options import Options
 from kwire.capture.schemas import LEVELS
 from kwire.capture.schemas import columns as columns_of
+from kwire.capture.where.fields import TOPICS
+from kwire.capture.where.where import Where
 from kwire.registry import EDITIONS
 from kwire.spark.indexing import default_folder
 from kwire.spark.paths import local
@@ -20,7 +22,7 @@ LEVEL_DEFAULT = "messages"
 # These come from `load()` itself.
 SPARK_OPTIONS = frozenset({"path", "paths"})
 # These say what the source gives, not how a capture is read.
-OWN_OPTIONS = frozenset({"level", "columns"})
+OWN_OPTIONS = frozenset({"level", "columns", "filter", "push_filters"})
 
 
 def _boolean(text: str) -> bool:
@@ -177,6 +179,30 @@ def stream(given: Mapping[str, str]) -> StreamOptions:
     if {"files_max", "bytes_max"} <= values.keys():
         raise ValueError("of maxFilesPerTrigger and maxBytesPerTrigger only one can be given")
     return StreamOptions(**values)
+
+
+def condition(given: Mapping[str, str]) -> str:
+    """The text of option `filter`, empty where it is not given.
+
+    Raises: ValueError when it states no condition on the level.
+    """
+    text = given.get("filter", "")
+    if text:
+        asked = _value("filter", text, lambda text: Where(text, level(given)))
+        if TOPICS in asked.columns:
+            raise ValueError("option filter: a message has no topic of its own in Spark; filter level partitions")
+        if (
+            level(given) == "records"
+            and given.get("payload", "").lower() != "true"
+            and asked.columns & {"key", "value"}
+        ):
+            raise ValueError("option filter: keys and values of records are there with option payload")
+    return text
+
+
+def pushes_filters(given: Mapping[str, str]) -> bool:
+    """Whether Spark may hand over the filters of a query."""
+    return bool(_value("push_filters", given.get("push_filters", "false"), _boolean))
 
 
 def level(given: Mapping[str, str]) -> str:

@@ -63,7 +63,9 @@ def read_remote(spark: SparkSession, names: str | Iterable[str], given: Mapping[
     """
     schema = arrow.schema(texts.level(given))
     columns = texts.columns(given)
-    wanted = Wanted(texts.level(given), texts.parse(given), columns)
+    if texts.pushes_filters(given):
+        raise ValueError("option push_filters: nothing is taken over here; give the condition as option filter")
+    wanted = Wanted(texts.level(given), texts.parse(given), columns, where=texts.condition(given))
     result = from_arrow_schema(pa.schema([schema.field(name) for name in columns]))
     found = spark.read.format("binaryFile").load([names] if isinstance(names, str) else list(names))
     files = found.select("path", "content")

@@ -40,7 +40,8 @@ class CaptureDataSource(DataSource):
         Spark passes `schema` by keyword: the one of `schema()`, or the columns that the user chose from it.
         """
         files = paths.expand(paths.named_in(self.options))
-        return CaptureReader(files, options.plan(self.options), wanted(self.options, schema))
+        kind = PushingReader if options.pushes_filters(self.options) else CaptureReader
+        return kind(files, options.plan(self.options), wanted(self.options, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name.
         """A reader of the files that come to a folder, and of the connections that go on in them."""
@@ -56,10 +57,6 @@ class CaptureReader(DataSourceReader):
         self.asked = asked
         self.wanted = wanted
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  Spark's name.
-        """Keep the filters that mean the same here as in SQL; the others go back to Spark."""
-        return self.wanted.take(filters)
-
     def partitions(self) -> list[Task]:
         """The tasks. Large files are indexed for this, on the driver, unless their sidecars are there."""
         if self.asked.names == "set" and self.wanted.needs_names:
@@ -71,3 +68,15 @@ class CaptureReader(DataSourceReader):
         """The rows of one task, batch by batch, without those that a pushed filter drops."""
         assert isinstance(partition, Task)
         return read(partition, self.wanted, self.asked.index)
+
+
+class PushingReader(CaptureReader):
+    """Takes the filters of a query as well.
+
+    Spark 4.3 keeps the reader that took them with what was loaded: another query of the same `load()` would get the
+    rows of the first one. So this is for those who ask for it.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  Spark's name.
+        """Keep the filters that mean the same here as in SQL; the others go back to Spark."""
+        return self.wanted.take(filters)

@@ -48,17 +48,16 @@ class Levels:
 def read(spark: SparkSession, files: Sequence[str], options: Mapping[str, str] | None) -> Levels:
     """The levels of these files; each is decoded once, when it is first asked."""
 
-    def level(name: str) -> DataFrame:
+    def level(name: str, **more: str) -> DataFrame:
         """The rows of one level."""
         reader = spark.read.format("kafka_capture").option("level", name)
-        return reader.options(**dict(options or {})).load(list(files))
+        return reader.options(**dict(options or {}), **more).load(list(files))
 
     bodies = ("body_request", "body_response")
     return Levels(
         # Several analyses ask the same rows, and decoding is what costs.
         messages=level("messages").drop(*bodies).persist(),
-        # A load of its own: Spark 4.3 keeps the filters it pushes with what was loaded, and `messages` has none.
-        details=level("messages").filter(F.col("api_name").isin(*BODIES)).drop("issues").persist(),
+        details=level("messages", filter=f"api in ({', '.join(BODIES)})").drop("issues").persist(),
         partitions=level("partitions").persist(),
         acquired=level("share_acquired").persist(),
         acks=level("share_acks").persist(),

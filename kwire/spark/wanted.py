@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import Filter
@@ -14,8 +14,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from kwire.capture import arrow
-from kwire.capture.only import Condition, Only
+from kwire.capture.only import Condition, Only, of_filter
 from kwire.capture.options import Options
+from kwire.capture.where.where import Where
 from kwire.spark import options, pushdown
 
 if TYPE_CHECKING:
@@ -30,13 +31,17 @@ SESSION_COLUMNS = frozenset({"session_id", "session_epoch", "session_partitions"
 
 @dataclass
 class Wanted:
-    """Holds plain values only. `columns` are those of the rows that leave, `filters` may look at more."""
+    """Holds plain values only. `columns` are those of the rows that leave, `filters` and `where` may look at more.
+
+    `filters` come from Spark; `where` is the text of option `filter`, empty for none.
+    """
 
     level: str
     options: Options
     columns: list[str]
     filters: list[Filter] = field(default_factory=list)
     packets: tuple[int, int] | None = None
+    where: str = ""
 
     def take(self, filters: Iterable[Filter]) -> Iterator[Filter]:
         """Keep the filters that Arrow can apply with SQL's meaning; the others are given back."""
@@ -51,7 +56,11 @@ class Wanted:
     def needed(self) -> list[str]:
         """The columns that must be made: those that leave, and those that filters look at."""
         looked_at = [name for name in map(pushdown.column_of, self.filters) if name is not None]
-        return list(dict.fromkeys([*self.columns, *looked_at]))
+        return list(dict.fromkeys([*self.columns, *looked_at, *sorted(self._where_columns)]))
+
+    @property
+    def _where_columns(self) -> frozenset[str]:
+        return Where(self.where, self.level).columns if self.where else frozenset()
 
     @property
     def needs_names(self) -> bool:
@@ -62,6 +71,8 @@ class Wanted:
     def reading(self) -> Options:
         """How the files are read for this."""
         heads = tuple(filter(None, map(pushdown.head_condition, self.filters)))
+        if self.where:
+            heads = (*heads, *of_filter(self.where, self.level))
         if self.packets is not None:
             heads = (*heads, Condition("req_packet", "share", self.packets))
         bodies = self.options.bodies and not BODY_COLUMNS.isdisjoint(self.needed)
@@ -75,8 +86,11 @@ class Wanted:
     def kept(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows that pass the filters, with the columns that leave; empty batches are left out."""
         condition = self._condition()
+        where = Where(self.where, self.level) if self.where else None
         for batch in batches:
             passed = batch if condition is None else batch.filter(condition)
+            if where is not None:
+                passed = passed.filter(_passing(where, passed))
             if passed.num_rows:
                 yield passed.select(self.columns)
 
@@ -86,6 +100,21 @@ class Wanted:
         return reduce(and_, parts) if parts else None
 
 
+def _passing(where: Where, batch: pa.RecordBatch) -> pa.BooleanArray:
+    """Which rows of a batch pass; times are nanoseconds in the rows that filters look at."""
+    names = sorted(where.columns)
+    columns = [_values(batch.column(name)) for name in names]
+    rows = zip(*columns, strict=True) if columns else ([] for _ in range(batch.num_rows))
+    return pa.array([where.passes(dict(zip(names, row, strict=True))) for row in rows], pa.bool_())
+
+
+def _values(column: pa.Array) -> list[object]:
+    if not pa.types.is_timestamp(column.type):
+        return cast("list[object]", column.to_pylist())
+    micros = column.cast(pa.int64()).to_pylist()
+    return [None if each is None else each * 1_000 for each in micros]
+
+
 def wanted(given: Mapping[str, str], schema: StructType, *, is_stream: bool = False) -> Wanted:
     """What the options of a query and its columns ask for.
 
@@ -93,7 +122,8 @@ def wanted(given: Mapping[str, str], schema: StructType, *, is_stream: bool = Fa
     """
     level = options.level(given)
     _check(schema, level)
-    return Wanted(level, options.parse(given, is_stream=is_stream), schema.names)
+    asked = options.parse(given, is_stream=is_stream)
+    return Wanted(level, asked, schema.names, where=options.condition(given))
 
 
 def _check(schema: StructType, level: str) -> None:

@@ -8,7 +8,7 @@ from kwire.capture.where.condition import ALL, Several, fields_of
 from kwire.capture.where.syntax import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from kwire.capture.where.condition import Condition
     from kwire.capture.where.fields import Row
@@ -35,10 +35,22 @@ class Where:
 
         None where these columns decide nothing.
         """
-        condition = self._condition
-        parts = condition.parts if isinstance(condition, Several) and condition.word == ALL else (condition,)
-        decided = tuple(part for part in parts if _columns(part) <= set(known))
+        decided = tuple(part for part in self._parts if _columns(part) <= set(known))
         return Several(ALL, decided).of if decided else None
+
+    def parts(self) -> Iterator[tuple[int, frozenset[str]]]:
+        """The parts that must all hold: the number of each, and the columns that it reads."""
+        for number, part in enumerate(self._parts):
+            yield number, _columns(part)
+
+    def part_passes(self, number: int, row: Row) -> bool:
+        """Whether a row passes one of the parts that must all hold."""
+        return self._parts[number].of(row)
+
+    @property
+    def _parts(self) -> tuple[Condition, ...]:
+        condition = self._condition
+        return condition.parts if isinstance(condition, Several) and condition.word == ALL else (condition,)
 
 
 def _columns(condition: Condition) -> frozenset[str]:

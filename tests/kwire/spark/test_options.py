@@ -55,7 +55,7 @@ def test_without_options_the_reader_has_its_own_defaults() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"port": "9092"}, "no option port; it has columns, level, edition, ports"),
+        ({"port": "9092"}, "no option port; it has columns, filter, level, push_filters, edition, ports"),
         ({"ports": "kafka"}, "option ports is 'kafka'"),
         ({"ports": "70000"}, "1 to 65535"),
         ({"payload": "yes"}, "expected true or false"),

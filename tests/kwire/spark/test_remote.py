@@ -34,6 +34,15 @@ def test_files_go_through_spark(spark: SparkSession) -> None:
     assert {row["file"] for row in found} == {f"file:{path}" for path in CAPTURES.glob("small_*.pcap")}
 
 
+def test_the_option_filter_holds_for_what_goes_through_spark(spark: SparkSession) -> None:
+    found = kwire.spark.read_remote(spark, SHARE.as_uri(), filter="api=ShareFetch", columns="api_name").toArrow()
+
+    whole = kwire.read_capture(SHARE).column("api_name").to_pylist()
+    assert found.to_pylist() == [{"api_name": "ShareFetch"}] * whole.count("ShareFetch") != []
+    with pytest.raises(ValueError, match="push_filters"):
+        kwire.spark.read_remote(spark, SHARE.as_uri(), push_filters="true")
+
+
 def test_a_series_goes_through_the_shuffle(spark: SparkSession, tmp_path: Path) -> None:
     pieces(SHARE, tmp_path / "in", 4)
 

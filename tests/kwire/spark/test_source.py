@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,10 +16,12 @@ from pyspark.sql.types import StructType
 
 import kwire
 import kwire.spark
+from kwire.capture import pipeline
 from kwire.capture.options import Options
 from kwire.capture.schemas import LEVELS
 from kwire.capture.topic_map import names_in
-from kwire.spark.source import CaptureDataSource, CaptureReader
+from kwire.capture.where.where import Where
+from kwire.spark.source import CaptureDataSource, CaptureReader, PushingReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,7 +90,8 @@ def test_filtered_rows_are_those_that_pass_by_hand(spark: SparkSession) -> None:
         and row["client_id"] is not None
     ]
 
-    found = load(spark, "messages", *FILES).filter(wanted).select("file", "conn_id", "correlation_id").collect()
+    frame = load(spark, "messages", *FILES, push_filters="true")
+    found = frame.filter(wanted).select("file", "conn_id", "correlation_id").collect()
 
     assert sorted(map(tuple, found)) == sorted(plain) != []
 
@@ -127,9 +131,58 @@ def test_a_filter_gives_the_rows_that_spark_itself_would_keep(
     middle = unfiltered.selectExpr("CAST(percentile_approx(req_ts, 0.5) AS STRING)").collect()[0][0]
     wanted = condition.format(middle=middle)
 
-    found = load(spark, "messages", *FILES).filter(wanted).toArrow()
+    found = load(spark, "messages", *FILES, push_filters="true").filter(wanted).toArrow()
 
     assert sorted_rows(found) == sorted_rows(unfiltered.filter(wanted).toArrow())
+
+
+def test_two_filters_of_one_load_have_each_their_own_rows(spark: SparkSession) -> None:
+    """Spark 4.3 keeps a reader that has taken filters, and gives its rows to every other query of the same `load()`."""
+    frame = load(spark, "messages", FILES[0])
+    whole = kwire.read_capture(FILES[0]).column("api_key").to_pylist()
+
+    kept = {row["api_key"]: row["count"] for row in frame.filter("api_key = 3").groupBy("api_key").count().collect()}
+    both = frame.filter("api_key = 18").union(frame.filter("api_key = 3")).groupBy("api_key").count().collect()
+
+    assert kept == {3: whole.count(3)}
+    assert {row["api_key"]: row["count"] for row in both} == {3: whole.count(3), 18: whole.count(18)}
+    assert frame.count() == len(whole)
+
+
+FILTERS = [
+    ("messages", "api in (Metadata, 0) and latency > 1ms"),
+    ("messages", "client ~ '^ck' and not error and conn = 127.0.0.1"),
+    ("messages", "req_ts >= 2020-01-01 and (status = ok or api = Fetch)"),
+    ("messages", "client = null or api_key != 18"),
+    ("partitions", "topic != null and api = produce and records >= 1"),
+    ("share_acks", "ack = accept and first_offset > 2"),
+    ("flows", "packets_client > 3"),
+]
+
+
+@pytest.mark.parametrize(("level", "text"), FILTERS)
+def test_the_option_filter_gives_the_rows_that_pass_it(level: str, text: str) -> None:
+    where = Where(text, level)
+    named = Options(topics=names_in(FILES, Options()))
+    everything = [row | {"topics": ()} for name in FILES for row in pipeline.rows(name, level, named)]
+    plain = [row for row in everything if where.passes(row)]
+    assert 0 < len(plain) < len(everything)
+
+    found = rows_of(reader_of(level=level, filter=text, paths=json.dumps(FILES), path=""))
+
+    keys = [name for name in ("file", "conn_id", "correlation_id", "first_offset", "partition") if name in plain[0]]
+    assert sorted(str([row[key] for key in keys]) for row in found) == sorted(
+        str([row[key] for key in keys]) for row in plain
+    )
+
+
+def test_what_heads_decide_of_the_option_filter_is_known_before_a_body_is_decoded() -> None:
+    reader = reader_of(filter="api=Fetch and req_ts>2020-01-01 and error=0 and client~'^ck'")
+
+    only = reader.wanted.reading.only
+
+    assert only is not None
+    assert only.columns == {"api_name", "req_ts", "client_id"}
 
 
 def reader_of(*names: str, **given: str) -> CaptureReader:
@@ -144,8 +197,14 @@ def rows_of(reader: CaptureReader) -> list[dict[str, object]]:
     return [row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist()]
 
 
+def pushing_reader_of(*names: str) -> PushingReader:
+    reader = reader_of(*names, push_filters="true")
+    assert isinstance(reader, PushingReader)
+    return reader
+
+
 def test_the_reader_ships_only_what_a_filter_keeps() -> None:
-    reader = reader_of()
+    reader = pushing_reader_of()
     left = EqualTo(("latency_us",), 1.5)
 
     assert list(reader.pushFilters([EqualTo(("api_name",), "Metadata"), left])) == [left]
@@ -154,7 +213,7 @@ def test_the_reader_ships_only_what_a_filter_keeps() -> None:
 
 
 def test_a_filter_may_look_at_a_column_that_does_not_leave() -> None:
-    reader = reader_of("correlation_id")
+    reader = pushing_reader_of("correlation_id")
     assert list(reader.pushFilters([EqualTo(("api_name",), "Metadata")])) == []
 
     rows = rows_of(reader)
@@ -164,7 +223,7 @@ def test_a_filter_may_look_at_a_column_that_does_not_leave() -> None:
 
 
 def test_what_heads_decide_is_known_before_a_body_is_decoded() -> None:
-    reader = reader_of()
+    reader = pushing_reader_of()
     wanted = [EqualTo(("api_name",), "Fetch"), GreaterThan(("req_ts",), NOON), EqualTo(("group_id",), "g")]
     list(reader.pushFilters(wanted))
 
@@ -222,6 +281,10 @@ def test_times_are_moments_in_utc(spark: SparkSession) -> None:
         ("frames", FILES[0], {}, "option level is 'frames', and may be messages, partitions"),
         ("messages", FILES[0], {"columns": "api_name,api"}, "level messages has no column api; it has file"),
         ("messages", FILES[0], {"colour": "red"}, "kafka_capture has no option colour"),
+        ("messages", FILES[0], {"filter": "api=Nope"}, "option filter is 'api=Nope'"),
+        ("messages", FILES[0], {"filter": "topic=orders"}, "filter level partitions"),
+        ("records", FILES[0], {"filter": "value='x'"}, "with option payload"),
+        ("messages", FILES[0], {"push_filters": "yes"}, "option push_filters is 'yes'"),
         ("messages", FILES[0], {"ports": "ninety"}, "option ports is 'ninety'"),
         ("messages", FILES[0], {"edition": "9.9"}, "option edition is '9.9': expected one of 4.3"),
         ("messages", str(CAPTURES / "*.nothing"), {}, "no capture file matches"),
@@ -240,7 +303,7 @@ def test_register_serves_a_session_that_was_started_elsewhere(spark: SparkSessio
     other.conf.unset("spark.sql.python.filterPushdown.enabled")
 
     assert kwire.spark.register(other) is other
-    assert other.read.format("kafka_capture").load(FILES[0]).filter("api_key = 3").count() > 0
+    assert load(other, "messages", FILES[0], push_filters="true").filter("api_key = 3").count() > 0
 
 
 def test_a_session_that_runs_is_taken_as_it_is(spark: SparkSession) -> None:
