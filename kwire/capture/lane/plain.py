@@ -67,9 +67,13 @@ class Plain:
             number = found.request.client_id
             return self._client_ids.take(pa.array(np.maximum(number, 0), mask=number < 0))
         if name == "api_name":
-            return _api_names().take(pa.array(found.request.api_key))
+            key, names = found.request.api_key, _api_names()
+            is_beyond = (key < 0) | (key >= len(names))
+            return names.take(pa.array(np.where(is_beyond, 0, key), mask=is_beyond))
         if name == "header_version":
-            limit = flexible_from()[found.request.api_key]
+            # The last place is the one of keys that nobody knows.
+            limits = flexible_from()
+            limit = limits[np.clip(found.request.api_key, -1, len(limits) - 2)]
             return _array(np.where(found.request.api_version >= limit, 2, 1), kind)
         value = {"file": self._file, "stream_epoch": 0, "tls": False}[name]
         return pa.repeat(pa.scalar(value, type=kind), len(found))

@@ -11,7 +11,9 @@ import pytest
 
 from kwire.capture import arrow, index
 from kwire.capture.exchange import WAITING_MAX
-from kwire.capture.lane.plain import COLUMNS
+from kwire.capture.lane.plain import COLUMNS, Plain
+from kwire.capture.lane.reading import Lane
+from kwire.capture.only import Condition, Only
 from kwire.capture.options import Options
 from kwire.capture.pipeline import rows
 from kwire.capture.schemas import LEVELS, columns
@@ -119,3 +121,30 @@ def test_options_mean_the_same(name: str, choice: str) -> None:
             fast(path, "messages", OPTIONS[name], CHOICES[choice]),
             plain(path, "messages", OPTIONS[name], CHOICES[choice]),
         )
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("column", ["api_name", "api_key", "client_id"])
+def test_a_condition_meets_requests_of_apis_that_nobody_knows(column: str, choice: str) -> None:
+    names = CHOICES[choice]
+    heads = [struct.pack(">hhih", key, 0, number, -1) for number, key in enumerate((18, 9999, -7, -1, 32_767, 18))]
+    answers = [struct.pack(">ihih", number, 0, 0, 0) for number in range(len(heads))]
+    capture = pcap(Talk().open().asks(*heads).answers(*answers).close().wires)
+    tests = [Condition(column, "null"), Condition(column, "null", is_negated=True)]
+    values = {"api_name": "ApiVersions", "api_key": 9999, "client_id": "me"}
+
+    assert {flow.why for flow in index.built(capture).flows} == {"clean"}
+    for condition in (*tests, Condition(column, "=", values[column])):
+        options = Options(only=Only((condition,)))
+        same(fast(capture, "messages", options, names), plain(capture, "messages", options, names))
+
+
+def test_the_heads_of_apis_that_nobody_knows_are_unknown() -> None:
+    heads = [struct.pack(">hhih", key, 0, number, -1) for number, key in enumerate((18, 9999, -7, -1, 32_767))]
+    found = index.built(pcap(Talk().open().asks(*heads).close().wires))
+    lane = Lane(found, None, Options())
+    maker = Plain(found, "", lambda: lane.clients)
+
+    ((_, exchanges),) = lane.parts()
+    assert maker.column("api_name", exchanges).to_pylist() == ["ApiVersions", None, None, None, None]
+    assert maker.column("header_version", exchanges).to_pylist() == [1] * 5
