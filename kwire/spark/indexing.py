@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
@@ -27,6 +28,8 @@ R = TypeVar("R")
 
 # What the user's cache folder may grow to; the sidecars that were used least lately go first.
 CACHE_SIZE_MAX = 8 * 1024**3
+# Nobody writes a sidecar for longer, in seconds: what is older was left by a run that was killed.
+_WRITING_TIME_MAX = 3600
 
 
 def default_folder(environ: Mapping[str, str] = os.environ) -> str:
@@ -76,11 +79,15 @@ def _names(job: tuple[str, Options, str | None]) -> dict[str, str]:
 
 
 def trim(folder: Path, size_max: int) -> None:
-    """Delete the sidecars that were used least lately until the folder is no larger than this."""
+    """Delete what killed runs left, and the sidecars used least lately until the folder is no larger than this."""
     held = []
     for file in folder.glob("*.kwire-index"):
         with suppress(FileNotFoundError):
             about = file.stat()
+            if file.name.endswith(".part.kwire-index"):
+                if about.st_mtime < time.time() - _WRITING_TIME_MAX:
+                    file.unlink()
+                continue
             held.append((max(about.st_atime, about.st_mtime), about.st_size, file))
     size = sum(each for _, each, _ in held)
     for _, own, file in sorted(held):

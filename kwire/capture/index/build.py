@@ -42,7 +42,7 @@ class Part(NamedTuple):
 
 
 class Built(NamedTuple):
-    """What the pass leaves behind. spans: offset and size in the file."""
+    """What the pass leaves behind. spans, secrets: offset and size in the file."""
 
     spans: list[tuple[int, int]]
     unanswered: Exchanges
@@ -50,7 +50,7 @@ class Built(NamedTuple):
     pieces: Parts
     client_ids: list[str]
     troubles: list[tuple[int, Trouble]]
-    secrets: str
+    secrets: list[tuple[int, int]]
     may_have_secrets: bool
     packet_count: int
     loose: list[bytes]
@@ -80,7 +80,7 @@ def build(source: str | os.PathLike[str] | bytes, file: File, keep: Callable[[Pa
         builder.pieces,
         builder.headers.client_ids.texts,
         passing.troubles,
-        "\n".join(walked.secrets),
+        walked.secrets,
         walked.may_have_secrets,
         walked.packet_count,
         passing.loose,

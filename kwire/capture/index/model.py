@@ -104,7 +104,6 @@ class Index:
         self.packet_count: int = about["packet_count"]
         self.first_ts: int = about["first_ts"]
         self.last_ts: int = about["last_ts"]
-        self.secrets: str = about["secrets"]
         self.client_ids: list[str] = about["client_ids"]
         self.spans: list[tuple[int, int]] = [(base, size) for base, size in about["spans"]]
         self.troubles = [(number, Trouble(*trouble)) for number, trouble in about["troubles"]]
@@ -116,6 +115,15 @@ class Index:
         # What waits for secrets in a file that may have some is told in other words.
         found.may_grow = bool(self.columns.about["may_have_secrets"])
         return found
+
+    @cached_property
+    def secrets(self) -> str:
+        """The TLS secrets of the file, as lines of a key log. They are read there again: no index keeps them."""
+        places = self.columns.about["secrets_at"]
+        if not places:
+            return ""
+        with File(self.source) as file:
+            return "\n".join(file.read(at, size).decode("latin-1") for at, size in places)
 
     @property
     def file(self) -> str:
@@ -196,7 +204,7 @@ def built(source: str | os.PathLike[str] | bytes) -> Index:
             "packet_count": found.packet_count,
             "first_ts": found.first_ts,
             "last_ts": found.last_ts,
-            "secrets": found.secrets,
+            "secrets_at": found.secrets,
             "may_have_secrets": found.may_have_secrets,
             "client_ids": found.client_ids,
             "spans": found.spans,

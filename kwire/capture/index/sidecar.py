@@ -16,8 +16,10 @@ from kwire.capture.index.model import Index, built
 BESIDE = "beside"
 """The place of sidecars: next to their captures."""
 SUFFIX = ".kwire-index"
+PART_SUFFIX = ".part" + SUFFIX
+"""Of a sidecar while it is written. A run that is killed leaves it behind."""
 # Grows whenever the columns or their meaning change.
-FORMAT = 2
+FORMAT = 3
 # The beginning and the end of the capture are checked: so much of each.
 _CHECKED_SIZE = 64 * 1024
 
@@ -57,17 +59,18 @@ def save(index: Index, sidecar: Path_) -> None:
     if isinstance(index.source, bytes):
         raise ValueError("a capture that is no file has no sidecar")
     path = Path(sidecar)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    # The cache names captures, and holds client ids and pieces of payload: it is nobody else's.
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     columns = index.columns
     columns.about = {**columns.about, "format": FORMAT, "check": _check(index.source)}
-    handle, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
+    handle, name = tempfile.mkstemp(prefix=".", suffix=PART_SUFFIX, dir=path.parent)
     try:
         with os.fdopen(handle, "w+b") as file:
             columns.write(file)
-        # mkstemp makes it for its owner alone; a sidecar is as public as what umask says.
+        # mkstemp makes it for its owner alone; a sidecar may be read by whoever may read the capture, and no other.
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
+        os.chmod(name, os.stat(index.source).st_mode & 0o666 & ~umask)
         os.replace(name, path)
     except BaseException:
         with suppress(OSError):

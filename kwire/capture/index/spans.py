@@ -37,9 +37,9 @@ class Span:
 
 @dataclass(slots=True)
 class Walked:
-    """What the walk leaves beside the packets."""
+    """What the walk leaves beside the packets. secrets: offset and size in the file of each key log in it."""
 
     packet_count: int = 0
     troubles: list[Trouble] = field(default_factory=list)
-    secrets: list[str] = field(default_factory=list)
+    secrets: list[tuple[int, int]] = field(default_factory=list)
     may_have_secrets: bool = False

@@ -44,12 +44,14 @@ class Pcapng:
         self._walked = walked
         self._order = "<"
         self._interfaces: list[blocks.Interface] = []
+        self._base = 0
         self._is_odd = False
 
     def spans(self) -> Iterator[Span]:
         """The packets; where anything is odd, the exact reader is asked once more for its troubles."""
         base = 0
         while base < self._file.size and not self._is_odd:
+            self._base = base
             data = self._file.read(base, SPAN_SIZE)
             runs, at = self._blocks(data)
             for run in runs:
@@ -117,7 +119,7 @@ class Pcapng:
             elif kind == pcapng._SECRETS:
                 label, size = struct.unpack_from(self._order + "II", body)
                 if label == pcapng._TLS_KEY_LOG:
-                    self._walked.secrets.append(body[8 : 8 + size].decode("latin-1"))
+                    self._walked.secrets.append((self._base + at + 16, min(size, len(body) - 8)))
             elif kind == pcapng.STATISTICS:
                 trouble = blocks.dropped(body, self._order, self._interfaces)
                 self._walked.troubles += [] if trouble is None else [trouble]

@@ -172,7 +172,12 @@ def test_the_cache_keeps_what_was_used_last(tmp_path: Path) -> None:
         file.write_bytes(bytes(100))
         os.utime(file, (number, number))
     (tmp_path / "other").write_bytes(bytes(1000))
+    # One is being written, another was left by a run that was killed.
+    (tmp_path / ".now.part.kwire-index").write_bytes(bytes(1000))
+    (tmp_path / ".left.part.kwire-index").write_bytes(bytes(1000))
+    os.utime(tmp_path / ".left.part.kwire-index", (9, 9))
 
     indexing.trim(tmp_path, 250)
 
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["2.kwire-index", "3.kwire-index", "other"]
+    left = sorted(file.name for file in tmp_path.iterdir())
+    assert left == [".now.part.kwire-index", "2.kwire-index", "3.kwire-index", "other"]

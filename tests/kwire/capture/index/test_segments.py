@@ -9,7 +9,6 @@ import pytest
 
 from kwire.capture import index
 from kwire.capture.ip import segments
-from kwire.capture.keylog import KeyLog
 from kwire.capture.options import Options
 from kwire.capture.packets import packets
 from kwire.capture.pipeline import rows, rows_of
@@ -75,7 +74,3 @@ def test_what_is_packed_or_no_file_has_no_index(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(index.NotIndexed):
         index.built(tmp_path / "pipe")
-
-
-def test_secrets_of_the_file_are_in_the_index() -> None:
-    assert index.built(FILES[0]).keys("").version == KeyLog().version

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import stat
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 from kwire.capture import arrow, index
 from kwire.capture.index import columns
 from tests.kwire.capture.index.kit import FILES
-from tests.kwire.capture.wire import SHARE
+from tests.kwire.capture.wire import SHARE, block, interface, section
 
 
 @pytest.fixture
@@ -63,26 +65,26 @@ def test_a_folder_that_cannot_be_made_is_no_error(capture: Path) -> None:
 def test_a_capture_that_grew_or_was_touched_is_indexed_again(capture: Path) -> None:
     sidecar = index.sidecar_of(capture, index.BESIDE)
     index.save(index.built(capture), sidecar)
-    stat = capture.stat()
+    about = capture.stat()
 
-    os.utime(capture, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
+    os.utime(capture, ns=(about.st_atime_ns, about.st_mtime_ns + 1))
     assert index.load(capture, sidecar) is None
-    os.utime(capture, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    os.utime(capture, ns=(about.st_atime_ns, about.st_mtime_ns))
     assert index.load(capture, sidecar) is not None
     with capture.open("ab") as file:
         file.write(b"more")
-    os.utime(capture, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    os.utime(capture, ns=(about.st_atime_ns, about.st_mtime_ns))
     assert index.load(capture, sidecar) is None
 
 
 def test_another_capture_of_the_same_size_and_time_is_not_taken_for_the_first(capture: Path) -> None:
     sidecar = index.sidecar_of(capture, index.BESIDE)
     index.save(index.built(capture), sidecar)
-    stat = capture.stat()
+    about = capture.stat()
     data = bytearray(capture.read_bytes())
     data[-1] ^= 1
     capture.write_bytes(data)
-    os.utime(capture, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    os.utime(capture, ns=(about.st_atime_ns, about.st_mtime_ns))
 
     assert index.load(capture, sidecar) is None
 
@@ -102,6 +104,49 @@ def test_a_damaged_sidecar_is_not_trusted(capture: Path) -> None:
     for size in (0, 5, 20, len(good) // 2, len(good) - 1):
         sidecar.write_bytes(good[:size])
         assert index.load(capture, sidecar) is None
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_secrets_are_read_from_the_capture_and_never_kept_in_the_sidecar(tmp_path: Path, order: str) -> None:
+    secrets = [f"CLIENT_RANDOM {byte * 32} {byte * 48}" for byte in ("a1", "b2")]
+    blocks = [block(10, struct.pack(order + "II", 0x544C534B, len(each)) + each.encode(), order) for each in secrets]
+    capture = tmp_path / "tls.pcapng"
+    capture.write_bytes(section(order) + blocks[0] + interface(order) + blocks[1])
+
+    found = index.of(capture, cache=index.BESIDE)
+
+    assert found.sidecar is not None
+    written = Path(found.sidecar).read_bytes()
+    assert b"CLIENT_RANDOM" not in written
+    assert not any(each.encode() in written for each in ("a1" * 32, "b2" * 48))
+    assert found.secrets == "\n".join(secrets)
+    assert len(found.keys()) == 2
+    assert index.built(capture.read_bytes()).secrets == found.secrets
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
+def test_a_sidecar_is_read_by_no_more_people_than_its_capture(capture: Path, tmp_path: Path, mode: int) -> None:
+    capture.chmod(mode)
+    umask = os.umask(0)
+    try:
+        found = index.of(capture, cache=tmp_path / "own" / "cache")
+    finally:
+        os.umask(umask)
+
+    assert found.sidecar is not None
+    assert stat.S_IMODE(os.stat(found.sidecar).st_mode) == mode
+    assert stat.S_IMODE((tmp_path / "own" / "cache").stat().st_mode) == 0o700
+
+
+def test_a_run_that_is_killed_leaves_a_file_that_is_known_to_be_half(
+    capture: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "replace", lambda *names: names)
+    index.save(index.built(capture), index.sidecar_of(capture, index.BESIDE))
+
+    (left,) = (file for file in capture.parent.iterdir() if file != capture)
+    assert left.name.startswith(".")
+    assert left.name.endswith(".part.kwire-index")
 
 
 def test_an_index_travels_as_the_name_of_its_sidecar(capture: Path) -> None:
