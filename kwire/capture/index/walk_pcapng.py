@@ -27,11 +27,15 @@ _ENHANCED, _SECTION = 6, 0x0A0D0D0A
 
 
 class _Run(NamedTuple):
-    """Enhanced packets that follow each other under one set of interfaces."""
+    """Enhanced packets of one section, whatever blocks lie between them.
+
+    known: how many interfaces were described in front of a packet, by its place in `offsets`, wherever that changes.
+    """
 
     order: str
     interfaces: list[blocks.Interface]
     offsets: list[int]
+    known: list[tuple[int, int]]
 
 
 class Pcapng:
@@ -54,20 +58,22 @@ class Pcapng:
             self._base = base
             data = self._file.read(base, SPAN_SIZE)
             runs, at = self._blocks(data)
-            for run in runs:
-                span = self._span(base, data, run)
-                if span is not None:
-                    yield span
+            span = self._span(data, runs)
+            if span is not None:
+                yield span
             if at == 0 or (base + len(data) >= self._file.size and at < len(data)):
                 self._is_odd = True
             base += at
         if self._is_odd or base > self._file.size:
             self._ask_exact()
 
+    def _run(self) -> _Run:
+        return _Run(self._order, self._interfaces, [], [(0, len(self._interfaces))])
+
     def _blocks(self, data: bytes) -> tuple[list[_Run], int]:
-        runs: list[_Run] = []
+        runs = [self._run()]
         at, end = 0, len(data)
-        offsets: list[int] = []
+        offsets = runs[0].offsets
         unpack = _U32_PAIR[self._order].unpack_from
         while at + 12 <= end:
             kind, size = unpack(data, at)
@@ -79,9 +85,6 @@ class Pcapng:
                 offsets.append(at)
                 at = following
                 continue
-            if offsets:
-                runs.append(_Run(self._order, list(self._interfaces), offsets))
-                offsets = []
             is_section = kind == _SECTION
             if is_section and at + 16 > end:
                 break
@@ -93,14 +96,17 @@ class Pcapng:
             if size < 12 or size & 3 or not self._other(kind, data, at, following):
                 self._is_odd = True
                 break
+            if is_section:
+                runs.append(self._run())
+                offsets = runs[-1].offsets
+            elif kind == pcapng.INTERFACE:
+                runs[-1].known.append((len(offsets), len(self._interfaces)))
             if following > end:
                 # Long blocks of other kinds are passed over, the rest of them by the next read.
                 if kind in pcapng._READ and not is_section:
                     break
                 return runs, following
             at = following
-        if offsets:
-            runs.append(_Run(self._order, list(self._interfaces), offsets))
         return runs, at
 
     def _other(self, kind: int, data: bytes, at: int, end: int) -> bool:
@@ -129,26 +135,22 @@ class Pcapng:
             return False
         return len(self._interfaces) <= pcapng.INTERFACES_MAX
 
-    def _span(self, base: int, data: bytes, run: _Run) -> Span | None:
-        offsets = np.array(run.offsets, dtype=np.int64)
-        kind = np.dtype(run.order + "u4")
-        heads = gather(data, offsets, 28).view(kind).astype(np.int64)
-        block_size, interface, kept, size = heads[:, 1], heads[:, 2], heads[:, 5], heads[:, 6]
-        ends = gather(data, offsets + block_size - 4, 4).view(kind).astype(np.int64)[:, 0]
-        is_good = (ends == block_size) & (interface < len(run.interfaces)) & (kept <= block_size - 32)
-        if not bool(is_good.all()):
-            self._is_odd = True
-            count = int(np.argmin(is_good))
-            if not count:
-                return None
-            offsets, heads, interface = offsets[:count], heads[:count], interface[:count]
-            kept, size = kept[:count], size[:count]
+    def _span(self, data: bytes, runs: list[_Run]) -> Span | None:
+        """The packets of all runs, up to the first that is not good."""
+        found: list[tuple[Ints, ...]] = []
+        for run in runs:
+            if run.offsets:
+                found.append(_packets(data, run))
+            if run.offsets and len(found[-1][0]) < len(run.offsets):
+                self._is_odd = True
+                break
+        if not any(len(columns[0]) for columns in found):
+            return None
+        stamps, at, kept, size, links = (np.concatenate(columns) for columns in zip(*found, strict=True))
         first = self._walked.packet_count + 1
-        self._walked.packet_count += len(offsets)
-        links = np.array([each.link for each in run.interfaces], dtype=np.int64)[interface]
-        numbers = np.arange(first, first + len(offsets), dtype=np.int64)
-        stamps = _times(heads[:, 3], heads[:, 4], interface, run.interfaces)
-        return Span(base, data, numbers, stamps, offsets + 28, kept, np.maximum(size, kept), links)
+        self._walked.packet_count += len(at)
+        numbers = np.arange(first, first + len(at), dtype=np.int64)
+        return Span(self._base, data, numbers, stamps, at, kept, size, links)
 
     def _ask_exact(self) -> None:
         """The exact reader may find more packets behind what is odd: then there is no index of this file."""
@@ -164,6 +166,25 @@ class Pcapng:
         if found != count:
             raise NotIndexed("the file has blocks that are read one by one only")
         self._walked.troubles[:] = troubles
+
+
+def _packets(data: bytes, run: _Run) -> tuple[Ints, ...]:
+    """Times, places, sizes kept and on the wire, and links of a run's packets, up to the first that is not good."""
+    offsets = np.array(run.offsets, dtype=np.int64)
+    kind = np.dtype(run.order + "u4")
+    heads = gather(data, offsets, 28).view(kind).astype(np.int64)
+    block_size, interface, kept, size = heads[:, 1], heads[:, 2], heads[:, 5], heads[:, 6]
+    ends = gather(data, offsets + block_size - 4, 4).view(kind).astype(np.int64)[:, 0]
+    places, counts = np.array(run.known, dtype=np.int64).T
+    known = np.repeat(counts, np.diff(np.append(places, len(offsets))))
+    is_good = (ends == block_size) & (interface < known) & (kept <= block_size - 32)
+    if not bool(is_good.all()):
+        count = int(np.argmin(is_good))
+        offsets, heads, interface = offsets[:count], heads[:count], interface[:count]
+        kept, size = kept[:count], size[:count]
+    links = np.array([each.link for each in run.interfaces], dtype=np.int64)[interface]
+    stamps = _times(heads[:, 3], heads[:, 4], interface, run.interfaces)
+    return stamps, offsets + 28, kept, np.maximum(size, kept), links
 
 
 def _times(high: Ints, low: Ints, interface: Ints, interfaces: list[blocks.Interface]) -> Ints:

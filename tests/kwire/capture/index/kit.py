@@ -11,6 +11,7 @@ from tests.kwire.capture.wire import (
     CAPTURES,
     Wire,
     as_ipv6,
+    block,
     enhanced,
     interface,
     ip_packets,
@@ -51,6 +52,8 @@ def made() -> dict[str, bytes]:
         "arp among it": pcap(wires, link=1, before=bytes(12) + b"\x08\x06"),
         "pcapng": _pcapng(wires, "<"),
         "pcapng, big-endian": _pcapng(wires, ">"),
+        "pcapng with blocks between packets": pcapng_with_blocks(wires, "<"),
+        "pcapng with blocks between packets, big-endian": pcapng_with_blocks(wires, ">"),
         "pcapng of two sections": _pcapng(wires[:60], "<") + _pcapng(wires[60:], ">"),
         "pcapng with odd clocks": _pcapng(wires, "<", options=option(9, b"\x14") + option(14, struct.pack("<q", 7))),
         "no packets": pcap([]),
@@ -170,6 +173,18 @@ def _glued(wires: list[Wire]) -> list[Wire]:
                 continue
         out.append(wire)
     return out
+
+
+def pcapng_with_blocks(wires: list[Wire], order: str) -> bytes:
+    """Behind each packet a custom block, names, statistics or another interface, which the next packet then names."""
+    own = option(9, b"\x09", order)
+    custom, names, statistics = block(0xBAD, bytes(20), order), block(4, bytes(4), order), block(5, bytes(12), order)
+    out, count = [section(order), interface(order, options=own)], 1
+    for index, wire in enumerate(wires):
+        out.append(enhanced(wire.ts, wire.packet, order, number=index % count))
+        count += index % 4 == 3
+        out.append((custom, names, statistics, interface(order, options=own))[index % 4])
+    return b"".join(out)
 
 
 def _pcapng(wires: list[Wire], order: str, options: bytes | None = None) -> bytes:

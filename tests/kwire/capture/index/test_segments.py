@@ -13,7 +13,8 @@ from kwire.capture.options import Options
 from kwire.capture.packets import packets
 from kwire.capture.pipeline import rows, rows_of
 from kwire.capture.schemas import LEVELS
-from tests.kwire.capture.index.kit import FILES, made
+from tests.kwire.capture.index.kit import FILES, made, pcapng_with_blocks
+from tests.kwire.capture.wire import enhanced, interface, ip_packets, section
 
 MADE = made()
 
@@ -59,6 +60,26 @@ def test_flows_that_span_files_come_in_the_order_of_the_files(tmp_path: Path) ->
     found = list(index.segments_of([whole, whole], [key], troubles=False))
 
     assert found == list(index.segments_of([whole], [key])) * 2
+
+
+def test_blocks_between_packets_end_no_span_of_the_file() -> None:
+    capture = pcapng_with_blocks(ip_packets(), "<")
+
+    assert index.built(capture).spans == [(0, len(capture))]
+    assert len(index.built(b"".join(capture for _ in range(3))).spans) == 1
+
+
+def test_an_interface_counts_from_where_it_is_described() -> None:
+    early, later, again = (enhanced(each.ts, each.packet, number=1) for each in ip_packets()[:3])
+    first = section() + interface()
+
+    good = first + interface() + early + later
+    assert list(index.segments_of([index.built(good)])) == list(segments(packets(good)))
+    with pytest.raises(index.NotIndexed):
+        index.built(first + early + interface() + later + again)
+    # What is bad at the end of a section is not made up for by the next.
+    with pytest.raises(index.NotIndexed):
+        index.built(first + early + good)
 
 
 def test_what_is_packed_or_no_file_has_no_index(tmp_path: Path) -> None:
