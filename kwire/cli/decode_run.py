@@ -115,7 +115,7 @@ class Decoding:
         """What concerns the whole input, and for a person also how much it was."""
         name = one_line(capture)
         for note in tally.notes() if not was_interrupted else ():
-            print(f"kwire: {name}: {note}", file=sys.stderr)
+            print(f"kwire: {name}: {one_line(note)}", file=sys.stderr)
         if was_interrupted:
             print(f"kwire: {name}: interrupted; what was read until then is shown", file=sys.stderr)
         if is_terminal(sys.stderr):

@@ -23,7 +23,8 @@ from kwire.messages.incremental_alter_configs import (
 )
 from kwire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from tests.kwire.capture.wire import CAPTURES, SHARE, Talk, pcap
+from tests.kwire.capture.test_blocks import statistics
+from tests.kwire.capture.wire import CAPTURES, SHARE, Talk, enhanced, interface, ip_packets, option, pcap, section
 
 Capsys = pytest.CaptureFixture[str]
 
@@ -204,6 +205,18 @@ def test_what_a_capture_says_cannot_act_on_the_terminal(capsys: Capsys, tmp_path
     assert main(["decode", str(path), "--format", form, "--level", level]) == 0
     text = capsys.readouterr().out
     assert not set(text) & set("\x1b\x07\u202e\u2028\x9b\x7f\x1f")
+
+
+def test_the_name_of_an_interface_cannot_act_on_the_terminal(capsys: Capsys, tmp_path: Path) -> None:
+    packets = b"".join(enhanced(each.ts // 1000, each.packet) for each in ip_packets())
+    named = interface(options=option(2, b"evil\x1b[2J\x07\nforged line") + bytes(4))
+    path = tmp_path / "evil.pcapng"
+    path.write_bytes(section() + named + packets + statistics(dropped=7))
+
+    _, _, err = decode(capsys, path)
+    assert not set(err) & set("\x1b\x07")
+    assert len(err.splitlines()) == 1
+    assert "interface evil\\x1b[2J\\x07\\nforged line: 7 of 100 packets were dropped" in err
 
 
 def test_a_tree_shows_bytes_behind_a_body(capsys: Capsys, tmp_path: Path) -> None:
