@@ -42,11 +42,11 @@ class Bodies:
 
     def _read(self, at: int, size: int) -> bytes:
         begin = at - self._base
+        if 0 <= begin <= len(self._held) - size:
+            return self._held[begin : begin + size]
         if begin < 0 or size > _NEAR_SIZE:
-            return (
-                self._held[begin : begin + size] if 0 <= begin <= len(self._held) - size else self._file.read(at, size)
-            )
-        if begin + size > len(self._held):
-            self._base, begin = at, 0
-            self._held = self._file.read(at, _WINDOW_SIZE if begin <= len(self._held) + _NEAR_SIZE else size)
-        return self._held[begin : begin + size]
+            return self._file.read(at, size)
+        # What lies far ahead is read alone: perhaps nothing near it is asked for.
+        is_near = begin <= len(self._held) + _NEAR_SIZE
+        self._base, self._held = at, self._file.read(at, _WINDOW_SIZE if is_near else size)
+        return self._held[:size]
