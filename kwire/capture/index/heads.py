@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
+from kwire.capture.index.files import NotIndexed
 from kwire.capture.ip import LINKS, Unwrapping
 from kwire.capture.values import Packet, Segment, Trouble
 
@@ -33,6 +34,10 @@ _NOTHING_V6 = 58
 _CARRIERS_V4 = (4, 17, 41, 47)
 _VXLAN_PORTS = (4789, 8472)
 _IP_WIDTH = 60
+# A capture with more than so many troubles, payloads in fragments, or bytes of those, is streamed by the exact reader.
+TROUBLES_MAX = 10_000
+LOOSE_MAX = 10_000
+LOOSE_SIZE_MAX = 32 * 1024 * 1024
 
 LINK_NAMES = tuple(sorted(set(LINKS.values())))
 _LINK_CODES = {number: LINK_NAMES.index(name) for number, name in LINKS.items()}
@@ -72,9 +77,10 @@ class HeadPass:
         """What could not be read, after the number of the packet at which that was known."""
         self.loose: list[bytes] = []
         """Payloads that lie nowhere in the file in one piece, since they came in fragments."""
+        self._loose_size = 0
 
     def heads(self, span: Span) -> Heads:
-        """The TCP packets of the span."""
+        """The TCP packets of the span. Raises: NotIndexed when too much of the file is odd to be held."""
         plain, is_odd = _plain(span)
         odd = np.nonzero(is_odd)[0]
         if not len(odd):
@@ -102,15 +108,23 @@ class HeadPass:
                 begin = self._exact.payload_at
                 if begin is None:
                     self.loose.append(found.payload)
+                    self._loose_size += len(found.payload)
                 row, words = _row(found, -len(self.loose) if begin is None else span.base + at + begin)
                 rows.append(row)
                 ends.append(words)
             lost = self._exact.fragments.lost
             self.troubles += [(number, each) for each in lost]
             lost.clear()
+            self._refuse_too_much()
         if rows:
             columns = list(np.array(rows, dtype=np.int64).T)
             yield _heads(columns[:3], np.array(ends, dtype=np.uint64), columns[3:])
+
+    def _refuse_too_much(self) -> None:
+        if len(self.troubles) > TROUBLES_MAX:
+            raise NotIndexed(f"more than {TROUBLES_MAX:,} packets of the file cannot be read")
+        if len(self.loose) > LOOSE_MAX or self._loose_size > LOOSE_SIZE_MAX:
+            raise NotIndexed(f"more than {LOOSE_MAX:,} payloads, or {LOOSE_SIZE_MAX >> 20} MiB, came in fragments")
 
 
 def end_words(source: tuple[bytes, int], target: tuple[bytes, int]) -> tuple[int, ...]:

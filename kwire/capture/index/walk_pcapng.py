@@ -11,7 +11,7 @@ import numpy as np
 
 from kwire.capture import blocks, pcapng
 from kwire.capture.index.files import File, NotIndexed
-from kwire.capture.index.heads import gather
+from kwire.capture.index.heads import TROUBLES_MAX, gather
 from kwire.capture.index.spans import SPAN_SIZE, Span, Walked
 from kwire.capture.keylog import KeyLog
 from kwire.capture.packets import packets
@@ -129,6 +129,7 @@ class Pcapng:
             elif kind == pcapng.STATISTICS:
                 trouble = blocks.dropped(body, self._order, self._interfaces)
                 self._walked.troubles += [] if trouble is None else [trouble]
+                self._refuse_too_much(self._walked.troubles)
             else:
                 return False
         except struct.error:
@@ -163,9 +164,14 @@ class Pcapng:
                 found += 1
             else:
                 troubles.append(each)
+            self._refuse_too_much(troubles)
         if found != count:
             raise NotIndexed("the file has blocks that are read one by one only")
         self._walked.troubles[:] = troubles
+
+    def _refuse_too_much(self, troubles: list[Trouble]) -> None:
+        if len(troubles) > TROUBLES_MAX:
+            raise NotIndexed(f"there are more than {TROUBLES_MAX:,} troubles in the file")
 
 
 def _packets(data: bytes, run: _Run) -> tuple[Ints, ...]:

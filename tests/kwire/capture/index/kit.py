@@ -47,7 +47,7 @@ def made() -> dict[str, bytes]:
         "ipv4 with options": pcap([each._replace(packet=_with_options(each.packet)) for each in wires]),
         "offloaded": pcap([each._replace(packet=each.packet[:2] + b"\0\0" + each.packet[4:]) for each in wires]),
         "gre": pcap([each._replace(packet=_in_gre(each.packet)) for each in wires]),
-        "fragments": pcap([piece for each in wires for piece in _fragments(each)]),
+        "fragments": pcap([piece for each in wires for piece in fragments(each)]),
         "udp among it": pcap([piece for each in wires for piece in (each, _udp(each))]),
         "arp among it": pcap(wires, link=1, before=bytes(12) + b"\x08\x06"),
         "pcapng": _pcapng(wires, "<"),
@@ -123,7 +123,7 @@ def _udp(wire: Wire) -> Wire:
     return wire._replace(packet=struct.pack(">BBHHHBBH", 0x45, 0, 36, 1, 0, 64, 17, 0) + bytes(8) + data + bytes(40))
 
 
-def _fragments(wire: Wire) -> list[Wire]:
+def fragments(wire: Wire) -> list[Wire]:
     """The packet in two fragments where it is long enough."""
     packet = wire.packet
     total = struct.unpack_from(">H", packet, 2)[0]

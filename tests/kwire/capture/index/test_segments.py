@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
 
 import pytest
 
-from kwire.capture import index
+from kwire.capture import arrow, index
+from kwire.capture.index.heads import TROUBLES_MAX
 from kwire.capture.ip import segments
 from kwire.capture.options import Options
 from kwire.capture.packets import packets
 from kwire.capture.pipeline import rows, rows_of
 from kwire.capture.schemas import LEVELS
-from tests.kwire.capture.index.kit import FILES, made, pcapng_with_blocks
-from tests.kwire.capture.wire import enhanced, interface, ip_packets, section
+from tests.kwire.capture.index.kit import FILES, fragments, made, pcapng_with_blocks
+from tests.kwire.capture.wire import Wire, block, enhanced, interface, ip_packets, option, pcap, section
 
 MADE = made()
 
@@ -80,6 +82,30 @@ def test_an_interface_counts_from_where_it_is_described() -> None:
     # What is bad at the end of a section is not made up for by the next.
     with pytest.raises(index.NotIndexed):
         index.built(first + early + good)
+
+
+def many(*wires: Wire, link: int = 101) -> bytes:
+    """A capture of these packets, so often that there are more of each than an index holds troubles."""
+    return pcap(list(wires) * (TROUBLES_MAX + 1), link=link)
+
+
+def test_a_capture_with_too_many_troubles_or_fragments_is_streamed_by_the_exact_reader() -> None:
+    wires = ip_packets()
+    whole = next(each for each in wires if len(each.packet) > 100)
+    drop = block(5, struct.pack("<III", 0, 0, 0) + option(5, struct.pack("<Q", 1)))
+    captures = {
+        "links that nobody knows": many(wires[0], link=147),
+        "headers that are cut": many(wires[0]._replace(kept=30)),
+        "fragments": many(*fragments(whole)),
+        "drops that are told": section() + interface() + drop * (TROUBLES_MAX + 1),
+        + block(5, struct.pack("<III", 0, 0, 0) + option(5, struct.pack("<Q", 1))) * TROUBLES_MAX,
+    }
+
+    for name, capture in captures.items():
+        with pytest.raises(index.NotIndexed):
+            pytest.fail(f"{name}: {len(index.built(capture).troubles)} troubles")
+    streamed = arrow.batches(captures["headers that are cut"], "messages")
+    assert sum(batch.num_rows for batch in streamed) == TROUBLES_MAX + 1
 
 
 def test_what_is_packed_or_no_file_has_no_index(tmp_path: Path) -> None:
