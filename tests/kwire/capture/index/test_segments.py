@@ -98,7 +98,6 @@ def test_a_capture_with_too_many_troubles_or_fragments_is_streamed_by_the_exact_
         "headers that are cut": many(wires[0]._replace(kept=30)),
         "fragments": many(*fragments(whole)),
         "drops that are told": section() + interface() + drop * (TROUBLES_MAX + 1),
-        + block(5, struct.pack("<III", 0, 0, 0) + option(5, struct.pack("<Q", 1))) * TROUBLES_MAX,
     }
 
     for name, capture in captures.items():
