@@ -53,7 +53,7 @@ _TIMES: dict[str, tuple[str, str]] = {
     "resp_end_ts": ("response", "end_ts"),
 }
 
-_API_KEYS = {registry.api_name(key): key for key in registry.API_KEYS}
+_API_NAMES: dict[object, str] = {key: registry.api_name(key) for key in registry.API_KEYS}
 
 COLUMNS = frozenset({*_OF_FLOW, *_OF_REQUEST, *_TIMES, "req_packet"})
 """What a condition may name. `tls` is not here: it is known of a connection, but may change while that is read."""
@@ -82,6 +82,8 @@ class Condition:
             return self.value[0] <= (value or 0) < self.value[1]  # type: ignore[no-any-return]
         if self.test == "where":
             text, level, number = self.value
+            if self.column == "api_key" and value is None:
+                return True  # A raw token has a name and no key: its row decides.
             return _where(text, level).part_passes(number, _row(self.column, value))
         if value is None:
             return False
@@ -117,8 +119,8 @@ def of_filter(text: str, level: str) -> tuple[Condition, ...]:
     """
     found = []
     for number, columns in _where(text, level).parts():
-        # An API is known by its name and its key, and one tells the other.
-        own = columns - {"api_key"} if "api_name" in columns else columns
+        # The key of an API tells its name; an unknown one has no name, so that this does not tell the key.
+        own = columns - {"api_name"} if "api_key" in columns else columns
         if len(own) == 1 and own <= COLUMNS:
             (column,) = own
             found.append(Condition(column, "where", (text, level, number)))
@@ -131,9 +133,9 @@ def _where(text: str, level: str) -> Where:
 
 
 def _row(column: str, value: object) -> dict[str, object]:
-    """The row of one column that filters look at: its times are nanoseconds, and an API has its key too."""
-    if column == "api_name":
-        return {"api_name": value, "api_key": _API_KEYS.get(str(value))}
+    """The row of one column that filters look at: its times are nanoseconds, and an API has its name too."""
+    if column == "api_key":
+        return {"api_key": value, "api_name": _API_NAMES.get(value)}
     return {column: value * 1_000 if column in _TIMES and isinstance(value, int) else value}
 
 

@@ -68,7 +68,7 @@ def _deleted_groups(_: Tree, answered: Tree, ts: int) -> Iterator[Fact]:
 
 def _deleted_records(_: Tree, answered: Tree, ts: int) -> Iterator[Fact]:
     for topic in answered.get("topics") or ():
-        for row in topic["partitions"]:
+        for row in topic["partitions"] or ():
             if not row["errorCode"]:
                 where = {"topic": topic["name"], "partition": row["partitionIndex"]}
                 yield Fact("log_start", ts, value=row["lowWatermark"], **where)

@@ -49,6 +49,8 @@ class SharePartitionMachine(Ledger):
         self._default_limit = self._limit = delivery_count_limit
         self._lock_ms = _LOCK_MS
         self._log_start: int | None = None
+        # Up to where an answer has shown that the start goes; for one event.
+        self._passed = 0
 
     def run(self, events: Iterable[Event], until: int) -> Iterator[Transition]:
         """What events in their order come to, up to the end of the capture."""
@@ -141,6 +143,7 @@ class SharePartitionMachine(Ledger):
                 self._renew_in_vain(event)
             return
         start = self.start_offset
+        self._passed = 0
         for first, last, kind in event.runs:
             if not 0 <= first <= last or (kind != _RENEW and kind not in _ACKNOWLEDGED_AS):
                 continue
@@ -152,6 +155,8 @@ class SharePartitionMachine(Ledger):
                     self._come_back(low, high, known, min(known.deadline or event.ts, event.ts), "lock_timeout")
                 else:
                     self._settle(low, high, held, kind, event)
+                    if kind == _RENEW:
+                        self._passed = 0  # What seemed over is held again.
 
     def _is_settled(self, first: int, last: int, known: Run | None, start: int | None) -> bool:
         """Whether a word on these changes nothing: what is settled is settled, below the start and above."""
@@ -165,7 +170,13 @@ class SharePartitionMachine(Ledger):
         """Whether a good answer means that the start has passed these: their last lock has run out in front of it."""
         if held.member_id == event.member_id and (held.deadline or event.ts) >= event.ts:
             return False
-        return all(run.is_terminal or self._ends_here(run, event.ts) for run in self.runs if run.first <= held.first)
+        for run in self.runs.since(self._passed):
+            if run.first > held.first:
+                break
+            if not run.is_terminal and not self._ends_here(run, event.ts):
+                return False
+            self._passed = run.last + 1
+        return True
 
     def _ends_here(self, held: Run, ts: int) -> bool:
         return held.state == ACQUIRED and self._is_spent(held) and self._is_over(held, ts)

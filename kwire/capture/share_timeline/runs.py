@@ -56,6 +56,12 @@ class RunMap:
         """The run with the lowest offsets."""
         return self._runs[0] if self._runs else None
 
+    def since(self, offset: int) -> Iterator[Run]:
+        """The runs that do not end before an offset, in order."""
+        for at in range(max(0, bisect_right(self._firsts, offset) - 1), len(self._runs)):
+            if self._runs[at].last >= offset:
+                yield self._runs[at]
+
     def pieces(self, first: int, last: int) -> list[tuple[int, int, Run | None]]:
         """What is known from one offset to another, in order, cut to these; None where nothing is."""
         found: list[tuple[int, int, Run | None]] = []

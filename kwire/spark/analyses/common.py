@@ -22,8 +22,8 @@ def binned(rows: DataFrame, moment: Column, name: str, start_us: int, step_us: i
 
 
 def bin_of(moment: Column, start_us: int, step_us: int) -> Column:
-    """Which span of `step_us` from `start_us` on a time lies in, as `bin`."""
-    return F.floor((F.unix_micros(moment) - start_us) / step_us).cast("int").alias("bin")
+    """Which span of `step_us` from `start_us` on a time lies in, as `bin`; null for one far from all."""
+    return F.floor((F.unix_micros(moment) - start_us) / step_us).try_cast("int").alias("bin")
 
 
 def micros_between(start: Column, end: Column) -> Column:

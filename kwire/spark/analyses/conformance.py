@@ -75,6 +75,8 @@ def versions_not_offered(messages: DataFrame, bodies: DataFrame) -> DataFrame:
     offered = (
         bodies.filter((F.col("api_key") == API_VERSIONS) & F.col("body_response").isNotNull())
         .withColumn("answer", F.from_json("body_response", _OFFERED))
+        # A refusal of the version (error 35) offers ApiVersions alone, and says nothing of the others.
+        .filter(F.coalesce("answer.errorCode", F.lit(0)) == 0)
         .select(*broker, F.explode("answer.apiKeys").alias("offer"))
         .groupBy(*broker, F.col("offer.apiKey").alias("api_key"))
         .agg(F.min("offer.minVersion").alias("version_min"), F.max("offer.maxVersion").alias("version_max"))

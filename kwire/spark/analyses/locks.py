@@ -41,7 +41,7 @@ def attempts(acquired: DataFrame, acks: DataFrame) -> DataFrame:
         "acquired_ts", F.try_element_at(F.filter("renewed", lambda ts: ts <= F.col("word.ts")), F.lit(-1))
     )
     held = found.withColumn("ack_ts", F.col("word.ts")).withColumn("lock_from", lock_from)
-    timeout_us = F.col("lock_timeout_ms") * F.lit(1000)
+    timeout_us = F.col("lock_timeout_ms").cast("bigint") * F.lit(1000)
     return held.select(
         *HOLDER,
         "client_id",

@@ -84,9 +84,13 @@ class _Evil:
         pickle.dumps(["a list"]),
         pickle.dumps(Path("kwire")),
         pickle.dumps(pipeline.rows),
+        b"ckwire.capture.keylog\nPath\n(S'/'\ntR.",
+        b"ckwire.capture.live\nLive\n(S'lo'\ntR.",
+        b"Pnobody\n.",
+        b"cbuiltins\nbytearray\n(L70368744177664L\ntR.",
         dump(Carried("messages", Options(), KeyLog("")))[:-20],
     ],
-    ids=["empty", "nonsense", "call", "list", "path", "function", "cut"],
+    ids=["empty", "nonsense", "call", "list", "path", "function", "imported", "worldly", "given", "huge", "cut"],
 )
 def test_bytes_that_were_not_written_here_are_refused(written: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(NotCarried):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
 
-from kwire.capture.only import COLUMNS, Condition, Only
+from kwire.capture.only import COLUMNS, Condition, Only, of_filter
 from kwire.capture.options import Options
 from kwire.capture.pipeline import rows
 from kwire.capture.schemas import columns
+from kwire.capture.where.where import Where
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 FILE = str(CAPTURES / "small_share.pcap")
@@ -63,3 +65,19 @@ def test_shares_have_everything_once() -> None:
 
 def test_every_column_is_one_of_messages() -> None:
     assert {column.name for column in columns("messages")} >= COLUMNS
+
+
+@pytest.mark.parametrize("text", ["api_key = 999", "api = 999", "api > 900", "api != Fetch", "api = null"])
+def test_a_filter_on_an_unknown_api_keeps_its_rows(text: str) -> None:
+    data = bytearray(Path(FILE).read_bytes())
+    beat = next(row for row in rows(FILE) if row["api_name"] == "ShareGroupHeartbeat")
+    head = data.find(struct.pack(">hhi", 76, beat["api_version"], beat["correlation_id"]))
+    data[head : head + 2] = struct.pack(">h", 999)
+    damaged = bytes(data)
+    everything = list(rows(damaged))
+    assert [row["api_key"] for row in everything].count(999) == 1
+
+    found = list(rows(damaged, options=Options(only=Only(of_filter(text, "messages")))))
+
+    where = Where(text, "messages")
+    assert [row for row in found if where.passes(row)] == [row for row in everything if where.passes(row)]

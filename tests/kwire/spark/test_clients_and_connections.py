@@ -118,6 +118,15 @@ def test_connections_come_and_go_in_their_span_of_time(spark: SparkSession) -> N
     assert {(row["name"], row["bin"]): row["count"] for row in found} == {("opened", 0): 2, ("closed", 2): 2}
 
 
+def test_connections_far_from_every_span_are_in_none(spark: SparkSession) -> None:
+    """A capture without messages has a span of one microsecond, at 1970."""
+    flows = frame(spark, "flows", [flow("a", 0, 1, "fin")])
+
+    found = analyses.churn(flows, start_us=0, step_us=1).collect()
+
+    assert {row["bin"] for row in found} == {None}
+
+
 def test_depth_counts_a_request_itself_as_in_flight(spark: SparkSession) -> None:
     rows = [
         message("Produce", 0, 0.0, in_flight=0),

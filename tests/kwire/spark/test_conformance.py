@@ -60,6 +60,14 @@ def test_a_version_is_judged_by_what_its_own_broker_offers(spark: SparkSession) 
     }
 
 
+def test_a_broker_that_refused_the_version_of_the_question_has_said_nothing_of_other_apis(spark: SparkSession) -> None:
+    refused = json.dumps({"errorCode": 35, "apiKeys": [{"apiKey": 18, "minVersion": 0, "maxVersion": 4}]})
+    rows = [message("ApiVersions", API_VERSIONS, body_response=refused), message("Produce", PRODUCE, api_version=11)]
+    messages = frame(spark, "messages", rows)
+
+    assert analyses.versions_not_offered(messages, messages).collect() == []
+
+
 def sent(seconds: float, sequence: int, records: int, **more: object) -> Row:
     """One batch of producer 9."""
     place = {"file": "a.pcap", "conn_id": "c>b", "api_name": "Produce", "topic": "t", "partition": 0, "epoch": 0}

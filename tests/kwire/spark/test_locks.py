@@ -46,6 +46,15 @@ def test_a_delivery_is_ended_by_the_first_final_word_of_its_own_member(spark: Sp
     ]
 
 
+def test_a_lock_of_hours_is_no_overflow(spark: SparkSession) -> None:
+    hours = given(0, 0) | {"lock_timeout_ms": 3_600_000}
+    longest = given(1, 1) | {"lock_timeout_ms": 2**31 - 1}
+
+    rows = tried(spark, [hours, longest], [acked(0, 1, "accept", at_s=36)]).orderBy("offset").collect()
+
+    assert [row["lock_share"] for row in rows] == [0.01, pytest.approx(36 / 2147483.647)]
+
+
 def test_a_renewal_restarts_the_lock_and_a_refused_one_does_not(spark: SparkSession) -> None:
     words = [
         acked(0, 0, "renew", at_s=8),
