@@ -8,23 +8,10 @@ import pytest
 from kwire import careful, decode, decode_lenient, encode, from_json, to_json
 from kwire.registry import codec_of_name, message_class
 from kwire.schema import load, names
-from tests.kwire.codec.golden import FILES, Vector, all_vectors, vectors
+from tests.kwire.codec.golden import FILES, WITHOUT_VECTORS, Vector, all_vectors, vectors
 
 #: How many vectors there are, and how many of them for each message and version.
 COUNTS = {"4.3": (2049, 3), "4.0-early-access": (108, 6)}
-#: What the golden files leave out: a version that 4.3.0 never writes, and the records of 4.0.0, which a real broker's
-#: topics show (tests/mockbroker/editions/early_records.jsonl). Hypothesis covers all in test_round_trips.
-WITHOUT_VECTORS = {
-    "4.3": {("TransactionLogValue", 0)},
-    "4.0-early-access": {
-        (f"Share{kind}{half}", 0)
-        for kind in (
-            *("Snapshot", "Update", "GroupMetadata", "GroupPartitionMetadata"),
-            *("GroupStatePartitionMetadata", "GroupTargetAssignmentMetadata"),
-        )
-        for half in ("Key", "Value")
-    },
-}
 
 
 def _decoded(vector: Vector) -> msgspec.Struct:

@@ -9,7 +9,8 @@ from tools.bench import __main__ as every
 HERE = Path(every.__file__).parent
 
 
-def test_every_module_that_is_a_benchmark_is_run() -> None:
-    alone = {path.stem for path in HERE.glob("*.py") if "python -m tools.bench." in path.read_text(encoding="utf-8")}
+def test_every_benchmark_that_needs_no_room_of_its_own_is_run() -> None:
+    """A benchmark writes its part of a page; `scale` needs more disk than a machine may have."""
+    writers = {path.stem for path in HERE.glob("*.py") if "from tools.bench.page import" in path.read_text("utf-8")}
 
-    assert set(every.NAMES) == alone - {"__init__", "__main__", "page"}
+    assert set(every.NAMES) == writers - {"scale"}
