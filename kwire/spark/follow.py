@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from kwire.spark.journal import Batch, Planned
     from kwire.spark.options import StreamOptions
     from kwire.spark.wanted import Wanted
+
+# A name without a file, here or on the server of a network file system. Any other error of the system may pass, or be
+# mended, and the batch then runs again.
+_GONE = (errno.ENOENT, errno.ESTALE)
 
 
 def follow(batches: Sequence[Batch], task: int, wanted: Wanted, asked: StreamOptions) -> Iterator[pa.RecordBatch]:
@@ -89,12 +94,22 @@ class _Following:
     def _segments(self, path: str) -> Iterator[Segment | Trouble]:
         """Those of this task's hosts. What belongs to no connection is told by the first task."""
         try:
-            yield from self._by_index(path)
-        except index.NotIndexed:
-            yield from self._by_packet(path)
+            yield from self._read(path)
         except CaptureError as error:
             if self._task == 0:
                 yield Trouble("file_unreadable", str(error), 0, self._last_ts)
+        except OSError as error:
+            if error.errno not in _GONE:
+                raise
+            # Each task says so: a file may go when some have read it, and none of them knows of the others.
+            share = f"the connections of task {self._task + 1} of {self._asked.tasks}"
+            yield Trouble("file_gone", f"it was taken away before {share} were read", 0, self._last_ts)
+
+    def _read(self, path: str) -> Iterator[Segment | Trouble]:
+        try:
+            yield from self._by_index(path)
+        except index.NotIndexed:
+            yield from self._by_packet(path)
 
     def _by_index(self, path: str) -> Iterator[Segment | Trouble]:
         """Payload of others is not even read."""
@@ -106,18 +121,14 @@ class _Following:
 
     def _by_packet(self, path: str) -> Iterator[Segment | Trouble]:
         """A packed file is walked through."""
-        try:
-            for each in segments(packets(path, self._keys)):
-                if isinstance(each, Trouble):
-                    if self._task == 0:
-                        yield each
-                    continue
-                self._last_ts = max(self._last_ts, each.ts)
-                if self._is_own(each.source[0], each.target[0]):
+        for each in segments(packets(path, self._keys)):
+            if isinstance(each, Trouble):
+                if self._task == 0:
                     yield each
-        except CaptureError as error:
-            if self._task == 0:
-                yield Trouble("file_unreadable", str(error), 0, self._last_ts)
+                continue
+            self._last_ts = max(self._last_ts, each.ts)
+            if self._is_own(each.source[0], each.target[0]):
+                yield each
 
     def _is_own(self, host: bytes, other: bytes) -> bool:
         return share_of(host, other, self._asked.tasks) == self._task

@@ -171,6 +171,36 @@ def test_a_file_that_is_no_capture_is_a_row_and_stops_nothing(tmp_path: Path) ->
     assert sum(row["status"] == "ok" for row in rows) > 30
 
 
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_file_that_goes_between_plan_and_read_is_a_row_and_stops_nothing(tmp_path: Path, suffix: str) -> None:
+    files = pieces(SHARE, tmp_path / "in", 2)
+    gone = files[0].rename(f"{files[0]}{suffix}")
+    reader = reader_of(tmp_path, stream_tasks="2")
+    planned = reader.latestOffset({"batch": 0}, ALL)
+    gone.unlink()
+
+    rows = batch_of(reader, {"batch": 0}, planned)
+
+    told = [(row["file"], row["issues"][0]["detail"]) for row in rows if "file_gone" in str(row["issues"])]
+    assert told == [
+        (str(gone), f"it was taken away before the connections of task {task} of 2 were read") for task in (1, 2)
+    ]
+    assert len(rows) > len(told)
+
+
+def test_a_file_that_goes_when_the_first_task_has_read_it_is_told_by_the_others(tmp_path: Path) -> None:
+    (file,) = pieces(SHARE, tmp_path / "in", 1)
+    reader = reader_of(tmp_path, stream_tasks="2")
+    first, second = reader.partitions({"batch": 0}, reader.latestOffset({"batch": 0}, ALL))
+    before = [row for batch in reader.read(first) for row in batch.to_pylist()]
+    file.unlink()
+
+    after = [row for batch in reader.read(second) for row in batch.to_pylist()]
+
+    assert "file_gone" not in str(before)
+    assert [row["issues"][0]["kind"] for row in after] == ["file_gone"]
+
+
 def test_packed_files_are_followed_too(tmp_path: Path) -> None:
     for file in pieces(SHARE, tmp_path / "in", 3):
         packed = file.with_name(file.name + ".gz")
