@@ -11,6 +11,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from kwire.capture.keylog import KeyLog
 from kwire.capture.packets import packets
@@ -24,6 +25,8 @@ _CAPTURE = re.compile(r"\.p?cap")
 _LOOK_SECONDS = 0.2
 # So long nothing may come before what is held is shown.
 _IDLE_SECONDS = 0.05
+# So much of the beginning of a file is remembered: its head, and the time of the first packet.
+_HEAD_SIZE = 1024
 
 
 def is_endless(path: str) -> bool:
@@ -95,30 +98,38 @@ class Following:
         self.name = path
         self._stop = stop
         self._idle = idle
+        # How files began that were read, by device and inode. Inodes are given anew, and a ring of files is written
+        # over: then another packet comes first.
+        self._heads: dict[tuple[int, int], bytes] = {}
 
     def packets(self, keys: KeyLog | None) -> Iterator[Packet | Trouble]:
         """The packets of one file after the other, until it is time to stop."""
-        last: os.stat_result | None = None
+        last: _Left | None = None
         while (found := self._next_file(last)) is not None:
             with found as file:
                 growing = _Growing(file, self)
+                head = b""
                 for each in packets(growing, keys):
                     # A file that is left in the middle of a packet, since nobody waits for more, is not damaged.
                     if isinstance(each, Trouble) and each.kind == "file_truncated" and self._stop.is_asked:
                         continue
+                    head = head or os.pread(file.fileno(), _HEAD_SIZE, 0)
                     yield each
                 # A file that was emptied and is written anew is its own successor.
-                last = None if growing.was_emptied else os.fstat(file.fileno())
+                last = None if growing.was_emptied else growing.left()
+                if last is not None and head:
+                    self._heads[_identity(last.found)] = head
 
-    def replacement(self, of: os.stat_result) -> str | None:
+    def replacement(self, of: _Left) -> str | None:
         """The file that comes after this one, if there is one already."""
         for path in self._candidates():
             try:
                 found = os.stat(path)
             except OSError:
                 continue
-            is_newer = (found.st_mtime_ns, path) > (of.st_mtime_ns, "")
-            if (found.st_dev, found.st_ino) != (of.st_dev, of.st_ino) and is_newer:
+            # Files of one time come by their names. What takes the very place of another comes after it.
+            is_next = path == of.path or (found.st_mtime_ns, path) > (of.found.st_mtime_ns, of.path)
+            if is_next and _identity(found) != _identity(of.found) and not self._was_read(path, found):
                 return path
         return None
 
@@ -128,7 +139,18 @@ class Following:
         self._stop.sleep(_LOOK_SECONDS)
         return not self._stop.is_asked
 
-    def _next_file(self, last: os.stat_result | None) -> io.FileIO | None:
+    def _was_read(self, path: str, found: os.stat_result) -> bool:
+        head = self._heads.get(_identity(found))
+        if head is None:
+            return False
+        try:
+            with open(path, "rb") as file:
+                return file.read(len(head)) == head
+        except FileNotFoundError:
+            # The next look will tell what is there then.
+            return True
+
+    def _next_file(self, last: _Left | None) -> io.FileIO | None:
         while True:
             path = self.replacement(last) if last is not None else next(iter(reversed(self._candidates())), None)
             if path is not None:
@@ -151,6 +173,13 @@ class Following:
         return sorted(found, key=_written)
 
 
+class _Left(NamedTuple):
+    """A file that is read to its end, as it was found then."""
+
+    path: str
+    found: os.stat_result
+
+
 class _Growing:
     """One of the files, read to its end, and further when it grows."""
 
@@ -167,14 +196,22 @@ class _Growing:
             data = self._file.read(size) or b""
             if data or self._is_last_look:
                 return data
-            here = os.fstat(self._file.fileno())
+            here = self.left()
             # What was written after the last look and before the file was left must not be lost.
-            self.was_emptied = here.st_size < self._file.tell()
+            self.was_emptied = here.found.st_size < self._file.tell()
             self._is_last_look = self.was_emptied or self._following.replacement(here) is not None
             if not self._is_last_look and not self._following.rest():
                 return b""
 
     read1 = read
+
+    def left(self) -> _Left:
+        """The file as it is now."""
+        return _Left(str(self._file.name), os.fstat(self._file.fileno()))
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
 
 
 def _is_ready(file: io.FileIO, seconds: float | None) -> bool:

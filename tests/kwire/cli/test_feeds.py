@@ -6,6 +6,7 @@ import io
 import os
 import signal
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,8 @@ def wires(*numbers: int) -> bytes:
 def followed(path: Path | str, *steps: Callable[[], object]) -> list[int]:
     stop = Stop()
     found = Following(str(path), stop, Writer(stop, *steps)).packets(None)
-    return [each.data[0] for each in found if isinstance(each, Packet)]
+    # More than any of them holds: a file that is read again and again does not end.
+    return [each.data[0] for each in islice(found, 20) if isinstance(each, Packet)]
 
 
 def appended(path: Path, data: bytes) -> Callable[[], object]:
@@ -124,6 +126,42 @@ def test_two_files_that_came_while_one_was_read_come_in_their_order(tmp_path: Pa
         written(tmp_path / "c.pcap", wires(2), 10)()
 
     assert followed(tmp_path, both) == [1, 2, 3]
+
+
+def test_files_that_were_written_at_one_time_are_read_once(tmp_path: Path) -> None:
+    written(tmp_path / "a.pcap", wires(1), 0)()
+    written(tmp_path / "b.pcap", wires(2), 0)()
+
+    assert followed(tmp_path, written(tmp_path / "c.pcap", wires(3), 0)) == [2, 3]
+
+
+def test_a_file_that_was_read_is_not_read_again_when_it_grows(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.pcap", tmp_path / "b.pcap"
+    written(first, wires(1), 0)()
+    steps = (
+        written(second, wires(2), 10),
+        written(first, wires(1, 3), 20),
+        written(second, wires(2, 4), 30),
+        written(tmp_path / "c.pcap", wires(5), 40),
+    )
+
+    assert followed(tmp_path, *steps) == [1, 2, 4, 5]
+
+
+def test_a_ring_of_files_is_followed_round_and_round(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.pcap", tmp_path / "b.pcap"
+    written(first, wires(1), 0)()
+    steps = (written(second, wires(2), 10), written(first, wires(3, 4), 20), written(second, wires(5, 6), 30))
+
+    assert followed(tmp_path, *steps) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_file_that_takes_the_place_of_another_is_read_though_it_is_older(tmp_path: Path) -> None:
+    path, older = tmp_path / "a.pcap", tmp_path / "older"
+    written(path, wires(1), 10)()
+    written(older, wires(2), 0)()
+
+    assert followed(path, lambda: older.rename(path)) == [1, 2]
 
 
 def test_a_pipe_shows_what_is_held_before_it_waits() -> None:
