@@ -115,6 +115,8 @@ class Following:
                         continue
                     head = head or os.pread(file.fileno(), _HEAD_SIZE, 0)
                     yield each
+                    if self._stop.is_asked:
+                        return
                 # A file that was emptied and is written anew is its own successor.
                 last = None if growing.was_emptied else growing.left()
                 if last is not None and head:

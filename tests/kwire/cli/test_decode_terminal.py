@@ -206,7 +206,7 @@ def test_a_folder_of_captures_is_followed_from_file_to_file(tmp_path: Path) -> N
 
 
 def test_what_follows_ends_after_its_duration(tmp_path: Path) -> None:
-    code, text = in_terminal("--follow", SHARE, "--duration", "300ms")
+    code, text = in_terminal("--follow", SHARE, "--duration", "2s")
 
     assert code == 0
     assert "44 exchanges; 44 rows shown" in text

@@ -84,6 +84,19 @@ def test_a_file_that_is_left_inside_a_packet_is_not_damaged(tmp_path: Path) -> N
     assert len(found) == 1
 
 
+def test_what_is_followed_ends_when_that_is_asked_for_though_more_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(wires(1, 2, 3))
+    stop = Stop()
+    found = Following(str(path), stop, Writer(stop)).packets(None)
+    first = next(found)
+    stop.was_signalled = True
+
+    assert isinstance(first, Packet)
+    assert first.data == b"\x01"
+    assert list(found) == []
+
+
 def test_what_was_written_before_a_file_was_replaced_is_read(tmp_path: Path) -> None:
     path, whole = tmp_path / "a.pcap", wires(1, 2)
     path.write_bytes(whole[:-17])
