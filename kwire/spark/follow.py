@@ -73,7 +73,8 @@ class _Following:
             yield from self._made(self._carried, "", self._carried.expire(self._last_ts - self._asked.timeout_ns))
 
     def _next(self, file: Planned) -> Iterator[Row]:
-        self._carried.files.append((file.first_ts, file.path))
+        if file.first_ts:
+            self._carried.files.append((file.first_ts, file.path))
         return self._made(self._carried, file.path, self._carried.outcomes(self._segments(file.path)))
 
     def _late(self, file: Planned) -> Iterator[Row]:

@@ -36,7 +36,10 @@ class Planned(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What one batch reads, in order. `grown` are files that got longer after an earlier batch had read them."""
+    """What one batch reads, in order. `grown` are files that got longer after an earlier batch had read them.
+
+    `newest_ts` is the latest beginning of a file up to here, whether the file is still there or not.
+    """
 
     number: int
     files: list[Planned]

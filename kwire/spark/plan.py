@@ -77,7 +77,7 @@ def tasks(files: Sequence[str], asked: PlanOptions, *, may_cut: bool) -> list[Ta
 
 def by_hosts(files: Sequence[str], count: int) -> list[Task]:
     """Without indexes every task goes through all files, and takes what belongs to its share of the hosts."""
-    beginnings = {file: first_ts(file, 0) for file in files}
+    beginnings = {file: first_ts(file) for file in files}
     ordered = sorted(files, key=lambda file: (beginnings[file], file))
     return [Task(ordered, None, True, number == 0, (number, count)) for number in range(count)]
 

@@ -13,7 +13,7 @@ from kwire.spark import paths
 
 
 class Finished(NamedTuple):
-    """A file that nobody writes any more. `first_ts` is that of its first packet, nanoseconds."""
+    """A file that nobody writes any more. `first_ts` is that of its first packet, nanoseconds; 0 where it has none."""
 
     path: str
     first_ts: int
@@ -35,7 +35,7 @@ class Folder:
         self._known: dict[str, tuple[int, int, Finished]] = {}
 
     def finished(self) -> list[Finished]:
-        """The finished files that are there now, in the order of their first packets."""
+        """The finished files that are there now, in the order of their first packets; without any, of last changes."""
         now, found = time.time(), []
         known: dict[str, tuple[int, int, Finished]] = {}
         for path in paths.present(self._names):
@@ -47,16 +47,16 @@ class Folder:
                 continue
             size, mtime, file = self._known.get(path, (-1, -1, None))
             if file is None or (size, mtime) != (about.st_size, about.st_mtime_ns):
-                file = Finished(path, first_ts(path, about.st_mtime_ns), about.st_size)
+                file = Finished(path, first_ts(path), about.st_size)
             known[path] = about.st_size, about.st_mtime_ns, file
             found.append(file)
         self._known = known
-        return sorted(found, key=lambda file: (file.first_ts, file.path))
+        return sorted(found, key=lambda file: (file.first_ts or known[file.path][1], file.path))
 
 
-def first_ts(path: str, otherwise: int) -> int:
-    """When the first packet was captured; what is no capture, or empty, has the time of its last change."""
+def first_ts(path: str) -> int:
+    """When the first packet was captured, nanoseconds; 0 for what is no capture, or has no packets."""
     try:
-        return next((each.ts for each in packets(path) if isinstance(each, Packet)), otherwise)
+        return next((each.ts for each in packets(path) if isinstance(each, Packet)), 0)
     except (CaptureError, FileNotFoundError):
-        return otherwise
+        return 0

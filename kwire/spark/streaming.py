@@ -109,18 +109,20 @@ class CaptureStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _next(self, number: int, limit: ReadLimit) -> Batch | None:
         read = {file.identity: file for file in self.journal.read_before(number - 1)}
-        newest = max((file.first_ts for file in read.values()), default=0)
+        before = self.journal.required(number - 1) if number > 1 else None
+        newest = before.newest_ts if before else 0
         new, grown = [], []
         for file in self._finished():
-            before = read.get(file.identity)
-            if before is None:
+            known = read.get(file.identity)
+            if known is None:
                 new.append(file)
-            elif file.size > before.size:
+            elif file.size > known.size:
                 grown.append(file)
         chosen = _within(new, limit)
         if not chosen and not grown:
             return None
-        planned = [Planned(*file, is_late=file.first_ts < newest) for file in chosen]
+        # A file without packets is neither late, nor makes others late.
+        planned = [Planned(*file, is_late=0 < file.first_ts < newest) for file in chosen]
         return Batch(number, planned, grown, max([newest, *(file.first_ts for file in chosen)]))
 
     def __getstate__(self) -> dict[str, Any]:

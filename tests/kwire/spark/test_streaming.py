@@ -10,6 +10,7 @@ import os
 import pickle
 import shutil
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,6 +146,53 @@ def test_a_late_file_is_read_alone_and_said_to_be_late(tmp_path: Path) -> None:
     assert before
     assert len(told) == 1
     assert comparable([row for row in after if row not in told]) == comparable(alone)
+
+
+@pytest.mark.parametrize("content", [records_of(SHARE)[0], b"no capture at all"], ids=["empty", "broken"])
+@pytest.mark.parametrize("limit", [ReadMaxFiles(1), ALL], ids=["one", "all"])
+def test_a_file_without_packets_makes_no_other_late(tmp_path: Path, content: bytes, limit: ReadLimit) -> None:
+    files = pieces(SHARE, tmp_path / "in", 2)
+    shutil.move(files[1], tmp_path / "later")
+    (tmp_path / "in" / "changed-now.pcap").write_bytes(content)
+    reader = reader_of(tmp_path, closed_after="0")
+    before = list(batches_of(reader, limit=limit))
+    shutil.move(tmp_path / "later", files[1])
+
+    (after,) = batches_of(reader, start=len(before))
+
+    rows = [row for row in (*chain(*before), *after) if "file_unreadable" not in str(row["issues"])]
+    assert len(rows) == len(kwire.read_capture(SHARE)) - LEFT_OPEN["messages"]
+    assert set(comparable(rows)) <= set(comparable(kwire.read_capture(SHARE).to_pylist()))
+
+
+def test_a_file_without_packets_is_never_late_and_read_once(tmp_path: Path) -> None:
+    pieces(SHARE, tmp_path / "in", 1)
+    reader = reader_of(tmp_path)
+    list(batches_of(reader))
+    (tmp_path / "in" / "empty.pcap").write_bytes(records_of(SHARE)[0])
+    os.utime(tmp_path / "in" / "empty.pcap", (1, 1))
+
+    assert list(batches_of(reader, start=1)) == [[]]
+    assert list(batches_of(reader, start=2)) == []
+
+
+def test_a_file_is_late_too_when_the_newer_ones_are_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kwire.spark.journal._KEPT_COUNT_MAX", 0)
+    files = pieces(SHARE, tmp_path / "in", 4)
+    shutil.move(files[0], tmp_path / "late")
+    reader = reader_of(tmp_path)
+    assert len(list(batches_of(reader))) == 1
+    for file in files[1:]:
+        file.unlink()
+    for start in (1, 2, 3):
+        (tmp_path / "in" / f"{start}.pcap").write_bytes(records_of(SHARE)[0])
+        os.utime(tmp_path / "in" / f"{start}.pcap", (1, 1))
+        list(batches_of(reader, start=start))
+    shutil.move(tmp_path / "late", files[0])
+
+    (after,) = batches_of(reader, start=4)
+
+    assert "file_late" in str(after)
 
 
 def test_a_file_that_grows_after_it_was_read_is_told(tmp_path: Path) -> None:
