@@ -26,7 +26,7 @@ from kwire.capture.lane.bodies import Bodies
 from kwire.capture.lane.clients import Clients
 from kwire.capture.lane.matrix import ROOM
 from kwire.capture.lane.objects import Objects
-from kwire.capture.lane.placed import Piece, Placed, piece_of, time_of
+from kwire.capture.lane.placed import NO_END, Coming, Piece, Placed, piece_of
 from kwire.capture.lane.plain import Plain
 from kwire.capture.options import FRAME_SIZE_MAX
 from kwire.capture.pipeline import ordered, outcomes_of, row_maker
@@ -109,9 +109,7 @@ class Lane:
     def side_by_side(self, columns: Sequence[str], *, troubles: bool) -> Iterator[pa.RecordBatch]:
         """Rows of messages, those of clean flows column by column. With session columns all flows must be clean."""
         maker = Plain(self._index, self._file, lambda: self.clients)
-        slow = self._slow_rows(troubles=troubles)
-        waiting = next(slow, None)
-        placed = Placed()
+        slow, placed, count = Coming(self._slow_rows(troubles=troubles)), Placed(), 0
         sessions = None
         if not set(followed.COLUMNS).isdisjoint(columns):
             objects = Objects(self._index, self._decoder, self.bodies, self.clients)
@@ -120,14 +118,16 @@ class Lane:
             told = None if sessions is None else sessions.told(whole)
             asked = np.nonzero(self._is_asked_for(maker, whole))[0]
             piece, odd = self._piece(maker, (part, whole), asked, columns, told)
-            rows = self._odd_rows(whole, odd, told)
-            last = int(whole.request.frame.ts.max())
-            while waiting is not None and time_of(waiting) <= last:
-                rows.append(waiting)
-                waiting = next(slow, None)
-            yield from placed.take([piece, piece_of(rows, columns)])
-        rest = [] if waiting is None else [waiting, *slow]
-        yield from placed.take([piece_of(rest, columns)], held=0)
+            pieces, made = [piece], self._odd_rows(whole, odd, told)
+            for rows, until in slow.up_to(int(whole.request.frame.ts.max())):
+                made += rows
+                yield from placed.take([*pieces, piece_of(made, columns, count)], until=until)
+                count += len(made)
+                pieces, made = [], []
+        for rows, until in slow.up_to(NO_END):
+            yield from placed.take([piece_of(rows, columns, count)], until=until)
+            count += len(rows)
+        yield from placed.take([], held=0)
 
     def _piece(
         self, maker: Plain, part: _Part, asked: Ints, columns: Sequence[str], told: followed.Told | None
