@@ -35,8 +35,9 @@ HELD_SIZE_MAX = 512 * 1024 * 1024
 # What waits to be written in the order of the capture.
 _QUEUE_SIZE_MAX = 32 * 1024 * 1024
 _QUEUE_COUNT_MAX = 20_000
-# By how much packets may be out of order before nobody asks for them any more.
+# By how much packets may be out of order before nobody asks for them any more; where clocks stand still, by how many.
 _DISORDER_NS = 150_000_000
+_DISORDER_MAX = 1000
 # Of a connection that never ends the handshake and its repetitions are enough.
 _HANDSHAKE_MAX = 6
 _SYN = 0x02
@@ -260,7 +261,8 @@ class Excerpt:
                 continue
             at = _distance(end, held.seq)
             is_open = any(begin < at + held.size and at < stop for begin, stop in waiting)
-            if is_open or held.packet.ts > now - _DISORDER_NS:
+            is_recent = held.packet.ts > now - _DISORDER_NS and self._arrivals - held.arrival < _DISORDER_MAX
+            if is_open or is_recent:
                 kept.append(held)
             else:
                 self._forget(held)

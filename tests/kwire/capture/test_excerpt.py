@@ -195,6 +195,20 @@ def test_packets_that_take_too_much_are_given_up_and_counted(monkeypatch: pytest
     assert excerpt.incomplete > 0
 
 
+def test_little_is_held_where_all_packets_have_one_time() -> None:
+    talk = Talk().open()
+    for number in range(1, 1_500):
+        talk.asks(*frames(number)).answers(*answers(number))
+    excerpt = Excerpt(io.BytesIO(), "test")
+    held = []
+    for outcome in excerpt.outcomes(pcap([wire._replace(ts=10**18) for wire in talk.wires]), Options(), KeyLog("")):
+        excerpt.release(outcome)
+        held.append(len(excerpt._all))
+
+    assert len(held) >= 1_499
+    assert max(held) <= 1_001
+
+
 def test_other_connections_are_not_held() -> None:
     talk = Talk().open().client_bytes(b"GET / HTTP/1.1\r\n\r\n").server_bytes(b"x" * 60_000)
     held: list[int] = []
