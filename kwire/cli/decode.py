@@ -157,12 +157,28 @@ def _key_logs(paths: list[str]) -> str:
 
 @contextmanager
 def _output(args: argparse.Namespace) -> Iterator[TextIO]:
-    """Stdout, or the file that was named; one of the captures must not be written over."""
+    """Stdout, or the file that was named; nothing that is read must be written over."""
     if args.output is None:
         yield sys.stdout
         return
-    for capture in args.captures:
-        if os.path.exists(args.output) and os.path.exists(capture) and os.path.samefile(capture, args.output):
-            raise WrongUseError(f"{args.output}: is the capture that is read")
+    _check_output(args)
     with open(args.output, "w", encoding="utf-8", errors="backslashreplace") as text:
         yield text
+
+
+def _check_output(args: argparse.Namespace) -> None:
+    from kwire.cli.feeds import is_followed
+
+    output: str = args.output
+    for capture in args.captures:
+        if _is_one_file(capture, output):
+            raise WrongUseError(f"{output}: is the capture that is read")
+        if args.follow and is_followed(capture, output):
+            raise WrongUseError(f"{output}: is among the captures that --follow reads; write it somewhere else")
+    for read in (*args.tls_keylog, *([] if args.topics is None else [args.topics])):
+        if _is_one_file(read, output):
+            raise WrongUseError(f"{output}: is read too, and would be written over")
+
+
+def _is_one_file(path: str, other: str) -> bool:
+    return os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)

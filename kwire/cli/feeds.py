@@ -10,7 +10,7 @@ import select
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from kwire.capture.keylog import KeyLog
@@ -37,6 +37,21 @@ def is_endless(path: str) -> bool:
         # No such file is told when it is opened; what stands in for stdin in a test is at hand.
         return False
     return any(kind(found.st_mode) for kind in (stat.S_ISFIFO, stat.S_ISSOCK, stat.S_ISCHR))
+
+
+def is_followed(path: str, output: str) -> bool:
+    """Whether a file that is about to be written would be read by whoever follows the path."""
+    for place in (os.path.abspath(output), os.path.realpath(output)):
+        folder, name = os.path.split(place)
+        if os.path.isdir(path):
+            is_read = os.path.realpath(folder) == os.path.realpath(path) and bool(_CAPTURE.search(name))
+        elif os.path.lexists(path) or not glob.has_magic(path):
+            is_read = place == os.path.realpath(path)
+        else:
+            is_read = PurePath(place).match(os.path.abspath(path))
+        if is_read:
+            return True
+    return False
 
 
 class Pipe:

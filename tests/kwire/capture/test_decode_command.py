@@ -313,6 +313,43 @@ def test_rows_may_go_to_a_file(capsys: Capsys, tmp_path: Path) -> None:
     assert out.read_text().splitlines() == decode(capsys, SHARE)[1]
 
 
+@pytest.mark.parametrize(
+    ("followed", "output"),
+    [
+        ("", "out.pcapng"),
+        ("*.pcap*", "out.pcapng"),
+        ("*/*.pcap", "a/b.pcap"),
+        ("a.pcap", "a.pcap"),
+        ("here", "out.cap"),
+    ],
+)
+def test_rows_may_not_go_where_follow_reads_them(capsys: Capsys, tmp_path: Path, followed: str, output: str) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "here").symlink_to(tmp_path)
+    words = ("--follow", tmp_path / followed, "--duration", "1ms", "--color", "never", "-o")
+    code, _, err = decode(capsys, *words, tmp_path / output)
+
+    assert (code, "is among the captures that --follow reads" in err) == (2, True)
+    assert not (tmp_path / output).exists()
+    assert decode(capsys, *words, tmp_path / "a" / "rows.txt")[0] == 1
+    assert (tmp_path / "a" / "rows.txt").exists()
+
+
+@pytest.mark.parametrize("argument", ["--topics", "--tls-keylog"])
+def test_a_file_that_is_read_beside_the_capture_is_not_written_over(
+    capsys: Capsys, tmp_path: Path, argument: str
+) -> None:
+    path = tmp_path / "read"
+    keys, topics = f"CLIENT_RANDOM {'00' * 32} {'00' * 48}\n", "fvtbe02hTLyuZUWVZ10nEw orders\n"
+    path.write_text(keys if argument == "--tls-keylog" else topics)
+    (tmp_path / "linked").symlink_to(path)
+    before = path.read_bytes()
+    code, _, err = decode(capsys, SHARE, argument, path, "-o", tmp_path / "linked")
+
+    assert (code, "is read too, and would be written over" in err) == (2, True)
+    assert path.read_bytes() == before
+
+
 def test_topics_may_be_named_by_a_file(capsys: Capsys, tmp_path: Path) -> None:
     capture, topics = tmp_path / "a.pcapng", tmp_path / "topics"
     # Without the connections that ask for metadata nobody names the topic.
