@@ -117,6 +117,7 @@ class _Builder:
         asked = pairing.numbered(flows, asked, answered)
         flows.spoil((asked.frame.side >> 1)[asked.in_flight >= WAITING_MAX], "waiting")
         done, self._waiting = pairing.exchanges(flows, self._waiting, asked, answered)
+        done, self._waiting = pairing.given_up(flows, done, self._waiting)
         if int(self._waiting.frame.size.sum()) + 2000 * len(self._waiting.number) > HELD_SIZE_MAX // 2:
             # The generators give up some of them, when it becomes too much for all connections together.
             flows.spoil(self._waiting.frame.side >> 1, "waiting")

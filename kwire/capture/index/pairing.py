@@ -134,10 +134,28 @@ def _too_early(done: Ints, is_request: Bools) -> Bools:
 
 
 def unanswered(left: Asked) -> Exchanges:
-    """What waits when nothing more comes."""
+    """What waits when nothing more comes: their places are behind all packets."""
     order = np.lexsort((left.number, left.frame.side))
     left = left.of(order)
     return Exchanges(left, no_answers(len(order)), np.full(len(order), 2**62, dtype=np.int64))
+
+
+def given_up(flows: Flows, found: Exchanges, waiting: Asked) -> tuple[Exchanges, Asked]:
+    """The exchanges with those whose connections have ended before an answer came; and the requests that wait on."""
+    flow = waiting.frame.side >> 1
+    is_left = (flows.ended[flow] > 0) & flows.is_clean(flow)
+    if not bool(is_left.any()):
+        return found, waiting
+    left = unanswered(waiting.of(np.nonzero(is_left)[0]))
+    done = np.concatenate([found.done, flows.ended_number[left.flow]])
+    # What a connection's last packet still answers comes in front.
+    order = np.argsort(done, kind="stable")
+    request = joined_asked(found.request, left.request)
+    frame = Frames(*(np.concatenate(pair) for pair in zip(found.response.frame, left.response.frame, strict=True)))
+    response = Answered(
+        frame, *(np.concatenate(pair) for pair in zip(found.response[1:], left.response[1:], strict=True))
+    )
+    return Exchanges(request, response, done).of(order), waiting.of(np.nonzero(~is_left)[0])
 
 
 def events(asked: Asked, answered: Answered) -> tuple[Ints, Ints]:

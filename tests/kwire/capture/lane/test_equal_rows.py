@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right, insort
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,11 +13,15 @@ import pytest
 
 from kwire.capture import arrow, index
 from kwire.capture.exchange import WAITING_MAX
+from kwire.capture.index import walk
+from kwire.capture.index.spans import SPAN_SIZE
 from kwire.capture.lane.plain import COLUMNS, Plain
 from kwire.capture.lane.reading import Lane
 from kwire.capture.only import Condition, Only
 from kwire.capture.options import Options
+from kwire.capture.order import ORDER_WINDOW
 from kwire.capture.pipeline import rows
+from kwire.capture.rows import Row
 from kwire.capture.schemas import LEVELS, columns
 from tests.kwire.capture.index.kit import FILES, copies, made
 from tests.kwire.capture.wire import Talk, pcap
@@ -40,11 +46,25 @@ def fast(source: Path | bytes, level: str, options: Options, names: Sequence[str
 
 
 def same(found: pa.Table, expected: pa.Table) -> None:
-    """Row for row, but that rows of one moment may have changed places."""
+    """Row for row; rows of one moment may have changed places, and others only so that they are in better order."""
     assert found.schema == expected.schema
     got, wanted = found.to_pylist(), expected.to_pylist()
     if got != wanted:
         assert sorted(map(repr, got)) == sorted(map(repr, wanted))
+        if "req_ts" in found.column_names:
+            assert lateness(got) <= lateness(wanted)
+
+
+def lateness(found: Sequence[Row]) -> int:
+    """In front of how many rows that came before it a row should have been, at most."""
+    times: list[datetime] = []
+    most = 0
+    for row in found:
+        when = row["req_ts"]
+        if isinstance(when, datetime):
+            most = max(most, len(times) - bisect_right(times, when))
+            insort(times, when)
+    return most
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -99,6 +119,31 @@ def test_a_capture_of_requests_alone_gives_up_the_oldest_of_them() -> None:
 
     assert {flow.why for flow in index.built(capture).flows} == {"waiting"}
     same(fast(capture, "messages", Options(), HEADS), plain(capture, "messages", Options(), HEADS))
+
+
+@pytest.mark.parametrize("span_size", [SPAN_SIZE, 16_384])
+@pytest.mark.parametrize("choice", ["heads", "all"])
+def test_requests_without_an_answer_come_where_their_connection_ended(
+    choice: str, span_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walk, "SPAN_SIZE", span_size)
+    start, many = 1_700_000_000_000_000_000, 4 * ORDER_WINDOW
+    left = Talk(("127.0.0.1", 40_001), start=start).open().asks(struct.pack(">hhih", 18, 0, 7, -1))
+    other = Talk(start=start).open()
+    for number in range(many):
+        other.asks(struct.pack(">hhih", 18, 0, number, -1)).answers(struct.pack(">ihi", number, 0, 0))
+    # Whoever waits for the end of the capture comes behind far more rows than these.
+    middle = 3 + ORDER_WINDOW
+    end = left.close().wires[4:]
+    wires = sorted(left.wires[:4] + other.wires[:middle], key=lambda each: each.ts)
+    wires += [each._replace(ts=other.wires[middle - 1].ts) for each in end] + other.wires[middle:]
+    capture = pcap(wires)
+
+    found = fast(capture, "messages", Options(), CHOICES[choice])
+
+    assert {flow.why for flow in index.built(capture).flows} == {"clean"}
+    assert found.num_rows == many + 1
+    same(found, plain(capture, "messages", Options(), CHOICES[choice]))
 
 
 OPTIONS = {
