@@ -14,7 +14,7 @@ from kwire.capture.keylog import KeyLog
 from kwire.capture.packets import packets
 from kwire.capture.pipeline import row_maker
 from kwire.capture.values import CaptureError, Segment, Trouble
-from kwire.spark.journal import load_carried, save_carried
+from kwire.spark.journal import Journal, load_carried, newest_carried, save_carried
 from kwire.spark.reading import in_batches, named_rows
 from kwire.spark.shares import share_of
 
@@ -34,11 +34,26 @@ _GONE = (errno.ENOENT, errno.ESTALE)
 
 def follow(batches: Sequence[Batch], task: int, wanted: Wanted, asked: StreamOptions) -> Iterator[pa.RecordBatch]:
     """The rows of one task's connections, in these batches."""
+    _catch_up(batches[0].number - 1, task, wanted, asked)
     following = _Following(task, wanted, asked)
     following.begin(batches[0].number - 1)
     yield from wanted.kept(in_batches(following.rows(batches), wanted))
     # Only now, when the sink has taken all rows; who runs this task again begins where this one began.
     following.end(batches[-1].number)
+
+
+def _catch_up(number: int, task: int, wanted: Wanted, asked: StreamOptions) -> None:
+    """Batches up to this one whose rows the sink did not all take left no state: they are read again, unseen."""
+    first = newest_carried(asked.state, number, task) + 1
+    if first > number:
+        return
+    journal = Journal(asked.state, level=wanted.level, tasks=asked.tasks)
+    for each in range(first, number + 1):
+        following = _Following(task, wanted, asked)
+        following.begin(each - 1)
+        for _ in following.rows([journal.required(each)]):
+            pass
+        following.end(each)
 
 
 class _Following:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,6 +63,7 @@ class Journal:
         Raises: StateError when it was begun for another level, with another number of tasks, or by another version.
         """
         self._folder = Path(folder)
+        self._tasks = tasks
         self._batches = self._folder / "batches"
         self._batches.mkdir(parents=True, exist_ok=True, mode=0o700)
         about = {"version": VERSION, "level": level, "stream_tasks": tasks}
@@ -107,14 +108,13 @@ class Journal:
             yield from batch.grown
 
     def forget(self, number: int, present: Iterable[str]) -> None:
-        """The batches up to this number are done: states before it go, and of old lists what is no longer there."""
-        carried = self._folder / "carried"
-        for old in carried.iterdir() if carried.exists() else ():
-            if int(old.name) < number - 1:
-                for file in old.iterdir():
-                    file.unlink(missing_ok=True)
-                old.rmdir()
-        first, last = self._older().number + 1, number - 2
+        """The batches up to this number are done: states go that nobody begins with, and old lists of what is gone.
+
+        Where the sink left rows, a task has no new state. Its last one stays, and the lists of all batches since.
+        """
+        needed = [newest_carried(str(self._folder), number - 1, task) for task in range(self._tasks)]
+        self._forget_carried(needed)
+        first, last = self._older().number + 1, min(needed) - 1
         if last - first < _KEPT_COUNT_MAX:
             return
         there = set(present)
@@ -122,6 +122,18 @@ class Journal:
         _write(self._folder / "older.json", json.dumps({"number": last, "files": files}).encode())
         for each in range(first, last + 1):
             (self._batches / f"{each}.json").unlink(missing_ok=True)
+
+    def _forget_carried(self, needed: Sequence[int]) -> None:
+        """`needed` has the number of the oldest state that is kept, of each task."""
+        for number, place in _carried(self._folder):
+            if number < min(needed):
+                for file in place.iterdir():
+                    file.unlink(missing_ok=True)
+                place.rmdir()
+                continue
+            for task, kept in enumerate(needed):
+                if number < kept:
+                    (place / str(task)).unlink(missing_ok=True)
 
     def _older(self) -> _Older:
         try:
@@ -136,6 +148,12 @@ def save_carried(folder: str, number: int, task: int, content: bytes) -> None:
     place = Path(folder, "carried", str(number), str(task))
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     _write(place, _MAGIC + hashlib.sha256(content).digest() + content)
+
+
+def newest_carried(folder: str, number: int, task: int) -> int:
+    """The last batch up to this one at whose end a task wrote down what was open; 0 when there is none."""
+    there = (each for each, place in _carried(Path(folder)) if each <= number and (place / str(task)).exists())
+    return max(there, default=0)
 
 
 def load_carried(folder: str, number: int, task: int) -> bytes:
@@ -153,6 +171,12 @@ def load_carried(folder: str, number: int, task: int) -> bytes:
     if read[: len(_MAGIC)] != _MAGIC or read[len(_MAGIC) : start] != hashlib.sha256(content).digest():
         raise StateError(f"{place} is damaged, or of another version")
     return content
+
+
+def _carried(folder: Path) -> list[tuple[int, Path]]:
+    """The batches of which there are states."""
+    place = folder / "carried"
+    return [(int(each.name), each) for each in place.iterdir()] if place.exists() else []
 
 
 def _write(place: Path, content: bytes) -> None:

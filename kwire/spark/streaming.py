@@ -86,7 +86,7 @@ class CaptureStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [StreamTask(batches, number) for number in range(self.asked.tasks)] if batches else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task; what is open at its end is written down before the last of them leaves."""
+        """The rows of one task; what is open at its end is written down when the sink has taken the last of them."""
         assert isinstance(partition, StreamTask)
         yield from follow(partition.batches, partition.number, self.wanted, self.asked)
 

@@ -1,6 +1,6 @@
 """A folder of rolling captures as a stream: each row once, connections that go on from file to file, clean restarts.
 
-All but one test drive the reader as Spark does, without a JVM.
+All but two tests drive the reader as Spark does, without a JVM.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 import kwire
 from kwire.capture.schemas import LEVELS
-from kwire.spark.journal import StateError
+from kwire.spark.journal import StateError, load_carried
 from kwire.spark.source import CaptureDataSource
 from kwire.spark.streaming import CaptureStreamReader
 from tests.kwire.spark.pieces import pieces, records_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 SHARE = CAPTURES / "small_share.pcap"
@@ -119,6 +119,51 @@ def test_a_batch_that_runs_again_gives_the_same_rows(tmp_path: Path, task_count:
     again = batch_of(reader_of(tmp_path, stream_tasks=task_count), {"batch": 2}, {"batch": 3})
 
     assert again == once[2] != []
+
+
+def taken_in_part(reader: CaptureStreamReader, start: int, end: int, tasks: int) -> None:
+    """A sink that runs only the first tasks of a batch, and takes no more of them than their first rows."""
+    for task in reader.partitions({"batch": start}, {"batch": end})[:tasks]:
+        next(iter(reader.read(task)), None)
+
+
+@pytest.mark.parametrize("task_count", [0, 1, 3])
+@pytest.mark.parametrize("skipped", [{1}, {2}, {1, 2, 3}, {2, 4}])
+def test_batches_that_a_sink_does_not_read_whole_take_nothing_from_the_next(
+    tmp_path: Path, skipped: set[int], task_count: int
+) -> None:
+    pieces(SHARE, tmp_path / "in", 6)
+    shutil.copytree(tmp_path / "in", tmp_path / "once" / "in")
+    once = list(batches_of(reader_of(tmp_path / "once", stream_tasks="3"), limit=ReadMaxFiles(1)))
+    reader = reader_of(tmp_path, stream_tasks="3")
+
+    for number in range(1, 7):
+        start, end = {"batch": number - 1}, reader.latestOffset({"batch": number - 1}, ReadMaxFiles(1))
+        if number in skipped:
+            taken_in_part(reader, number - 1, number, task_count)
+        else:
+            assert comparable(batch_of(reader, start, end)) == comparable(once[number - 1])
+        reader.commit(end)
+
+
+def test_lists_and_states_stay_until_a_sink_reads_whole_batches_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kwire.spark.journal._KEPT_COUNT_MAX", 0)
+    pieces(SHARE, tmp_path / "in", 12)
+    reader = reader_of(tmp_path, stream_tasks="2")
+    for number in range(1, 9):
+        end = reader.latestOffset({"batch": number - 1}, ReadMaxFiles(1))
+        batch_of(reader, {"batch": number - 1}, end) if number < 3 else taken_in_part(reader, number - 1, number, 1)
+        reader.commit(end)
+    kept = {each.name for each in (tmp_path / "state" / "batches").iterdir()}
+
+    rest = list(batches_of(reader, start=8, limit=ReadMaxFiles(1)))
+
+    assert kept >= {f"{number}.json" for number in range(3, 9)}
+    assert len(rest) == 4
+    assert {each.name for each in (tmp_path / "state" / "carried").iterdir()} == {"11", "12"}
+    assert len(list((tmp_path / "state" / "batches").iterdir())) <= 3
 
 
 def test_a_restart_takes_the_batch_that_was_planned_before_the_end(tmp_path: Path) -> None:
@@ -349,18 +394,23 @@ def test_a_state_of_another_query_is_refused(tmp_path: Path, given: dict[str, st
         list(batches_of(reader_of(tmp_path, **given)))
 
 
-def test_a_state_that_is_damaged_or_missing_is_refused(tmp_path: Path) -> None:
+def test_a_state_that_is_damaged_or_does_not_fit_is_refused(tmp_path: Path) -> None:
     pieces(SHARE, tmp_path / "in", 2)
     reader = reader_of(tmp_path)
-    list(batches_of(reader, limit=ReadMaxFiles(1)))
+    _, second = batches_of(reader, limit=ReadMaxFiles(1))
     place = tmp_path / "state" / "carried" / "1" / "0"
 
     place.write_bytes(place.read_bytes()[:-1] + b"x")
     with pytest.raises(StateError, match="is damaged"):
         batch_of(reader, {"batch": 1}, {"batch": 2})
     place.unlink()
-    with pytest.raises(StateError, match="is missing"):
+    assert batch_of(reader, {"batch": 1}, {"batch": 2}) == second
+    place.unlink()
+    (tmp_path / "state" / "batches" / "1.json").unlink()
+    with pytest.raises(StateError, match="has no batch 1"):
         batch_of(reader, {"batch": 1}, {"batch": 2})
+    with pytest.raises(StateError, match="is missing"):
+        load_carried(str(tmp_path / "state"), 1, 0)
     with pytest.raises(StateError, match="do not fit together"):
         reader.partitions({"batch": 7}, {"batch": 8})
 
@@ -407,3 +457,26 @@ def test_spark_follows_a_folder_and_goes_on_after_a_restart(spark: SparkSession,
     found = comparable(spark.read.parquet(str(tmp_path / "out")).toArrow().to_pylist())
     assert set(found) <= set(comparable(kwire.read_capture(SHARE).to_pylist()))
     assert len(found) == len(kwire.read_capture(SHARE)) - LEFT_OPEN["messages"]
+
+
+@pytest.mark.spark
+def test_spark_goes_on_behind_batches_that_a_function_did_not_read_whole(spark: SparkSession, tmp_path: Path) -> None:
+    pieces(SHARE, tmp_path / "in", 4)
+    shutil.copytree(tmp_path / "in", tmp_path / "once" / "in")
+    once = list(batches_of(reader_of(tmp_path / "once"), limit=ReadMaxFiles(1)))
+    found: dict[int, list[Row]] = {}
+
+    def take(rows: DataFrame, number: int) -> None:
+        if number == 1:
+            rows.take(1)
+        elif number > 1:
+            found[number] = rows.toArrow().to_pylist()
+
+    stream = spark.readStream.format("kafka_capture").option("state", str(tmp_path / "state"))
+    rows = stream.option("maxFilesPerTrigger", "1").load(str(tmp_path / "in"))
+    sink = rows.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    sink.trigger(availableNow=True).start().awaitTermination()
+
+    assert {number: comparable(rows) for number, rows in found.items()} == {
+        number: comparable(once[number]) for number in (2, 3)
+    }
