@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # A file of nothing but names, interfaces or comments must not fill the memory.
 _HOSTS_MAX = 100_000
+_NAMES_MAX = 100
 _INTERFACES_MAX = 10_000
 _COMMENTS_MAX = 1_000
 _BLOCK_SIZE_MAX = 1 << 24
@@ -25,8 +26,9 @@ _SECTION = 0x0A0D0D0A
 
 @dataclass(slots=True)
 class About:
-    """What stands in the file beside its packets. `hosts` are names by address (as text), from name resolution blocks.
+    """What stands in the file beside its packets.
 
+    `hosts` are names by address (as text), from name resolution blocks; an address has at most a hundred.
     `dropped` are sentences about packets that the capturing system lost. A damaged file tells what precedes the damage.
     """
 
@@ -103,14 +105,24 @@ class _Walk:
         elif kind == pcapng.INTERFACE and len(found.interfaces) < _INTERFACES_MAX:
             found.interfaces.append(blocks.interface(body, order))
             self._interfaces.append(found.interfaces[-1])
-        elif kind == pcapng.NAMES and len(found.hosts) < _HOSTS_MAX:
+        elif kind == pcapng.NAMES:
             for address, names in blocks.names(body, order):
-                known = found.hosts.setdefault(address, [])
-                known += [name for name in names if name not in known]
+                self._name(address, names)
         elif kind == pcapng.STATISTICS:
             trouble = blocks.dropped(body, order, self._interfaces)
             if trouble is not None and len(found.dropped) < _COMMENTS_MAX:
                 found.dropped.append(trouble.detail)
+
+    def _name(self, address: str, names: list[str]) -> None:
+        hosts = self._found.hosts
+        if address not in hosts and len(hosts) >= _HOSTS_MAX:
+            return
+        known = hosts.setdefault(address, [])
+        for name in names:
+            if len(known) >= _NAMES_MAX:
+                return
+            if name not in known:
+                known.append(name)
 
     def _say(self, code: int, value: str) -> None:
         found = self._found

@@ -31,6 +31,7 @@ _KINDS = {
 }
 _BROKERS_SHOWN = 10
 _HOSTS_SHOWN = 50
+_NAMES_SHOWN = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +81,9 @@ def _interface(interface: Interface) -> str:
 
 def _hosts(found: About) -> Iterator[str]:
     for address, names in list(found.hosts.items())[:_HOSTS_SHOWN]:
-        yield f"  {address}: {', '.join(names)}"
+        others = len(names) - _NAMES_SHOWN
+        more_names = f" and {_many(others, 'more name')}" if others > 0 else ""
+        yield f"  {address}: {', '.join(names[:_NAMES_SHOWN])}{more_names}"
     more = len(found.hosts) - _HOSTS_SHOWN
     if more > 0:
         yield f"  and {more} more addresses with names"

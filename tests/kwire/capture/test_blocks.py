@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kwire.capture import about as about_module
 from kwire.capture import blocks
 from kwire.capture.about import About, about
 from kwire.capture.packets import packets
@@ -132,6 +133,21 @@ def test_a_file_tells_its_interfaces_names_and_origin() -> None:
         "interface eth0: 7 of 100 packets were dropped while they were captured",
         "interface 0: 8 of 100 packets were dropped while they were captured",
     ]
+
+
+def test_an_address_has_no_more_than_a_hundred_names() -> None:
+    names = [b"".join(b"host-%d\0" % number for number in range(at, at + 60)) for at in (0, 30, 60)]
+    found = about(section() + b"".join(block(4, option(1, bytes([10, 0, 0, 1]) + each)) for each in names))
+
+    assert found.hosts == {"10.0.0.1": [f"host-{number}" for number in range(100)]}
+
+
+def test_addresses_with_names_are_bounded_inside_a_block_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(about_module, "_HOSTS_MAX", 2)
+    records = [option(1, bytes([10, 0, 0, number % 4]) + b"host-%d\0" % number) for number in range(8)]
+
+    found = about(section() + block(4, b"".join(records)))
+    assert found.hosts == {"10.0.0.0": ["host-0", "host-4"], "10.0.0.1": ["host-1", "host-5"]}
 
 
 def test_what_this_library_writes_says_so() -> None:

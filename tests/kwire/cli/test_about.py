@@ -8,7 +8,7 @@ import pytest
 
 from kwire.cli.main import main
 from tests.kwire.capture.test_blocks import named_interface, names_block, statistics
-from tests.kwire.capture.wire import CAPTURES, Talk, enhanced, ip_packets, option, pcap, section
+from tests.kwire.capture.wire import CAPTURES, Talk, block, enhanced, ip_packets, option, pcap, section
 
 Capsys = pytest.CaptureFixture[str]
 
@@ -56,6 +56,14 @@ def test_what_a_file_says_of_itself_comes_first_and_is_escaped(capsys: Capsys, t
         "  ::1: here",
     ]
     assert lines[-1] == "  ! interface eth0: 7 of 100 packets were dropped while they were captured"
+
+
+def test_an_address_of_many_names_is_told_with_the_first_of_them(capsys: Capsys, tmp_path: Path) -> None:
+    path = tmp_path / "a.pcapng"
+    names = b"".join(b"host-%d\0" % number for number in range(7))
+    path.write_bytes(section() + block(4, option(1, bytes([10, 0, 0, 1]) + names)))
+
+    assert "  10.0.0.1: host-0, host-1, host-2, host-3, host-4 and 2 more names" in told(capsys, path)[1]
 
 
 def test_connections_are_told_by_kind(capsys: Capsys, tmp_path: Path) -> None:
