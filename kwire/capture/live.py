@@ -126,15 +126,6 @@ class Live:
         return Packet(self.count, self._ts, self._link, bytes(buffer[: min(size, len(buffer))]), size)
 
 
-def packets(interface: str, **options: object) -> Iterator[Packet | Trouble]:
-    """The packets of an interface, for as long as somebody takes them. Takes the arguments of `Live`.
-
-    Raises: LiveError.
-    """
-    with Live(interface, **options) as live:  # type: ignore[arg-type]
-        yield from live.packets()
-
-
 def _opened(interface: str, buffer_size: int) -> tuple[socket.socket, int, int]:
     """The socket, the link type of what it gives, and the interface's hardware."""
     if not hasattr(socket, "AF_PACKET"):
