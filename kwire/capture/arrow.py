@@ -39,7 +39,7 @@ def batches(
     """
     options = options or Options()
     names = names_of(level, columns)
-    index = _indexed(path)
+    index = indexed(path)
     if index is not None:
         yield from flow_batches([index], None, level, options, columns=names)
         return
@@ -81,8 +81,13 @@ def flow_batches(
 
 
 def names_of(level: str, chosen: Sequence[str] | None) -> list[str]:
-    """The chosen columns of a level, all of them without a choice. Raises: ValueError for one that there is not."""
+    """The chosen columns of a level, all of them without a choice.
+
+    Raises: ValueError for one that there is not, and for a choice of none: rows without columns cannot be counted.
+    """
     known = [column.name for column in columns(level)]
+    if chosen is not None and not len(chosen):
+        raise ValueError(f"no column is chosen; level {level} has {', '.join(known)}")
     for name in chosen or ():
         if name not in known:
             raise ValueError(f"level {level} has no column {name!r}; it has {', '.join(known)}")
@@ -141,15 +146,18 @@ def table(
     return filled(whole, sources, options or Options()).select(asked)
 
 
-def _indexed(source: Source) -> Index | None:
-    """The index of a source that can have one."""
-    if not isinstance(source, (str, bytes, os.PathLike)) or find_spec("numpy") is None:
+def indexed(source: Source, cache: str | None = None) -> Index | None:
+    """The index of a source that can have one, where there is what reads by it.
+
+    Args: cache: where sidecars are kept, `beside` or a folder; None keeps none.
+    """
+    if not isinstance(source, (str, bytes, os.PathLike)) or None in (find_spec("numpy"), find_spec("pyarrow")):
         return None
-    from kwire.capture.index import NotIndexed, built
+    from kwire.capture import index
 
     try:
-        return built(source)
-    except NotIndexed:
+        return index.built(source) if isinstance(source, bytes) else index.of(source, cache=cache)
+    except index.NotIndexed:
         return None
 
 

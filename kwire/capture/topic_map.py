@@ -47,24 +47,51 @@ def read_topics(path: str | os.PathLike[str]) -> dict[str, str]:
     return found
 
 
-def names_in(sources: Iterable[Source], options: Options) -> dict[str, str]:
+def names_in(sources: Iterable[Source], options: Options, *, cache: str | None = None) -> dict[str, str]:
     """A first pass over captures that can be read twice: the names that they tell anywhere, and those of the options.
 
     Rows are made as a capture is read, so a name that comes late is not in the rows before it: give this as `topics`.
+    What can have an index is read by it, so that only messages that name topics are decoded.
+
+    Args: cache: where indexes are kept, `beside` or a folder; None keeps none.
     """
+    from kwire.capture.arrow import indexed
+
+    for source in sources:
+        index = indexed(source, cache)
+        if index is None:
+            names = names_decoded(source, options)
+        else:
+            from kwire.capture.lane.names import names_told
+
+            names = names_told(index, options)
+        options = replace(options, topics=names)
+    return dict(options.topics)
+
+
+def names_decoded(source: Source, options: Options) -> dict[str, str]:
+    """The same of one capture, read from its beginning to its end as a stream."""
     from kwire.capture.pipeline import outcomes
 
     names = TopicNames(options.topics)
-    teaching = teachers(options.edition)
-    # Behind a handshake there may be tokens without headers, which must not be taken for requests.
-    wanted = replace(options, sessions=False, bodies=False, decoded=teaching | {"SaslHandshakeRequest"})
-    for source in sources:
-        for outcome in outcomes(source, wanted):
-            if isinstance(outcome, Exchange):
-                for side in (outcome.request, outcome.response):
-                    if side is not None and side.name in teaching and side.body is not None:
-                        names.learn(side.body)
+    for outcome in outcomes(source, for_names(options)):
+        if isinstance(outcome, Exchange):
+            learn_from(outcome, names, options.edition)
     return names.known()
+
+
+def learn_from(exchange: Exchange, names: TopicNames, edition: str) -> None:
+    """Remember what the messages of an exchange tell that are there to name topics."""
+    teaching = teachers(edition)
+    for side in (exchange.request, exchange.response):
+        if side is not None and side.name in teaching and side.body is not None:
+            names.learn(side.body)
+
+
+def for_names(options: Options) -> Options:
+    """The options for exchanges of which only names of topics are wanted."""
+    # Behind a handshake there may be tokens without headers, which must not be taken for requests.
+    return replace(options, sessions=False, bodies=False, decoded=teachers(options.edition) | {"SaslHandshakeRequest"})
 
 
 @cache

@@ -11,7 +11,6 @@ from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from kwire.capture.lane.names import names_told as names_told_by
 from kwire.capture.topic_map import names_in
 from kwire.capture.values import CaptureError
 
@@ -72,8 +71,7 @@ def _on_all_cores(work: Callable[[T], R], jobs: Sequence[T]) -> list[R]:
 def _names(job: tuple[str, Options, str | None]) -> dict[str, str]:
     file, options, cache = job
     try:
-        found = _index((file, cache))
-        return names_in([file], options) if found is None else names_told_by(found, options)
+        return names_in([file], options, cache=cache)
     except CaptureError:
         return {}
 

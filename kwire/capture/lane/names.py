@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +13,7 @@ from kwire.capture.index.segments import segments_of
 from kwire.capture.lane.objects import Objects
 from kwire.capture.lane.reading import Lane
 from kwire.capture.pipeline import outcomes_of
-from kwire.capture.topic_map import teachers
+from kwire.capture.topic_map import for_names, learn_from, teachers
 from kwire.capture.topic_names import TopicNames
 
 if TYPE_CHECKING:
@@ -26,15 +25,13 @@ if TYPE_CHECKING:
 
 
 def names_told(index: Index, options: Options) -> dict[str, str]:
-    """Names by id, those of the options included: what `topic_map.names_in` finds, without a look at other bodies."""
+    """Names by id, those of the options included: what `topic_map.names_decoded` finds, by a look at fewer bodies."""
     names = TopicNames(options.topics)
-    lane = Lane(index, None, replace(options, sessions=False, bodies=False))
+    wanted = for_names(options)
+    lane = Lane(index, None, wanted)
     try:
-        taught = teachers(options.edition)
-        for exchange in _exchanges(lane, index, options):
-            for side in (exchange.request, exchange.response):
-                if side is not None and side.name in taught and side.body is not None:
-                    names.learn(side.body)
+        for exchange in _exchanges(lane, index, wanted):
+            learn_from(exchange, names, options.edition)
     finally:
         lane.close()
     return names.known()
@@ -48,9 +45,8 @@ def _exchanges(lane: Lane, index: Index, options: Options) -> Iterator[Exchange]
         # What has no plain header is looked at too: nobody knows yet what it is.
         chosen = np.isin(found.request.api_key, keys) | (found.request.body < 0)
         yield from (exchange for _, exchange in objects.exchanges(found.of(np.nonzero(chosen)[0])))
-    slow: Iterator[Outcome] = outcomes_of(
-        segments_of([index], lane.slow), replace(options, sessions=False), index.keys(options.tls_keylog)
-    )
+    keys_of_tls = index.keys(options.tls_keylog)
+    slow: Iterator[Outcome] = outcomes_of(segments_of([index], lane.slow), options, keys_of_tls)
     yield from (outcome for outcome in slow if isinstance(outcome, Exchange))
 
 

@@ -19,7 +19,8 @@ class Step(NamedTuple):
     """One field, or several of fixed size in a row of which nothing is wanted.
 
     kind: `skip`, `bool`, `int`, `text`, `bytes`, `records`, `numbers` (an array of fixed size), `texts`, `bools`,
-    `structs` (an array) or `struct`. size: bytes to skip, of an integer, or of each number of an array.
+    `structs` (an array), `struct`, or `other`: what only the exact decoder can read.
+    size: bytes to skip, of an integer, or of each number of an array.
     use: what its value is for: `error`, `throttle`, `group_id`, `member_id`, `name`, `topic_id`, `num_partitions`,
     `numbers`, `names`, `partitions`; else empty.
     """

@@ -81,6 +81,14 @@ def test_an_unknown_level_names_the_known_ones() -> None:
         kwire.read_capture(SHARE, "frames")
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_choice_of_no_column_is_refused_since_its_rows_could_not_be_counted(level: str) -> None:
+    with pytest.raises(ValueError, match=f"no column is chosen; level {level} has file, "):
+        kwire.read_capture(SHARE, level, columns=[])
+    with pytest.raises(ValueError, match="no column is chosen"):
+        next(arrow.batches(SHARE, level, columns=()))
+
+
 def test_without_pyarrow_rows_work_and_tables_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.import_module
 
