@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 # So many outcomes are held to put them in order.
 ORDER_WINDOW = 1000
+# Fewer where what was made of them takes more than this together.
+SIZE_MAX = 64 * 1024 * 1024
 
 
 class InOrder(Generic[T]):
@@ -24,23 +26,33 @@ class InOrder(Generic[T]):
 
     def __init__(self, *, counts_all: bool = False) -> None:
         """`counts_all`: outcomes of which nothing was made count too, so that a rare one does not wait for long."""
-        self._held: list[tuple[tuple[int, int], int, Sequence[T]]] = []
+        self._held: list[tuple[tuple[int, int], int, Sequence[T], int]] = []
         self._counts_all = counts_all
         self._count = 0
+        self._size = 0
 
-    def push(self, outcome: Outcome, made: Sequence[T]) -> Sequence[T]:
-        """Hold what was made of an outcome; what has waited long enough comes back."""
+    def push(self, outcome: Outcome, made: Sequence[T], size: int = 0) -> Sequence[T]:
+        """Hold what was made of an outcome, which takes `size`; what has waited long enough comes back."""
         held = self._held
         if made or self._counts_all:
             self._count += 1
         if made:
-            heappush(held, (_place_of(outcome), self._count, made))
+            heappush(held, (_place_of(outcome), self._count, made, size))
+            self._size += size
         is_due = len(held) > ORDER_WINDOW or (self._counts_all and held and held[0][1] <= self._count - ORDER_WINDOW)
-        return heappop(held)[2] if is_due else ()
+        due = self._next() if is_due else ()
+        while self._size > SIZE_MAX:
+            due = [*due, *self._next()]
+        return due
 
     def pop(self) -> Sequence[T] | None:
         """What comes next of all that is held; None when nothing is."""
-        return heappop(self._held)[2] if self._held else None
+        return self._next() if self._held else None
+
+    def _next(self) -> Sequence[T]:
+        _, _, made, size = heappop(self._held)
+        self._size -= size
+        return made
 
 
 def _place_of(outcome: Outcome) -> tuple[int, int]:

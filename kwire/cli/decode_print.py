@@ -55,7 +55,7 @@ class Printer:
 
     def push(self, outcome: Outcome, made: Sequence[Block]) -> None:
         """The rows of an outcome; those whose turn it is are printed."""
-        self._print(self._held.push(outcome, made))
+        self._print(self._held.push(outcome, made, _size_of(made)))
         if (self._is_live or self._is_watched) and time.monotonic() - self._shown_at > _HELD_SECONDS:
             if self._is_live:
                 self.show(is_early=True)
@@ -89,3 +89,8 @@ class Printer:
                 self._out.write(self._head + "\n")
                 self._head = ""
             self._out.write(text + "\n")
+
+
+def _size_of(made: Sequence[Block]) -> int:
+    """How many characters the rows have, bodies and payloads included."""
+    return sum(len(cell.text) for block in made for line in block for cell in line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kwire.capture.order import ORDER_WINDOW, InOrder
+from kwire.capture.order import ORDER_WINDOW, SIZE_MAX, InOrder
 from kwire.capture.values import Trouble
 
 
@@ -23,6 +23,16 @@ def test_no_more_is_held_than_the_window() -> None:
     came = [held.push(at(ts), [ts]) for ts in range(ORDER_WINDOW + 2)]
 
     assert came[-3:] == [(), [0], [1]]
+
+
+def test_no_more_is_held_than_a_size() -> None:
+    held, quarter = InOrder[int](), SIZE_MAX // 4
+    came = [held.push(at(ts), [ts], quarter) for ts in (4, 3, 2, 1, 0)]
+    assert came == [(), (), (), (), [0]]
+
+    assert held.push(at(9), [9], SIZE_MAX) == [1, 2, 3, 4]
+    assert held.pop() == [9]
+    assert held.push(at(1), [1], SIZE_MAX + 1) == [1]
 
 
 def test_where_all_count_a_rare_one_comes_after_a_window_of_others() -> None:
