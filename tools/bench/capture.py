@@ -160,8 +160,8 @@ Large packets ({large_mean:,} bytes):
 
 {large}
 
-kwire keeps an index of columns, in a temporary file beyond 48 MiB, and reads spans of 24 MiB; memory does not grow with
-the capture:
+kwire keeps an index of columns, about 130 bytes a packet, in a temporary file beyond 48 MiB, and reads spans of 24 MiB.
+That file grows with the packets; memory grows with the connections and client ids alone:
 
 {memory}
 """

@@ -34,11 +34,16 @@ _FIRST_SIZE = 4 * REQUEST_HEAD
 
 
 class Part(NamedTuple):
-    """What the index keeps of one span: its packets, each with its flow, and the exchanges that it completes."""
+    """What the index keeps of one span: its packets, each with its flow, and the exchanges that it completes.
+
+    piece_at, piece_size: the pieces of those bodies that lie in several.
+    """
 
     heads: Heads
     flow: Ints
     exchanges: Exchanges
+    piece_at: Ints
+    piece_size: Ints
 
 
 class Built(NamedTuple):
@@ -47,7 +52,6 @@ class Built(NamedTuple):
     spans: list[tuple[int, int]]
     unanswered: Exchanges
     flows: Flows
-    pieces: Parts
     client_ids: list[str]
     troubles: list[tuple[int, Trouble]]
     secrets: list[tuple[int, int]]
@@ -77,7 +81,6 @@ def build(source: str | os.PathLike[str] | bytes, file: File, keep: Callable[[Pa
         extents,
         unanswered,
         builder.flows,
-        builder.pieces,
         builder.headers.client_ids.texts,
         passing.troubles,
         walked.secrets,
@@ -106,7 +109,7 @@ class _Builder:
         flows = self.flows
         flow = flows.ids(heads.ends)
         if not len(flow):
-            return Part(heads, flow, pairing.unanswered(self._waiting.of(flow)))
+            return Part(heads, flow, pairing.unanswered(self._waiting.of(flow)), *self.pieces.taken())
         arrival = order.count_in(flows, flow, heads)
         order.control(flows, flow, heads)
         found = order.joined([*self._left, order.pieces_of(flows, flow, heads, arrival)])
@@ -124,7 +127,7 @@ class _Builder:
             self._waiting = self._waiting.of(np.zeros(0, dtype=np.int64))
         self._left = [begun, waiting]
         self._late(waiting)
-        return Part(heads, flow, done)
+        return Part(heads, flow, done, *self.pieces.taken())
 
     def close(self) -> Exchanges:
         """The requests that wait at the end; flows whose streams do not end with a frame are not clean."""

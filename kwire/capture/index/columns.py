@@ -12,6 +12,7 @@ import struct
 import tempfile
 import weakref
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -28,8 +29,10 @@ _TYPES = frozenset({"i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"})
 # Columns stay in memory up to so many bytes; then all of them move to a temporary file.
 SPILL_SIZE = 48 * 1024 * 1024
 _CHUNK = 1 << 20
-# Columns of flows are few, and asked for again and again.
-_KEPT = ("flow.", "pieces.")
+# A request and its answer may lie in two spans.
+_PAGES_HELD = 4
+# Columns of flows and of spans are few, and asked for again and again.
+_KEPT = ("flow.", "pieces.first")
 
 
 class BadColumnsError(ValueError):
@@ -111,6 +114,27 @@ class Columns(Mapping[str, "npt.NDArray[Any]"]):
                 raise BadColumnsError(f"column {name} is damaged")
             found._places[name] = kind, count, at
         return found
+
+
+class Paged:
+    """A column that is kept span by span, as one; of what was asked for lately some spans are held."""
+
+    def __init__(self, columns: Columns, name: str, firsts: Column) -> None:
+        """`firsts`: the number of the first row of each span."""
+        self._columns = columns
+        self._name = name
+        self._firsts = firsts.tolist()
+        self._held: dict[int, Column] = {}
+
+    def __getitem__(self, number: int, /) -> int:
+        """The row of this number."""
+        span = bisect_right(self._firsts, number) - 1
+        page = self._held.get(span)
+        if page is None:
+            if len(self._held) == _PAGES_HELD:
+                del self._held[next(iter(self._held))]
+            page = self._held[span] = self._columns[f"{span}.{self._name}"]
+        return int(page[number - self._firsts[span]])
 
 
 class _Handle:

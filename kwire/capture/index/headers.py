@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import struct
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
     Ints = npt.NDArray[np.int64]
 
-_HEAD = struct.Struct(">hhih")
 _HEAD_SIZE = 10
 _CLIENT_ID_SIZE = 48
 _PRODUCE, _SASL_HANDSHAKE = 0, 17
@@ -84,8 +82,9 @@ class Headers:
         return out
 
     def body(self, at: int, parts: int, size: int) -> bytes:
-        """The first bytes of a frame, wherever they lie."""
-        return body_of(self._read, (self._parts.at, self._parts.size), at, parts, size)
+        """The first bytes of a frame of this span, wherever they lie."""
+        held = self._parts
+        return body_of(self._read, (held.at, held.size), at if at >= 0 else at + held.first, parts, size)
 
     def _answered(self, found: Frames, base: int, data: bytes) -> Answered:
         ids = self._rows(found, base, data, 4).view(">i4").astype(np.int64).reshape(-1)
@@ -170,16 +169,21 @@ class Headers:
         return getattr(request.body, "acks", 1) != 0
 
 
-def body_of(
-    read: Read, pieces: tuple[list[int], list[int]] | tuple[Ints, Ints], at: int, parts: int, size: int
-) -> bytes:
+class Numbered(Protocol):
+    """Numbers by their places."""
+
+    def __getitem__(self, place: int, /) -> int:
+        """One of them."""
+
+
+def body_of(read: Read, pieces: tuple[Numbered, Numbered], at: int, parts: int, size: int) -> bytes:
     """The first `size` bytes of a frame that begins at this offset, or in these pieces: offsets and sizes."""
     if at >= 0:
         return read(at, size)
     out = []
     (ats, sizes), first = pieces, -1 - at
     for index in range(first, first + parts):
-        out.append(read(int(ats[index]), min(int(sizes[index]), size)))
+        out.append(read(ats[index], min(sizes[index], size)))
         size -= len(out[-1])
         if size <= 0:
             break

@@ -5,6 +5,7 @@ Most frames fill one segment; runs of those are taken at once. The others are ho
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -55,10 +56,20 @@ NO_FRAMES = Frames(*[np.zeros(0, dtype=np.int64)] * 9)
 
 @dataclass(slots=True)
 class Parts:
-    """The pieces of bodies that lie in several: offset in the file, and size."""
+    """The pieces of bodies that lie in several: offset in the file, and size. Only those of one span are held.
 
-    at: list[int] = field(default_factory=list)
-    size: list[int] = field(default_factory=list)
+    first: how many there were before.
+    """
+
+    at: array[int] = field(default_factory=lambda: array("q"))
+    size: array[int] = field(default_factory=lambda: array("q"))
+    first: int = 0
+
+    def taken(self) -> tuple[Ints, Ints]:
+        """Those of a span, which are held no longer."""
+        found = np.array(self.at, dtype=np.int64), np.array(self.size, dtype=np.int64)
+        self.at, self.size, self.first = array("q"), array("q"), self.first + len(self.at)
+        return found
 
 
 def frames(flows: Flows, found: Pieces, span: Span, read: Read, parts: Parts) -> tuple[Frames, Pieces]:
@@ -195,9 +206,9 @@ class _Hopper:
         if index == last:
             return ats[index] + skip, 0
         parts = self._parts
-        at = -1 - len(parts.at)
-        parts.at += [ats[index] + skip, *ats[index + 1 : last + 1]]
-        parts.size += [sizes[index] - skip, *sizes[index + 1 : last], stop]
+        at = -1 - parts.first - len(parts.at)
+        parts.at.extend([ats[index] + skip, *ats[index + 1 : last + 1]])
+        parts.size.extend([sizes[index] - skip, *sizes[index + 1 : last], stop])
         return at, last - index + 1
 
     def _keep(self, first: int, stop: int, skip: int) -> None:

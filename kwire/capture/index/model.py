@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from kwire.capture.index.build import Built, Part, build
-from kwire.capture.index.columns import Columns
+from kwire.capture.index.columns import Columns, Paged
 from kwire.capture.index.files import File
 from kwire.capture.index.flows import ENDED, WHY
 from kwire.capture.index.heads import LINK_NAMES, ends_of
@@ -164,6 +163,11 @@ class Index:
         answered = Answered(response, *(self._wide(f"{part}.answered.{name}") for name in _ANSWERED))
         return Exchanges(asked, answered, self._wide(f"{part}.done"))
 
+    def pieces(self) -> tuple[Paged, Paged]:
+        """Offset in the file and size of the pieces of bodies that lie in several, by the numbers that frames tell."""
+        firsts = self.columns["pieces.first"]
+        return Paged(self.columns, "pieces.at", firsts), Paged(self.columns, "pieces.size", firsts)
+
     def loose(self, number: int) -> bytes:
         """A payload that came in fragments."""
         return self.columns[f"loose.{number}"].tobytes()
@@ -195,9 +199,14 @@ def built(source: str | os.PathLike[str] | bytes) -> Index:
     Raises: NotIndexed when it is packed or no regular file; CaptureError; OSError.
     """
     columns = Columns()
-    counter = count()
+    pieces = [0]
+
+    def keep(part: Part) -> None:
+        _add_part(columns, len(pieces) - 1, part)
+        pieces.append(pieces[-1] + len(part.piece_at))
+
     with File(source) as file:
-        found = build(source, file, lambda part: _add_part(columns, next(counter), part))
+        found = build(source, file, keep)
         columns.about = {
             "size": file.size,
             "mtime_ns": file.mtime_ns,
@@ -211,6 +220,7 @@ def built(source: str | os.PathLike[str] | bytes) -> Index:
             "troubles": found.troubles,
         }
     _add_exchanges(columns, -1, found.unanswered)
+    columns.add("pieces.first", np.array(pieces[:-1], dtype="i8"))
     _add_flows(columns, found)
     for number, payload in enumerate(found.loose):
         columns.add(f"loose.{number}", np.frombuffer(payload, dtype=np.uint8))
@@ -221,6 +231,8 @@ def _add_part(columns: Columns, number: int, part: Part) -> None:
     for name, kind in _PACKETS.items():
         column = part.flow if name == "flow" else getattr(part.heads, name)
         columns.add(f"{number}.{name}", column.astype(kind))
+    columns.add(f"{number}.pieces.at", part.piece_at)
+    columns.add(f"{number}.pieces.size", part.piece_size)
     _add_exchanges(columns, number, part.exchanges)
 
 
@@ -239,8 +251,6 @@ def _add_flows(columns: Columns, found: Built) -> None:
     columns.add("flow.words", np.array(found.flows.words, dtype="u8").reshape(-1))
     for name in _FLOWS:
         columns.add(f"flow.{name}", getattr(found.flows, name)[: len(found.flows)])
-    columns.add("pieces.at", np.array(found.pieces.at, dtype="i8"))
-    columns.add("pieces.size", np.array(found.pieces.size, dtype="i8"))
 
 
 def _frames(columns: Columns, name: str) -> Frames:

@@ -21,7 +21,7 @@ class Bodies:
     def __init__(self, index: Index) -> None:
         """Opens the file; `close` it."""
         self._file = File(index.source)
-        self._pieces = (index.columns["pieces.at"], index.columns["pieces.size"])
+        self._pieces = index.pieces()
         self._base = 0
         self._held = b""
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from kwire.capture import arrow, index
-from kwire.capture.index import columns
-from tests.kwire.capture.index.kit import FILES
+from kwire.capture.index import columns, walk
+from tests.kwire.capture.index.kit import FILES, made
 from tests.kwire.capture.wire import SHARE, block, interface, section
 
 
@@ -166,3 +166,18 @@ def test_columns_that_grow_too_large_move_to_a_file(monkeypatch: pytest.MonkeyPa
 
     assert [found[str(number)].tolist() for number in range(20)] == [list(range(number)) for number in range(20)]
     assert rows(index.built(SHARE)) == small
+
+
+def test_pieces_of_bodies_are_found_whichever_span_they_came_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    capture = made()["impaired small segments"]
+    whole = rows(index.built(capture))
+    monkeypatch.setattr(columns, "SPILL_SIZE", 100)
+    monkeypatch.setattr(walk, "SPAN_SIZE", 70_000)
+    found = index.built(capture)
+
+    firsts = found.columns["pieces.first"].tolist()
+    counts = [len(found.columns[f"{part}.pieces.at"]) for part in range(len(found.spans))]
+    assert len(firsts) == len(found.spans) > 3
+    assert sum(count > 0 for count in counts) > 1
+    assert firsts == [sum(counts[:part]) for part in range(len(counts))]
+    assert rows(found) == whole
