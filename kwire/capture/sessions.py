@@ -30,6 +30,8 @@ _FIRST_FETCH_VERSION = 7
 # What is remembered of all sessions of a capture; of more, those used last.
 SESSIONS_MAX = 50_000
 PARTITIONS_MAX = 1_000_000
+# What is told of one session, and that with each of its requests.
+SESSION_PARTITIONS_MAX = 20_000
 
 # The broker, and what names a session there: an id, or group and member.
 _Key = tuple["End", object]
@@ -42,7 +44,8 @@ _GONE = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.SHARE_SESSION
 class Session(NamedTuple):
     """What an exchange says of its session. `id` is that of a fetch session; share sessions have group and member.
 
-    `partitions` are those of the session after the request; None where that is not known, or there is none any more.
+    `partitions` are those of the session after the request; None where that is not known, there is none any more, or
+    they are more than are told.
     """
 
     id: int | None
@@ -153,10 +156,8 @@ class Sessions:
             return Session(None, epoch, None if is_refused else self._open(key, asked))
         return Session(None, epoch, self._step(key, epoch, exchange, asked))
 
-    def _open(self, key: _Key, asked: msgspec.Struct) -> Partitions:
-        partitions = _NONE.updated(_added(asked), ())
-        self._keep(key, partitions, INITIAL_EPOCH)
-        return partitions
+    def _open(self, key: _Key, asked: msgspec.Struct) -> Partitions | None:
+        return self._kept(key, _NONE.updated(_added(asked), ()), INITIAL_EPOCH)
 
     def _step(self, key: _Key, epoch: int, exchange: Exchange, asked: msgspec.Struct) -> Partitions | None:
         known = self._known.get(key)
@@ -170,16 +171,17 @@ class Sessions:
             # A request in between was not captured, and nobody knows what it changed.
             self._forget(key)
             return None
-        partitions = known.partitions.updated(_added(asked), _forgotten(asked))
-        self._keep(key, partitions, epoch)
-        return partitions
+        return self._kept(key, known.partitions.updated(_added(asked), _forgotten(asked)), epoch)
 
-    def _keep(self, key: _Key, partitions: Partitions, epoch: int) -> None:
+    def _kept(self, key: _Key, partitions: Partitions, epoch: int) -> Partitions | None:
         self._forget(key)
+        if partitions.count > SESSION_PARTITIONS_MAX:
+            return None
         self._known[key] = _Known(partitions, 1 if epoch == _EPOCH_MAX else epoch + 1)
         self._count += partitions.count
         while len(self._known) > SESSIONS_MAX or self._count > PARTITIONS_MAX:
             self._forget(next(iter(self._known)))
+        return partitions
 
     def _forget(self, key: _Key) -> None:
         known = self._known.pop(key, None)

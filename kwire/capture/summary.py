@@ -104,7 +104,7 @@ def session_text(exchange: Exchange, names: TopicNames) -> Iterator[str]:
     if session.partitions is None:
         answered = exchange.response.body if exchange.response is not None else None
         if not getattr(answered, "error_code", 0):
-            yield "of a session that was not captured from its beginning"
+            yield "of a session that was not captured from its beginning, or has too many partitions"
         return
     named = list(session.partitions.named(names).items())
     shown = " ".join(name + _numbers(numbers) for name, numbers in named[:_TOPICS_SHOWN])

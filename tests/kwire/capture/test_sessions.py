@@ -210,6 +210,23 @@ def test_sessions_are_bounded_in_number_and_size(monkeypatch: pytest.MonkeyPatch
     assert [each[2] is None for each in told([*opened, *used])[3:]] == [True, True, False]
 
 
+def test_a_session_of_too_many_partitions_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "SESSION_PARTITIONS_MAX", 2)
+    grown = [(fetch(0, 0, {"t": [1, 2]}), got(5)), (fetch(5, 1, {"u": [1]}), got(5)), (fetch(5, 2), got(5))]
+    opened = [(fetch(0, 0, {"t": [1, 2, 3]}), got(6)), (fetch(6, 1, forget=("t", 3)), got(6))]
+    anew = [(fetch(6, 0, {"t": [1]}), got(7)), (fetch(7, 1), got(7))]
+
+    assert told([*grown, *opened, *anew]) == [
+        (5, 0, '{"t":[1,2]}'),
+        (5, 1, None),
+        (5, 2, None),
+        (6, 0, None),
+        (6, 1, None),
+        (7, 0, '{"t":[1]}'),
+        (7, 1, '{"t":[1]}'),
+    ]
+
+
 def test_the_sessions_of_a_real_consumer_and_of_real_share_consumers_are_known_throughout() -> None:
     fetches = [row for row in rows(CAPTURES / "small_kpy.pcap") if row["api_name"] == "Fetch"]
     shares = [row for row in rows(CAPTURES / "small_jshare.pcap") if str(row["api_name"]).startswith("Share")]
