@@ -50,10 +50,8 @@ _OF_FLOW = {
     "syns": 0,
     "why": 0,
     "opener": -1,
-    "first_data": -1,
     "has_begun": 0,
     "ended": 0,
-    "ended_ts": 0,
     "ended_number": 2**62,
     "count": 0,
     "open": 0,
@@ -80,10 +78,8 @@ class Flows:
     syns: Ints
     why: Ints
     opener: Ints
-    first_data: Ints
     has_begun: Ints
     ended: Ints
-    ended_ts: Ints
     ended_number: Ints
     count: Ints
     open: Ints

@@ -45,7 +45,7 @@ _PACKETS = {
 _FRAME = dict(zip(Frames._fields, ("i4", "i8", "i8", "i8", "i8", "i4", "i8", "i4", "i8"), strict=True))
 _ASKED = dict(zip(Asked._fields[1:], ("i2", "i2", "i4", "i4", "i4", "i1", "i8", "i4"), strict=True))
 _ANSWERED = dict(zip(Answered._fields[1:], ("i4", "i1"), strict=True))
-_FLOWS = ("first_ts", "last_ts", "packets", "size", "link", "syns", "why", "opener", "ended", "ended_ts")
+_FLOWS = ("first_ts", "last_ts", "packets", "size", "link", "syns", "why", "opener", "ended")
 
 
 class Packets(NamedTuple):
@@ -135,7 +135,7 @@ class Index:
         words = self.columns["flow.words"].reshape(-1, 5).tolist()
         numbers = zip(*(self.columns[f"flow.{name}"].tolist() for name in _FLOWS), strict=True)
         out = []
-        for own, (first_ts, last_ts, packets, size, link, syns, why, _, ended, _) in zip(words, numbers, strict=True):
+        for own, (first_ts, last_ts, packets, size, link, syns, why, _, ended) in zip(words, numbers, strict=True):
             key = ends_of(tuple(own))
             name = LINK_NAMES[link]
             out.append(FlowInfo(key, name, packets, size, first_ts, last_ts, syns, WHY[why], ENDED[ended]))

@@ -86,7 +86,7 @@ def control(flows: Flows, flow: Ints, heads: Heads) -> None:
             flows.fin[at] = (int(heads.seq[index]) + size) & _MASK
         if not flows.ended[own] and (flags & _RST or min(flows.fin[2 * own], flows.fin[2 * own + 1]) >= 0):
             flows.ended[own] = RST_END if flags & _RST else FIN_END
-            flows.ended_ts[own], flows.ended_number[own] = int(heads.ts[index]), number
+            flows.ended_number[own] = number
     _acknowledged(flows, flow, heads)
 
 

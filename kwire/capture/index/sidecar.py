@@ -19,7 +19,7 @@ SUFFIX = ".kwire-index"
 PART_SUFFIX = ".part" + SUFFIX
 """Of a sidecar while it is written. A run that is killed leaves it behind."""
 # Grows whenever the columns or their meaning change.
-FORMAT = 5
+FORMAT = 6
 # The beginning and the end of the capture are checked: so much of each.
 _CHECKED_SIZE = 64 * 1024
 

@@ -149,6 +149,13 @@ def test_a_run_that_is_killed_leaves_a_file_that_is_known_to_be_half(
     assert left.name.endswith(".part.kwire-index")
 
 
+def test_each_column_of_a_flow_is_one_that_is_read(capture: Path) -> None:
+    kept = {name for name in index.built(capture).columns if name.startswith("flow.")}
+    told = {"first_ts", "last_ts", "packets", "size", "link", "syns", "why", "opener", "ended", "words"}
+
+    assert kept == {f"flow.{name}" for name in told}
+
+
 def test_an_index_travels_as_the_name_of_its_sidecar(capture: Path) -> None:
     kept = index.of(capture, cache=index.BESIDE)
     alone = index.built(capture)
