@@ -182,7 +182,7 @@ def test_what_heads_decide_of_the_option_filter_is_known_before_a_body_is_decode
     only = reader.wanted.reading.only
 
     assert only is not None
-    assert only.columns == {"api_name", "req_ts", "client_id"}
+    assert only.columns == {"api_key", "req_ts", "client_id"}
 
 
 def reader_of(*names: str, **given: str) -> CaptureReader:
