@@ -7,7 +7,7 @@ for whoever reads the rows; here they only let everything pass.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -79,7 +79,8 @@ class Condition:
         if self.test == "null":
             return (value is None) is not self.is_negated
         if self.test == "share":
-            return self.value[0] <= (value or 0) < self.value[1]  # type: ignore[no-any-return]
+            begin, end = self.value
+            return bool(begin <= (value or 0) < end)
         if self.test == "where":
             text, level, number = self.value
             if self.column == "api_key" and value is None:
@@ -106,10 +107,6 @@ class Only:
         if not isinstance(outcome, Exchange):
             return True
         return all(condition.holds(_value(outcome, condition.column)) for condition in self.conditions)
-
-    def allows_values(self, values: Mapping[str, object]) -> bool:
-        """The same for values of columns, where there is no exchange yet; a column that is not there is no obstacle."""
-        return all(each.column not in values or each.holds(values[each.column]) for each in self.conditions)
 
 
 def of_filter(text: str, level: str) -> tuple[Condition, ...]:

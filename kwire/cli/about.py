@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 from kwire.capture.options import Options
 from kwire.capture.values import CaptureError
+from kwire.cli.exit_codes import FOUND_WRONG, GOOD
 from kwire.cli.wrong_use import WrongUseError
 from kwire.escape import escape, one_line
 
 if TYPE_CHECKING:
     from kwire.capture.about import About
     from kwire.capture.blocks import Interface
-
-GOOD, FOUND_WRONG = 0, 1
 
 # How the kinds of connections are called, in the order in which they are told.
 _KINDS = {

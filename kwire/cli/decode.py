@@ -17,6 +17,7 @@ from kwire.capture.options import Options
 from kwire.capture.schemas import columns
 from kwire.capture.values import CaptureError, LiveError
 from kwire.cli.decode_arguments import add_arguments
+from kwire.cli.exit_codes import FOUND_WRONG, GOOD, INTERRUPTED, WRONG_USE
 from kwire.cli.wrong_use import WrongUseError
 from kwire.escape import escape, one_line
 
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
     from kwire.capture.where.where import Where
 
 __all__ = ["add_arguments", "run"]
-
-GOOD, FOUND_WRONG, WRONG_USE = 0, 1, 2
-# What a shell reports for a program that Ctrl-C ended: 128 + SIGINT.
-INTERRUPTED = 130
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from kwire.capture.options import Options
 from kwire.capture.pipeline import outcomes
 from kwire.cli.decode_filter import Filter, Tally
 from kwire.cli.decode_print import Printer
+from kwire.cli.exit_codes import FOUND_WRONG, GOOD, INTERRUPTED
 from kwire.cli.terminal import Screen, is_terminal, paint, wants_colour, width_for
 from kwire.escape import one_line
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from kwire.cli.progress import Progress
     from kwire.cli.stop import Stop
 
-GOOD, FOUND_WRONG, INTERRUPTED = 0, 1, 130
 # A file that is read faster than anybody looks needs no progress.
 _LONG_SIZE = 1024 * 1024
 

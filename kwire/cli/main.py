@@ -12,15 +12,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, cast
 
+from kwire.cli.exit_codes import FOUND_WRONG, GOOD, INTERRUPTED, READER_GONE, WRONG_USE
 from kwire.cli.wrong_use import WrongUseError
 from kwire.errors import MissingExtra, SchemaError, UnsupportedVersion, WireError
 from kwire.escape import one_line
-
-GOOD, FOUND_WRONG, WRONG_USE = 0, 1, 2
-# What a shell reports for a program that Ctrl-C ended: 128 + SIGINT.
-INTERRUPTED = 130
-# And for one whose reader went away, as `head` does: 128 + SIGPIPE.
-READER_GONE = 141
 
 
 class Command(NamedTuple):

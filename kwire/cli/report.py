@@ -9,10 +9,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from kwire.cli.exit_codes import FOUND_WRONG, GOOD
 from kwire.cli.wrong_use import WrongUseError
 from kwire.registry import DEFAULT_EDITION
-
-GOOD, FOUND_WRONG = 0, 1
 
 # Bytes of captures from which Spark works long enough to be worth a slower start.
 LARGE = 256 * 1024 * 1024

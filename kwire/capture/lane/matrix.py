@@ -8,6 +8,7 @@ is enough that each body ends exactly where it should: one that was read beyond 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -118,11 +119,9 @@ class Matrix:
         read: Callable[[Ints], Ints]
         if step.kind == "structs":
             assert step.inner is not None
-            inner = step.inner
-            read = lambda some: self._struct(inner, some)  # noqa: E731
+            read = partial(self._struct, step.inner)
         elif step.kind == "texts":
-            element = Step("text", 0, step.use, False, step.is_flexible)
-            read = lambda some: self._text(element, some, None)  # noqa: E731
+            read = partial(self._text, Step("text", 0, step.use, False, step.is_flexible), topic=None)
         else:
             read = self._bool
         rows = self._kept(rows, count <= COUNT_MAX)
@@ -169,7 +168,8 @@ class Matrix:
             tag = last[some]
             for known, step in struct.tagged.items():
                 is_known = tag == known
-                self._step(step, some[is_known], own, topic) if is_known.any() else None
+                if is_known.any():
+                    self._step(step, some[is_known], own, topic)
             self._kept(some, np.isin(tag, list(struct.tagged)) & (self._at[some] == stop))
             rows = rows[self.is_good[rows]]
         return rows
