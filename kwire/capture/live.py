@@ -68,7 +68,7 @@ class Live:
         """Packets that the kernel had to drop, as far as it was asked."""
         self._should_end = should_end
         self._idle = idle
-        self._socket, self._link, self._hardware = _opened(interface, buffer_size)
+        self._socket, self._link = _opened(interface, buffer_size)
         self._ts = time.time_ns()
 
     def packets(self, keys: KeyLog | None = None) -> Iterator[Packet | Trouble]:
@@ -126,8 +126,8 @@ class Live:
         return Packet(self.count, self._ts, self._link, bytes(buffer[: min(size, len(buffer))]), size)
 
 
-def _opened(interface: str, buffer_size: int) -> tuple[socket.socket, int, int]:
-    """The socket, the link type of what it gives, and the interface's hardware."""
+def _opened(interface: str, buffer_size: int) -> tuple[socket.socket, int]:
+    """The socket, and the link type of what it gives."""
     if not hasattr(socket, "AF_PACKET"):
         raise LiveError(
             f"interfaces can be read on Linux only, and this is {sys.platform}; let a tool of this system capture: "
@@ -140,7 +140,7 @@ def _opened(interface: str, buffer_size: int) -> tuple[socket.socket, int, int]:
         raise LiveError(_why(interface, error)) from error
 
 
-def _open(interface: str, buffer_size: int) -> tuple[socket.socket, int, int]:
+def _open(interface: str, buffer_size: int) -> tuple[socket.socket, int]:
     # Protocol 0 receives nothing: until it is bound, packets of other interfaces would come.
     found = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     try:
@@ -155,7 +155,7 @@ def _open(interface: str, buffer_size: int) -> tuple[socket.socket, int, int]:
     except OSError:
         found.close()
         raise
-    return found, link, hardware
+    return found, link
 
 
 @contextmanager
