@@ -103,6 +103,12 @@ class Decoder(NamedTuple):
     names: frozenset[str] | None = None
     """Messages whose bodies are of use; None for all."""
 
+    def api_keys(self) -> list[int]:
+        """The keys of the APIs of which one body at least is of use."""
+        if self.names is None:
+            return list(registry.API_KEYS)
+        return [key for key in registry.API_KEYS if not self.names.isdisjoint(_sides(registry.api_name(key)))]
+
     def request(self, frame: Frame) -> Request:
         """A request; whatever of it cannot be read is an issue."""
         request = Request(frame)
@@ -178,6 +184,10 @@ class Decoder(NamedTuple):
         message.body = lenient.message
         message.note_oddities(lenient.oddities)
         message.note_tags(lenient.message, message.name)
+
+
+def _sides(api_name: str) -> tuple[str, str]:
+    return f"{api_name}Request", f"{api_name}Response"
 
 
 def _note_damage(message: Message) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from kwire.capture import traffic
@@ -10,7 +9,7 @@ from kwire.capture.exchange import Exchange, Outcome, exchanges
 from kwire.capture.extras import require_cryptography
 from kwire.capture.ip import segments
 from kwire.capture.keylog import KeyLog
-from kwire.capture.levels import Levels
+from kwire.capture.levels import Levels, reduced
 from kwire.capture.options import Options
 from kwire.capture.order import InOrder
 from kwire.capture.packets import packets
@@ -53,9 +52,7 @@ def outcomes_of(
         require_cryptography()
     if level in traffic.LEVELS:
         return gathered(traffic.sightings(found, options, keys, each_packet=level == "packets"))
-    # Only rows of messages tell of sessions.
-    wanted = replace(options, sessions=options.sessions and level == "messages")
-    return gathered(exchanges(frames(streams(found), options, keys), wanted))
+    return gathered(exchanges(frames(streams(found), options, keys), reduced(options, level)))
 
 
 def gathered(found: Iterable[Outcome]) -> Iterator[Outcome]:

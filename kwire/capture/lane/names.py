@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kwire import registry
 from kwire.capture.bodies import Decoder
 from kwire.capture.exchange import Exchange
 from kwire.capture.index.segments import segments_of
@@ -38,9 +37,9 @@ def names_told(index: Index, options: Options) -> dict[str, str]:
 
 
 def _exchanges(lane: Lane, index: Index, options: Options) -> Iterator[Exchange]:
-    taught = teachers(options.edition)
-    keys = [key for key in registry.API_KEYS if {f"{_name(key)}Request", f"{_name(key)}Response"} & taught]
-    objects = Objects(index, Decoder(options.edition), lane.bodies, lane.clients)
+    decoder = Decoder(options.edition, teachers(options.edition))
+    objects = Objects(index, decoder, lane.bodies, lane.clients)
+    keys = decoder.api_keys()
     for _, found in lane.parts():
         # What has no plain header is looked at too: nobody knows yet what it is.
         chosen = np.isin(found.request.api_key, keys) | (found.request.body < 0)
@@ -48,7 +47,3 @@ def _exchanges(lane: Lane, index: Index, options: Options) -> Iterator[Exchange]
     keys_of_tls = index.keys(options.tls_keylog)
     slow: Iterator[Outcome] = outcomes_of(segments_of([index], lane.slow), options, keys_of_tls)
     yield from (outcome for outcome in slow if isinstance(outcome, Exchange))
-
-
-def _name(key: int) -> str:
-    return registry.api_name(key)

@@ -28,6 +28,7 @@ from kwire.capture.lane.matrix import ROOM
 from kwire.capture.lane.objects import Objects
 from kwire.capture.lane.placed import NO_END, Coming, Piece, Placed, piece_of
 from kwire.capture.lane.plain import Plain
+from kwire.capture.levels import reduced
 from kwire.capture.options import FRAME_SIZE_MAX
 from kwire.capture.pipeline import ordered, outcomes_of, row_maker
 from kwire.capture.schemas import arrow_schema
@@ -56,7 +57,7 @@ class Lane:
         self._index = index
         self._options = options
         self._file = options.name or index.file
-        self._decoder = Decoder(options.edition)
+        self._decoder = Decoder(options.edition, options.decoded)
         chosen = np.ones(len(index.flows), dtype=np.bool_)
         if flows is not None:
             chosen[:] = False
@@ -94,12 +95,19 @@ class Lane:
         keys = self._index.keys(options.tls_keylog)
         slow = numbered.with_numbers(outcomes_of(numbered, options, keys, level))
         objects = Objects(self._index, self._decoder, self.bodies, self.clients)
-        fast = (each for _, found in self.parts() for each in objects.exchanges(found))
+        fast = (each for _, found in self.parts() for each in objects.exchanges(self._of_use(found)))
         sessions = Sessions() if self._options.sessions and level == "messages" else None
         for _, outcome in merge(fast, slow, key=_number):
             if sessions is not None and isinstance(outcome, Exchange):
                 outcome.session = sessions.follow(outcome)
             yield outcome
+
+    def _of_use(self, found: Exchanges) -> Exchanges:
+        """Those of which a body is decoded, and those of which nobody knows yet what they are."""
+        if self._options.decoded is None:
+            return found
+        chosen = np.isin(found.request.api_key, self._decoder.api_keys()) | (found.request.body < 0)
+        return found.of(np.nonzero(chosen)[0])
 
     def rows(self, level: str, *, troubles: bool) -> Iterator[Row]:
         """Rows of any level, made one by one."""
@@ -264,7 +272,7 @@ def lane_batches(
     troubles: bool,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of chosen flows of one capture, with these columns."""
-    lane = Lane(index, flows, options)
+    lane = Lane(index, flows, reduced(options, level))
     try:
         # A session may go on in a flow that is not clean, and topics be named there.
         is_followed = not set(followed.COLUMNS).isdisjoint(columns) and options.sessions
