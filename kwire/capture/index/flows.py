@@ -11,12 +11,8 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from kwire.capture.index.heads import ends_of
-
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-    from kwire.capture.values import End
 
     Ints = npt.NDArray[np.int64]
 
@@ -61,10 +57,6 @@ _OF_FLOW = {
 _OF_SIDE = {"start": -1, "syn_number": 2**62, "next": 0, "frame_at": 0, "acked": -1, "fin": -1}
 FIN_END, RST_END = 1, 2
 ENDED = ("end", "fin", "rst")
-_MIX = np.array(
-    [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F],
-    dtype=np.uint64,
-)
 
 
 class Flows:
@@ -94,38 +86,18 @@ class Flows:
 
     def __init__(self) -> None:
         """No flow yet."""
-        self.words: list[tuple[int, ...]] = []
-        self._ids: dict[tuple[int, ...], int] = {}
+        self._known = 0
         self._room = 0
         self._grow(64)
 
     def __len__(self) -> int:
-        return len(self.words)
+        return self._known
 
-    def ids(self, words: npt.NDArray[np.uint64]) -> Ints:
-        """The flow of each row of words; new ones are added, in the order in which they come."""
-        if not len(words):
-            return np.zeros(0, dtype=np.int64)
-        mixed = (words * _MIX).sum(axis=1, dtype=np.uint64)
-        _, first, inverse = np.unique(mixed, return_index=True, return_inverse=True)
-        if not np.array_equal(words[first][inverse], words):
-            # Two flows have one sum: rare, or made so.
-            _, first, inverse = np.unique(words, axis=0, return_index=True, return_inverse=True)
-        ids = np.empty(len(first), dtype=np.int64)
-        for index in np.argsort(first, kind="stable").tolist():
-            key = tuple(words[first[index]].tolist())
-            found = self._ids.get(key)
-            if found is None:
-                found = self._ids[key] = len(self.words)
-                self.words.append(key)
-            ids[index] = found
-        if len(self.words) > self._room:
-            self._grow(2 * len(self.words))
-        return ids[inverse.reshape(-1)]
-
-    def key(self, flow: int) -> tuple[End, End]:
-        """The two ends, the smaller one first."""
-        return ends_of(self.words[flow])
+    def reach(self, count: int) -> None:
+        """There are so many flows by now: numbers from 0 up."""
+        self._known = max(self._known, count)
+        if count > self._room:
+            self._grow(2 * count)
 
     def spoil(self, flows: Ints, why: str) -> None:
         """These are not clean; the first reason stays."""

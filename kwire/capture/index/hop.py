@@ -21,12 +21,17 @@ from kwire.capture.options import FRAME_SIZE_MAX
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from kwire.capture.index.spans import Span
-
     Ints = npt.NDArray[np.int64]
 
 Read = Callable[[int, int], bytes]
 """`size` bytes of the file from an offset."""
+
+
+class Held(NamedTuple):
+    """A stretch of the file that is in memory, and where it begins."""
+
+    base: int
+    data: bytes
 
 
 class Frames(NamedTuple):
@@ -58,28 +63,38 @@ NO_FRAMES = Frames(*[np.zeros(0, dtype=np.int64)] * 9)
 class Parts:
     """The pieces of bodies that lie in several: offset in the file, and size. Only those of one span are held.
 
-    first: how many there were before.
+    side: of the flow that each belongs to. first: how many there were before.
     """
 
     at: array[int] = field(default_factory=lambda: array("q"))
     size: array[int] = field(default_factory=lambda: array("q"))
+    side: array[int] = field(default_factory=lambda: array("q"))
     first: int = 0
 
-    def taken(self) -> tuple[Ints, Ints]:
+    def taken(self) -> Places:
         """Those of a span, which are held no longer."""
-        found = np.array(self.at, dtype=np.int64), np.array(self.size, dtype=np.int64)
-        self.at, self.size, self.first = array("q"), array("q"), self.first + len(self.at)
+        found = Places(*(np.array(each, dtype=np.int64) for each in (self.at, self.size, self.side)))
+        self.first += len(self.at)
+        self.at, self.size, self.side = array("q"), array("q"), array("q")
         return found
 
 
-def frames(flows: Flows, found: Pieces, span: Span, read: Read, parts: Parts) -> tuple[Frames, Pieces]:
+class Places(NamedTuple):
+    """Pieces of bodies, in the order of the sides of flows; columns as in `Parts`."""
+
+    at: Ints
+    size: Ints
+    side: Ints
+
+
+def frames(flows: Flows, found: Pieces, held: Held, read: Read, parts: Parts) -> tuple[Frames, Pieces]:
     """The frames that these segments complete, and the segments of those that they only begin.
 
-    Args: found: in the order of their streams. span: what of the file is at hand; `read` has the rest.
+    Args: found: in the order of their streams. held: what of the file is at hand; `read` has the rest.
     """
     if not len(found.side):
         return NO_FRAMES, found
-    is_whole = _fills(found, span.base, span.data)
+    is_whole = _fills(found, *held)
     firsts = np.nonzero(np.append(True, found.side[1:] != found.side[:-1]))[0]
     stops = np.append(firsts[1:], len(found.side))
     sides = found.side[firsts]
@@ -175,6 +190,7 @@ class _Hopper:
             if last >= count:
                 break
             at, parts = self._place((index, last), skip, (ats, sizes), end - offsets[last])
+            self._parts.side.extend([side] * parts)
             low = high = stamps[index]
             if last > index:
                 low, high = min(stamps[index : last + 1]), max(stamps[index : last + 1])

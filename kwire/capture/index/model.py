@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kwire.capture.index.build import Built, Part, build
 from kwire.capture.index.columns import Columns, Paged
 from kwire.capture.index.files import File
 from kwire.capture.index.flows import ENDED, WHY
@@ -28,7 +27,7 @@ FlowKey = tuple[End, End]
 """The two ends of a flow, the smaller one first. All connections between them are one flow."""
 
 # The narrowest types that hold each column of a packet.
-_PACKETS = {
+PACKETS = {
     "number": "i8",
     "ts": "i8",
     "link": "u1",
@@ -42,10 +41,10 @@ _PACKETS = {
     "missing": "i4",
     "flow": "i4",
 }
-_FRAME = dict(zip(Frames._fields, ("i4", "i8", "i8", "i8", "i8", "i4", "i8", "i4", "i8"), strict=True))
-_ASKED = dict(zip(Asked._fields[1:], ("i2", "i2", "i4", "i4", "i4", "i1", "i8", "i4"), strict=True))
-_ANSWERED = dict(zip(Answered._fields[1:], ("i4", "i1"), strict=True))
-_FLOWS = ("first_ts", "last_ts", "packets", "size", "link", "syns", "why", "opener", "ended")
+FRAME = dict(zip(Frames._fields, ("i4", "i8", "i8", "i8", "i8", "i4", "i8", "i4", "i8"), strict=True))
+ASKED = dict(zip(Asked._fields[1:], ("i2", "i2", "i4", "i4", "i4", "i1", "i8", "i4"), strict=True))
+ANSWERED = dict(zip(Answered._fields[1:], ("i4", "i1"), strict=True))
+FLOWS = ("first_ts", "last_ts", "packets", "size", "link", "syns", "why", "opener", "ended")
 
 
 class Packets(NamedTuple):
@@ -133,7 +132,7 @@ class Index:
     def flows(self) -> list[FlowInfo]:
         """The flows, by number."""
         words = self.columns["flow.words"].reshape(-1, 5).tolist()
-        numbers = zip(*(self.columns[f"flow.{name}"].tolist() for name in _FLOWS), strict=True)
+        numbers = zip(*(self.columns[f"flow.{name}"].tolist() for name in FLOWS), strict=True)
         out = []
         for own, (first_ts, last_ts, packets, size, link, syns, why, _, ended) in zip(words, numbers, strict=True):
             key = ends_of(tuple(own))
@@ -153,14 +152,14 @@ class Index:
 
     def packets(self, part: int) -> Packets:
         """The packets of one span."""
-        return Packets(*(self.columns[f"{part}.{name}"] for name in _PACKETS))
+        return Packets(*(self.columns[f"{part}.{name}"] for name in PACKETS))
 
     def exchanges(self, part: int) -> Exchanges:
         """The exchanges that became complete in a span, of flows that were clean then; -1: those without an answer."""
         request = _frames(self.columns, f"{part}.request")
         response = _frames(self.columns, f"{part}.response")
-        asked = Asked(request, *(self._wide(f"{part}.asked.{name}") for name in _ASKED))
-        answered = Answered(response, *(self._wide(f"{part}.answered.{name}") for name in _ANSWERED))
+        asked = Asked(request, *(self._wide(f"{part}.asked.{name}") for name in ASKED))
+        answered = Answered(response, *(self._wide(f"{part}.answered.{name}") for name in ANSWERED))
         return Exchanges(asked, answered, self._wide(f"{part}.done"))
 
     def pieces(self) -> tuple[Paged, Paged]:
@@ -193,65 +192,5 @@ def _restored(source: str | bytes, held: dict[str, npt.NDArray[Any]], about: dic
     return Index(source, columns)
 
 
-def built(source: str | os.PathLike[str] | bytes) -> Index:
-    """Index a capture: one pass over it.
-
-    Raises: NotIndexed when it is packed or no regular file; CaptureError; OSError.
-    """
-    columns = Columns()
-    pieces = [0]
-
-    def keep(part: Part) -> None:
-        _add_part(columns, len(pieces) - 1, part)
-        pieces.append(pieces[-1] + len(part.piece_at))
-
-    with File(source) as file:
-        found = build(source, file, keep)
-        columns.about = {
-            "size": file.size,
-            "mtime_ns": file.mtime_ns,
-            "packet_count": found.packet_count,
-            "first_ts": found.first_ts,
-            "last_ts": found.last_ts,
-            "secrets_at": found.secrets,
-            "may_have_secrets": found.may_have_secrets,
-            "client_ids": found.client_ids,
-            "spans": found.spans,
-            "troubles": found.troubles,
-        }
-    _add_exchanges(columns, -1, found.unanswered)
-    columns.add("pieces.first", np.array(pieces[:-1], dtype="i8"))
-    _add_flows(columns, found)
-    for number, payload in enumerate(found.loose):
-        columns.add(f"loose.{number}", np.frombuffer(payload, dtype=np.uint8))
-    return Index(source, columns)
-
-
-def _add_part(columns: Columns, number: int, part: Part) -> None:
-    for name, kind in _PACKETS.items():
-        column = part.flow if name == "flow" else getattr(part.heads, name)
-        columns.add(f"{number}.{name}", column.astype(kind))
-    columns.add(f"{number}.pieces.at", part.piece_at)
-    columns.add(f"{number}.pieces.size", part.piece_size)
-    _add_exchanges(columns, number, part.exchanges)
-
-
-def _add_exchanges(columns: Columns, number: int, found: Exchanges) -> None:
-    for name, frame in (("request", found.request.frame), ("response", found.response.frame)):
-        for each, kind in _FRAME.items():
-            columns.add(f"{number}.{name}.{each}", getattr(frame, each).astype(kind))
-    for each, kind in _ASKED.items():
-        columns.add(f"{number}.asked.{each}", getattr(found.request, each).astype(kind))
-    for each, kind in _ANSWERED.items():
-        columns.add(f"{number}.answered.{each}", getattr(found.response, each).astype(kind))
-    columns.add(f"{number}.done", found.done)
-
-
-def _add_flows(columns: Columns, found: Built) -> None:
-    columns.add("flow.words", np.array(found.flows.words, dtype="u8").reshape(-1))
-    for name in _FLOWS:
-        columns.add(f"flow.{name}", getattr(found.flows, name)[: len(found.flows)])
-
-
 def _frames(columns: Columns, name: str) -> Frames:
-    return Frames(*(columns[f"{name}.{each}"].astype(np.int64) for each in _FRAME))
+    return Frames(*(columns[f"{name}.{each}"].astype(np.int64) for each in FRAME))

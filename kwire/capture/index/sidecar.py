@@ -9,9 +9,10 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
+from kwire.capture.index.build import built
 from kwire.capture.index.columns import BadColumnsError, Columns
 from kwire.capture.index.files import File
-from kwire.capture.index.model import Index, built
+from kwire.capture.index.model import Index
 
 BESIDE = "beside"
 """The place of sidecars: next to their captures."""
@@ -19,7 +20,7 @@ SUFFIX = ".kwire-index"
 PART_SUFFIX = ".part" + SUFFIX
 """Of a sidecar while it is written. A run that is killed leaves it behind."""
 # Grows whenever the columns or their meaning change.
-FORMAT = 6
+FORMAT = 7
 # The beginning and the end of the capture are checked: so much of each.
 _CHECKED_SIZE = 64 * 1024
 

@@ -1,0 +1,102 @@
+"""Writes what phase 1 finds as the columns of an index, span after span."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kwire.capture.index.columns import Columns
+from kwire.capture.index.flows import WHY
+from kwire.capture.index.model import ANSWERED, ASKED, FLOWS, FRAME, PACKETS
+from kwire.capture.reassembly import OPEN_MAX
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from kwire.capture.index.hop import Places
+    from kwire.capture.index.pairing import Exchanges
+
+    Ints = npt.NDArray[np.int64]
+
+_MANY = WHY.index("many")
+
+
+class ClientNumbers:
+    """The client ids of an index, numbered in the order of its exchanges, whoever gave them other numbers before."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def of(self, column: Ints, texts: Sequence[str]) -> Ints:
+        """The numbers of a column of places in `texts`; -1, which is none, stays."""
+        found, first, inverse = np.unique(column, return_index=True, return_inverse=True)
+        numbers = np.full(len(found), -1, dtype=np.int64)
+        for index in np.argsort(first).tolist():
+            place = int(found[index])
+            if place < 0:
+                numbers[index] = place
+                continue
+            text = texts[place]
+            if text not in self._numbers:
+                self._numbers[text] = len(self.texts)
+                self.texts.append(text)
+            numbers[index] = self._numbers[text]
+        return numbers[inverse.reshape(-1)]
+
+
+class Keeper:
+    """Takes what the spans add, in their order."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.columns = Columns()
+        self.clients = ClientNumbers()
+        self._spans: list[tuple[int, int]] = []
+        self._firsts = [0]
+
+    def span(self, extent: tuple[int, int], packets: dict[str, Ints], found: Exchanges, places: Places) -> None:
+        """One more: its place and size in the file, the columns of its packets, and what it completes.
+
+        The client ids of the exchanges are numbers of `clients` already.
+        """
+        number = len(self._spans)
+        self._spans.append(extent)
+        for name, kind in PACKETS.items():
+            self.columns.add(f"{number}.{name}", packets[name].astype(kind, copy=False))
+        self.columns.add(f"{number}.pieces.at", places.at)
+        self.columns.add(f"{number}.pieces.size", places.size)
+        self._firsts.append(self._firsts[-1] + len(places.at))
+        self._exchanges(number, found)
+
+    def close(self, flows: dict[str, npt.NDArray[Any]], unanswered: Exchanges, loose: Sequence[bytes]) -> None:
+        """The end: what each flow is, by number, and the requests that wait."""
+        why = flows["why"]
+        if len(why) > OPEN_MAX:
+            # The generators give up the connections that were idle longest.
+            flows["why"] = np.where(why == 0, _MANY, why)
+            unanswered = unanswered.of(np.zeros(0, dtype=np.int64))
+        self._exchanges(-1, unanswered)
+        self.columns.add("pieces.first", np.array(self._firsts[:-1], dtype="i8"))
+        self.columns.add("flow.words", flows["words"].astype("u8", copy=False).reshape(-1))
+        for name in FLOWS:
+            self.columns.add(f"flow.{name}", flows[name])
+        for number, payload in enumerate(loose):
+            self.columns.add(f"loose.{number}", np.frombuffer(payload, dtype=np.uint8))
+
+    def about(self, more: dict[str, Any]) -> None:
+        """What else the index says."""
+        self.columns.about = {**more, "client_ids": self.clients.texts, "spans": self._spans}
+
+    def _exchanges(self, number: int, found: Exchanges) -> None:
+        for name, frame in (("request", found.request.frame), ("response", found.response.frame)):
+            for each, kind in FRAME.items():
+                self.columns.add(f"{number}.{name}.{each}", getattr(frame, each).astype(kind))
+        for each, kind in ASKED.items():
+            self.columns.add(f"{number}.asked.{each}", getattr(found.request, each).astype(kind))
+        for each, kind in ANSWERED.items():
+            self.columns.add(f"{number}.answered.{each}", getattr(found.response, each).astype(kind))
+        self.columns.add(f"{number}.done", found.done)
