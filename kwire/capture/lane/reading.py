@@ -33,6 +33,7 @@ from kwire.capture.options import FRAME_SIZE_MAX
 from kwire.capture.pipeline import ordered, outcomes_of, row_maker
 from kwire.capture.schemas import arrow_schema
 from kwire.capture.sessions import Sessions
+from kwire.capture.topic_map import teachers
 from kwire.capture.values import Segment, Trouble
 from kwire.registry import DEFAULT_EDITION
 
@@ -71,6 +72,11 @@ class Lane:
         return Bodies(self._index)
 
     @cached_property
+    def _maker(self) -> Plain:
+        """Makes the columns that heads tell."""
+        return Plain(self._index, self._file, lambda: self.clients)
+
+    @cached_property
     def clients(self) -> Clients:
         """Who the clients of the clean flows are."""
         return Clients(self._index, self.fast, self._decoder, self.bodies)
@@ -103,11 +109,15 @@ class Lane:
             yield outcome
 
     def _of_use(self, found: Exchanges) -> Exchanges:
-        """Those of which a body is decoded, and those of which nobody knows yet what they are."""
-        if self._options.decoded is None:
+        """Those that are asked for, those that name topics, and those of which nobody knows yet what they are."""
+        options = self._options
+        if options.sessions:
             return found
-        chosen = np.isin(found.request.api_key, self._decoder.api_keys()) | (found.request.body < 0)
-        return found.of(np.nonzero(chosen)[0])
+        is_of_use = self._is_asked_for(self._maker, found)
+        if options.decoded is not None:
+            is_of_use &= np.isin(found.request.api_key, self._decoder.api_keys())
+        is_of_use |= np.isin(found.request.api_key, Decoder(options.edition, teachers(options.edition)).api_keys())
+        return found.of(np.nonzero(is_of_use | (found.request.body < 0))[0])
 
     def rows(self, level: str, *, troubles: bool) -> Iterator[Row]:
         """Rows of any level, made one by one."""
@@ -116,7 +126,7 @@ class Lane:
 
     def side_by_side(self, columns: Sequence[str], *, troubles: bool) -> Iterator[pa.RecordBatch]:
         """Rows of messages, those of clean flows column by column. With session columns all flows must be clean."""
-        maker = Plain(self._index, self._file, lambda: self.clients)
+        maker = self._maker
         slow, placed, count = Coming(self._slow_rows(troubles=troubles)), Placed(), 0
         sessions = None
         if not set(followed.COLUMNS).isdisjoint(columns):

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from kwire import registry
-from kwire.capture import index
+from kwire.capture import arrow, index
 from kwire.capture.exchange import Exchange
 from kwire.capture.index.segments import segments_of
 from kwire.capture.levels import reduced
 from kwire.capture.options import Options
 from kwire.capture.pipeline import ordered, outcomes, outcomes_of, row_maker
+from tests.kwire.capture.counted import responses_decoded
 
 FILES = sorted((Path(__file__).parents[2] / "captures").glob("*.pcap*"))
 EVERY = frozenset(f"{registry.api_name(key)}{side}" for key in registry.API_KEYS for side in ("Request", "Response"))
@@ -44,6 +45,17 @@ def test_a_body_that_makes_no_row_is_not_decoded() -> None:
 
     assert {"ShareAcknowledgeRequest", "MetadataResponse"} <= bodies
     assert bodies.isdisjoint({"ProduceRequest", "ProduceResponse", "HeartbeatRequest", "ApiVersionsResponse"})
+
+
+@pytest.mark.parametrize("level", ["partitions", "records"])
+def test_what_the_options_do_not_ask_for_is_not_decoded_unless_it_names_topics(level: str) -> None:
+    capture = FILES[0].with_name("small_share.pcap")
+    with responses_decoded() as decoded:
+        found = arrow.table([capture], level, Options(apis=frozenset({"ShareFetch"})))
+
+    assert set(found["api_name"].to_pylist()) == {"ShareFetch"}
+    assert {"ShareFetch", "Metadata"} <= set(decoded)
+    assert set(decoded).isdisjoint({"Produce", "ShareGroupHeartbeat", "ShareAcknowledge"})
 
 
 def test_any_message_may_tell_of_partitions() -> None:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import pyarrow as pa
 import pytest
 
 from kwire.capture import arrow, index
-from kwire.capture.bodies import Decoder
 from kwire.capture.lane.names import names_told
 from kwire.capture.late_names import filled
 from kwire.capture.options import Options
@@ -23,6 +18,7 @@ from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from kwire.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest, ShareFetchResponse
 from kwire.uuids import to_text
+from tests.kwire.capture.counted import responses_decoded
 from tests.kwire.capture.wire import Talk, pcap
 
 ID = b"\1" * 16
@@ -53,22 +49,6 @@ def late_name(others: int) -> bytes:
         talk.answers(encode_response(HeartbeatResponse(), 0, number))
     talk.asks(encode_request(MetadataRequest(), 12, others + 1, "me"))
     return pcap(talk.answers(encode_response(named, 12, others + 1)).close().wires)
-
-
-@contextmanager
-def responses_decoded() -> Iterator[list[str]]:
-    """The API of every response that is decoded meanwhile."""
-    found: list[str] = []
-
-    def look(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code is Decoder.response.__code__:
-            found.append(frame.f_locals["request"].api_name)
-
-    sys.setprofile(look)
-    try:
-        yield found
-    finally:
-        sys.setprofile(None)
 
 
 def test_names_that_a_table_lacks_are_looked_for_in_messages_that_name_topics_alone() -> None:
