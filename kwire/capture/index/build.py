@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from kwire.capture.index.builder import Builder
-from kwire.capture.index.files import File
+from kwire.capture.index.files import File, Source
 from kwire.capture.index.heads import HeadPass, Heads
 from kwire.capture.index.hop import Held
 from kwire.capture.index.ids import FlowIds
@@ -14,7 +13,7 @@ from kwire.capture.index.keeping import Keeper
 from kwire.capture.index.model import FLOWS, PACKETS, Index
 from kwire.capture.index.pairing import Exchanges
 from kwire.capture.index.spans import Walked
-from kwire.capture.index.walk import spans
+from kwire.capture.index.walk import walk
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,23 +24,25 @@ if TYPE_CHECKING:
     Ints = npt.NDArray[np.int64]
 
 
-def built(source: str | os.PathLike[str] | bytes) -> Index:
+def built(source: Source) -> Index:
     """Index a capture: one pass over it.
 
     Raises: NotIndexed when it is packed or no regular file; CaptureError; OSError.
     """
-    walked, passing, ids, keeper = Walked(), HeadPass(), FlowIds(), Keeper()
+    passing, ids, keeper = HeadPass(), FlowIds(), Keeper()
     first_ts, last_ts = 2**63 - 1, 0
     with File(source) as file:
-        builder = Builder(file.read)
-        for span in spans(file, source, walked):
+        way, builder = walk(file, source), Builder(file.read)
+        walked = Walked(way.first)
+        for span in way.spans(file.size, walked):
             first_ts, last_ts = min(first_ts, int(span.ts.min())), max(last_ts, int(span.ts.max()))
             heads = passing.heads(span)
             flow = ids.of(heads.ends)
             part = builder.part(heads, flow, Held(span.base, span.data))
             found = renumbered(part.exchanges, keeper.clients, builder.client_ids)
-            keeper.span((span.base, len(span.data)), packets_of(heads, flow), found, part.places)
+            keeper.span((span.base, span.extent), packets_of(heads, flow), found, part.places)
         unanswered = renumbered(builder.close(), keeper.clients, builder.client_ids)
+        way.close(walked)
         passing.troubles += [(walked.packet_count, each) for each in walked.troubles]
         passing.close(walked.packet_count)
         flows: dict[str, Any] = {name: getattr(builder.flows, name)[: len(ids)] for name in FLOWS}
@@ -54,7 +55,7 @@ def built(source: str | os.PathLike[str] | bytes) -> Index:
                 "first_ts": first_ts if walked.packet_count else 0,
                 "last_ts": last_ts,
                 "secrets_at": walked.secrets,
-                "may_have_secrets": walked.may_have_secrets,
+                "may_have_secrets": way.may_have_secrets,
                 "troubles": passing.troubles,
             }
         )

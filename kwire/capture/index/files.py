@@ -8,6 +8,9 @@ import stat
 from kwire.capture.index.columns import read_at
 from kwire.capture.values import CaptureError
 
+Source = str | os.PathLike[str] | bytes
+"""A capture: the path of its file, or its bytes."""
+
 
 class NotIndexed(CaptureError):
     """The source has no index: packed, no regular file, or a file that is read only by the exact readers."""
@@ -16,7 +19,7 @@ class NotIndexed(CaptureError):
 class File:
     """Bytes by offset, from a path or from memory."""
 
-    def __init__(self, source: str | os.PathLike[str] | bytes) -> None:
+    def __init__(self, source: Source) -> None:
         """Open it. Raises: OSError; NotIndexed for what is no regular file."""
         self._data = source if isinstance(source, bytes) else None
         self._fd = -1

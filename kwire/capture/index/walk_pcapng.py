@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kwire.capture import blocks, pcapng
-from kwire.capture.index.files import File, NotIndexed
+from kwire.capture.index.files import File, NotIndexed, Source
 from kwire.capture.index.heads import TROUBLES_MAX, gather
-from kwire.capture.index.spans import SPAN_SIZE, Span, Walked
+from kwire.capture.index.spans import Place, Span, Walked, read_size
 from kwire.capture.keylog import KeyLog
 from kwire.capture.packets import packets
 from kwire.capture.values import Packet, Trouble
@@ -38,49 +37,121 @@ class _Run(NamedTuple):
     known: list[tuple[int, int]]
 
 
+class _Step(NamedTuple):
+    """What one read gave: the packets that begin in it, in runs, and where the next block begins."""
+
+    base: int
+    data: bytes
+    runs: list[_Run]
+    end: int
+
+
 class Pcapng:
     """Walks blocks. Whatever is not an enhanced packet in good order is left to the exact reader."""
 
-    def __init__(self, file: File, source: str | os.PathLike[str] | bytes, walked: Walked) -> None:
+    may_have_secrets = True
+    first = Place(0)
+    """Where the first block is."""
+
+    def __init__(self, file: File, source: Source, span_size: int) -> None:
         """`source` is what the exact reader is given, where it must be asked."""
         self._file = file
         self._source = source
-        self._walked = walked
-        self._order = "<"
-        self._interfaces: list[blocks.Interface] = []
-        self._base = 0
-        self._is_odd = False
+        self._span_size = span_size
 
-    def spans(self) -> Iterator[Span]:
-        """The packets; where anything is odd, the exact reader is asked once more for its troubles."""
-        base = 0
-        while base < self._file.size and not self._is_odd:
-            self._base = base
-            data = self._file.read(base, SPAN_SIZE)
-            runs, at = self._blocks(data)
-            span = self._span(data, runs)
-            if span is not None:
-                yield span
-            if at == 0 or (base + len(data) >= self._file.size and at < len(data)):
-                self._is_odd = True
-            base += at
-        if self._is_odd or base > self._file.size:
-            self._ask_exact()
+    def spans(self, stop: int, walked: Walked) -> Iterator[Span]:
+        """The packets from where `walked` is, of blocks that begin before this offset, which is of the grid."""
+        for base, data, runs, end in self._steps(stop, walked):
+            found: list[tuple[Ints, ...]] = []
+            for run in runs:
+                if run.offsets:
+                    found.append(_packets(data, run))
+                if run.offsets and len(found[-1][0]) < len(run.offsets):
+                    walked.is_ended = True
+                    break
+            if not any(len(columns[0]) for columns in found):
+                continue
+            stamps, at, kept, size, links = (np.concatenate(columns) for columns in zip(*found, strict=True))
+            first = walked.packet_count + 1
+            walked.packet_count += len(at)
+            walked.last_ts = int(stamps[-1])
+            numbers = np.arange(first, first + len(at), dtype=np.int64)
+            yield Span(base, data, min(end, len(data)), numbers, stamps, at, kept, size, links)
+
+    def places(self, stops: list[int]) -> Iterator[Place]:
+        """Where the first block is that does not begin before each of these offsets."""
+        walked = Walked(self.first)
+        for stop in stops:
+            for _ in self._steps(stop, walked):
+                pass
+            yield walked.place
+
+    def close(self, walked: Walked) -> None:
+        """Where anything was odd, ask the exact reader once more for its troubles.
+
+        Raises: NotIndexed where there are more packets behind what is odd.
+        """
+        refuse_too_much(walked.troubles)
+        if not walked.is_ended and walked.place.at <= self._file.size:
+            return
+        troubles: list[Trouble] = []
+        found = 0
+        for each in packets(self._source, KeyLog()):
+            if isinstance(each, Packet):
+                found += 1
+            else:
+                troubles.append(each)
+            refuse_too_much(troubles)
+        if found != walked.packet_count:
+            raise NotIndexed("the file has blocks that are read one by one only")
+        walked.troubles[:] = troubles
+
+    def _steps(self, stop: int, walked: Walked) -> Iterator[_Step]:
+        at, is_long = walked.place.at, False
+        while at < min(stop, self._file.size) and not walked.is_ended:
+            limit, size = read_size(at, self._span_size, is_long=is_long)
+            blocks_ = _Blocks(walked, at, self._file.read(at, size))
+            end = blocks_.walk(limit)
+            if not end and not is_long and len(blocks_.data) == size:
+                is_long = True
+                continue
+            walked.place, is_long = blocks_.place(end), False
+            walked.is_ended |= blocks_.is_odd or not end
+            yield _Step(at, blocks_.data, blocks_.runs, end)
+            at += end
+
+
+class _Blocks:
+    """The blocks of one read."""
+
+    def __init__(self, walked: Walked, base: int, data: bytes) -> None:
+        self.data = data
+        self.is_odd = False
+        self._walked = walked
+        self._base = base
+        self._order = walked.place.order
+        self._interfaces = list(walked.place.interfaces)
+        self.runs = [self._run()]
+
+    def place(self, end: int) -> Place:
+        """Where the next block is, at this offset in the data."""
+        return Place(self._base + end, self._order, tuple(self._interfaces))
 
     def _run(self) -> _Run:
         return _Run(self._order, self._interfaces, [], [(0, len(self._interfaces))])
 
-    def _blocks(self, data: bytes) -> tuple[list[_Run], int]:
-        runs = [self._run()]
+    def walk(self, limit: int) -> int:
+        """Take in the blocks that begin before the limit; where the next one is."""
+        data, runs = self.data, self.runs
         at, end = 0, len(data)
         offsets = runs[0].offsets
         unpack = _U32_PAIR[self._order].unpack_from
-        while at + 12 <= end:
+        while at < limit and at + 12 <= end:
             kind, size = unpack(data, at)
             following = at + size
             if kind == _ENHANCED:
                 if size < 32 or size & 3 or following > end:
-                    self._is_odd = size < 32 or bool(size & 3) or size > pcapng._BLOCK_SIZE_MAX
+                    self.is_odd = size < 32 or bool(size & 3) or size > pcapng._BLOCK_SIZE_MAX
                     break
                 offsets.append(at)
                 at = following
@@ -93,24 +164,23 @@ class Pcapng:
                 unpack = _U32_PAIR[self._order].unpack_from
                 size = unpack(data, at)[1]
                 following = at + size
-            if size < 12 or size & 3 or not self._other(kind, data, at, following):
-                self._is_odd = True
+            if size < 12 or size & 3 or not self._other(kind, at, following):
+                self.is_odd = True
                 break
             if is_section:
                 runs.append(self._run())
                 offsets = runs[-1].offsets
             elif kind == pcapng.INTERFACE:
                 runs[-1].known.append((len(offsets), len(self._interfaces)))
-            if following > end:
-                # Long blocks of other kinds are passed over, the rest of them by the next read.
-                if kind in pcapng._READ and not is_section:
-                    break
-                return runs, following
+            if following > end and kind in pcapng._READ and not is_section:
+                break
+            # Long blocks of other kinds are passed over, wherever they end.
             at = following
-        return runs, at
+        return at
 
-    def _other(self, kind: int, data: bytes, at: int, end: int) -> bool:
+    def _other(self, kind: int, at: int, end: int) -> bool:
         """Take in a block that is no enhanced packet; False when only the exact reader can."""
+        data = self.data
         if kind == _SECTION:
             self._interfaces = []
             return data[at + 8 : at + 12] in {b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a"} and end - at >= 28
@@ -129,49 +199,18 @@ class Pcapng:
             elif kind == pcapng.STATISTICS:
                 trouble = blocks.dropped(body, self._order, self._interfaces)
                 self._walked.troubles += [] if trouble is None else [trouble]
-                self._refuse_too_much(self._walked.troubles)
+                refuse_too_much(self._walked.troubles)
             else:
                 return False
         except struct.error:
             return False
         return len(self._interfaces) <= pcapng.INTERFACES_MAX
 
-    def _span(self, data: bytes, runs: list[_Run]) -> Span | None:
-        """The packets of all runs, up to the first that is not good."""
-        found: list[tuple[Ints, ...]] = []
-        for run in runs:
-            if run.offsets:
-                found.append(_packets(data, run))
-            if run.offsets and len(found[-1][0]) < len(run.offsets):
-                self._is_odd = True
-                break
-        if not any(len(columns[0]) for columns in found):
-            return None
-        stamps, at, kept, size, links = (np.concatenate(columns) for columns in zip(*found, strict=True))
-        first = self._walked.packet_count + 1
-        self._walked.packet_count += len(at)
-        numbers = np.arange(first, first + len(at), dtype=np.int64)
-        return Span(self._base, data, numbers, stamps, at, kept, size, links)
 
-    def _ask_exact(self) -> None:
-        """The exact reader may find more packets behind what is odd: then there is no index of this file."""
-        count = self._walked.packet_count
-        troubles: list[Trouble] = []
-        found = 0
-        source = self._source
-        for each in packets(source, KeyLog()):
-            if isinstance(each, Packet):
-                found += 1
-            else:
-                troubles.append(each)
-            self._refuse_too_much(troubles)
-        if found != count:
-            raise NotIndexed("the file has blocks that are read one by one only")
-        self._walked.troubles[:] = troubles
-
-    def _refuse_too_much(self, troubles: list[Trouble]) -> None:
-        if len(troubles) > TROUBLES_MAX:
-            raise NotIndexed(f"there are more than {TROUBLES_MAX:,} troubles in the file")
+def refuse_too_much(troubles: list[Trouble]) -> None:
+    """Raises: NotIndexed when there are more troubles than an index holds."""
+    if len(troubles) > TROUBLES_MAX:
+        raise NotIndexed(f"there are more than {TROUBLES_MAX:,} troubles in the file")
 
 
 def _packets(data: bytes, run: _Run) -> tuple[Ints, ...]:
