@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
+from operator import attrgetter
 from typing import NamedTuple
 
 from kwire.capture.values import Data, Flow, Gap, Segment
@@ -18,8 +19,13 @@ HELD_SIZE_MAX = 256 * 1024 * 1024
 # What a segment takes beside its bytes.
 _SEGMENT_COST = 300
 
+# How far behind the next byte a segment may lie: no sender has so much on its way. What lies further behind is of
+# another connection of the same ports.
+RESENT_DISTANCE_MAX = 256 * 1024 * 1024
+
 _MASK = 0xFFFFFFFF
 _HALF = 0x80000000
+_SEQ = attrgetter("seq")
 
 
 class _Waiting(NamedTuple):
@@ -90,21 +96,51 @@ class Half:
         assert self.start is not None
         return abs(self._near(seq, self.start) - self.start) > distance
 
+    def is_far_behind(self, seq: int) -> bool:
+        """Whether the number lies further behind the next byte than anybody sends again."""
+        return self.start is not None and self.next - self._near(seq, self.next) > RESENT_DISTANCE_MAX
+
+    def may_speak(self, seq: int, *, is_opening: bool) -> bool:
+        """Whether a packet with this number speaks for this connection.
+
+        Args: is_opening: the other side's SYN was captured.
+        """
+        if self.start is None:
+            return not is_opening
+        return abs(self._near(seq, self.next) - self.next) <= RESENT_DISTANCE_MAX
+
     def add(self, seq: int, segment: Segment, arrival: int) -> list[Data | Gap]:
         """Take one segment, whose first byte has this number; what can be given in order now."""
         reference = self.next if self.start is not None else (self._waiting[0].seq if self._waiting else seq)
         seq = self._near(seq, reference)
         taken = _Waiting(seq, segment.ts, segment.payload, segment.missing, arrival, segment.packet)
-        if self.start is None or seq > self.next:
-            insort(self._waiting, taken)
-            self._waiting_size += len(taken.payload)
-            self._held.take(taken.payload)
-            return []
         out: list[Data | Gap] = []
-        self._deliver(taken, out)
-        if self._waiting:
-            self._drain(out)
+        if self.start is None or seq > self.next or self._waiting:
+            self._wait(taken)
+            if self.start is not None:
+                self._drain(out)
+        else:
+            self._deliver(taken, out)
         return out
+
+    def _wait(self, new: _Waiting) -> None:
+        """Keep what no waiting segment has brought yet: where they overlap, the bytes seen first stay."""
+        at, end = new.seq, new.seq + len(new.payload)
+        index = max(bisect_left(self._waiting, at, key=_SEQ) - 1, 0)
+        pieces: list[_Waiting] = []
+        while index < len(self._waiting) and self._waiting[index].seq < end:
+            held = self._waiting[index]
+            if held.seq > at:
+                pieces.append(new._replace(seq=at, payload=new.payload[at - new.seq : held.seq - new.seq], missing=0))
+            at = max(at, held.seq + len(held.payload))
+            index += 1
+        rest, missing = new.payload[at - new.seq :], end + new.missing - max(at, end)
+        if rest or missing > 0:
+            pieces.append(new._replace(seq=at, payload=rest, missing=max(missing, 0)))
+        for piece in pieces:
+            insort(self._waiting, piece, key=_SEQ)
+            self._waiting_size += len(piece.payload)
+            self._held.take(piece.payload)
 
     def acknowledge(self, ack: int) -> None:
         """The receiver has everything before `ack`."""

@@ -23,6 +23,8 @@ START_PACKETS = 16
 LATE_SYN_DISTANCE = 1 << 16
 # How long after its end a connection may still receive late packets.
 LINGER_NS = 5_000_000_000
+# New bytes that come so long after a reset show that nobody heeded it: it was made up, or late itself.
+_HEEDED_NS = 1_000_000_000
 # So many connections may be open at once; then the half that has been quiet for longest is closed. A scan of ports
 # opens as many as it has packets.
 OPEN_MAX = 100_000
@@ -40,6 +42,8 @@ class _Connection:
         self.last_ts = 0
         self.ended: str | None = None
         self.ended_ts = 0
+        self.grew_ts = 0
+        self._plain_syns: set[int] = set()
 
     def is_new(self, side: int, seq: int) -> bool:
         """Whether a SYN with this sequence number opens another connection than this one."""
@@ -49,6 +53,15 @@ class _Connection:
         first = seq + 1 & 0xFFFFFFFF
         early = not half.saw_syn and self.packets < START_PACKETS * 2
         return half.is_beyond(first, LATE_SYN_DISTANCE if early else 0)
+
+    def is_of_another(self, side: int, segment: Segment) -> bool:
+        """Whether data lies so far behind that only another connection can have sent it, whose SYN was not captured."""
+        return bool(segment.payload or segment.missing) and self.halves[side].is_far_behind(segment.seq)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it was used further in spite of a reset."""
+        return self.ended == "rst" and self.grew_ts - self.ended_ts > _HEEDED_NS
 
     def take(self, side: int, segment: Segment) -> Iterator[StreamEvent]:
         """One segment of this connection."""
@@ -62,9 +75,14 @@ class _Connection:
             if other.start is None and half.saw_syn and seq == half.start:
                 # Whoever has sent nothing yet has usually received nothing either: so this completes the handshake.
                 other.begin(segment.ack, is_certain=True)
-            other.acknowledge(segment.ack)
+            # What a reset acknowledges is often made up; and who was asked to open a connection answers at first for
+            # the one before.
+            if not flags & _RST and half.may_speak(seq, is_opening=other.saw_syn):
+                other.acknowledge(segment.ack)
         if segment.payload or segment.missing:
+            before = half.next
             yield from half.add(seq, segment, self.packets)
+            self.grew_ts = segment.ts if half.next > before else self.grew_ts
         if flags & _FIN:
             half.finish(seq + len(segment.payload) + segment.missing)
         for each in self.halves:
@@ -82,7 +100,12 @@ class _Connection:
         if half.start is None:
             half.begin(seq, is_certain=True)
         half.saw_syn = True
-        if self.flow.opener is None:
+        if not segment.flags & _ACK:
+            self._plain_syns.add(side)
+        if len(self._plain_syns) == 2:
+            # Both opened it at once (RFC 9293, 3.5): what they say must show who is the client.
+            self.flow.opener = None
+        elif self.flow.opener is None:
             self.flow.opener = 1 - side if segment.flags & _ACK else side
         return seq
 
@@ -104,6 +127,12 @@ def streams(segments: Iterable[Segment | Trouble]) -> Iterator[StreamEvent | Tro
     yield from table.close()
 
 
+def _is_reuse(connection: _Connection, side: int, segment: Segment) -> bool:
+    if segment.flags & _SYN:
+        return connection.is_new(side, segment.seq)
+    return connection.is_of_another(side, segment)
+
+
 class Connections:
     """All connections that are open, or ended a moment ago."""
 
@@ -118,6 +147,11 @@ class Connections:
         # The halves that wait behind a hole, in the order in which they began to.
         self._waiting: dict[Half, None] = {}
 
+    def halves(self, ends: tuple[End, End]) -> tuple[Half, Half] | None:
+        """Both sides of the connection that is open between two ends, the smaller one first; None once it has ended."""
+        connection = self._open.get(ends)
+        return None if connection is None or connection.ended else connection.halves
+
     def take(self, segment: Segment) -> Iterator[StreamEvent]:
         """What a segment completes."""
         self._ts = segment.ts
@@ -128,7 +162,7 @@ class Connections:
         else:
             key, side = (segment.target, segment.source), 1
         connection = self._open.get(key)
-        if connection is not None and segment.flags & _SYN and connection.is_new(side, segment.seq):
+        if connection is not None and _is_reuse(connection, side, segment):
             yield from self._close(connection, segment.ts, "reuse")
             connection = None
         if connection is None:
@@ -182,6 +216,9 @@ class Connections:
     def _forget(self, now: int) -> Iterator[StreamEvent]:
         while self._ended and now - self._ended[0][1].ended_ts > LINGER_NS:
             key, connection = self._ended.popleft()
+            if connection.goes_on:
+                connection.ended = None
+                continue
             # A reused pair of addresses has closed it already.
             if self._open.get(key) is connection:
                 del self._open[key]

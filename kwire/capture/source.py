@@ -66,6 +66,8 @@ class Reader:
         self._size = 0
         self.trouble: str | None = None
         self.magic = self.read(4)
+        if packed is not None and not self.magic and self.trouble is None:
+            self.trouble = f"the {packed.name} stream ends before anything can be unpacked"
 
     def read(self, size: int) -> bytes:
         """`size` bytes, fewer only at the end of the input. Callers bound `size`."""
@@ -136,7 +138,8 @@ def opened(source: Source) -> Iterator[Reader]:
             packed = _Counted("zstd", plain.magic, file)
             unpacker = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_MAX)
             with unpacker.stream_reader(cast("io.BytesIO", packed), read_across_frames=True, closefd=False) as raw:
-                yield Reader(cast("Readable", io.BufferedReader(cast("io.RawIOBase", raw), _CHUNK)), packed)
+                # Read piece by piece: what was unpacked in front of a damage must not be lost with it.
+                yield Reader(cast("Readable", io.BufferedReader(_Adapter(cast("Readable", raw)), _CHUNK)), packed)
         else:
             yield plain
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kwire.capture.halves import PATIENCE
+from kwire.capture.halves import PATIENCE, RESENT_DISTANCE_MAX
 from kwire.capture.index.flows import FIN_END, RST_END, Flows
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _FIN, _SYN, _RST, _ACK = 0x01, 0x02, 0x04, 0x10
 _MASK, _HALF = 0xFFFFFFFF, 0x80000000
+# What no packet number reaches.
+NEVER = 1 << 62
 # Above every packet number: what keeps groups apart in running maxima.
 _APART = 1 << 40
 
@@ -98,9 +100,12 @@ def _syn(flows: Flows, which: tuple[int, int], seq: int, size: int, number: int,
             getattr(flows, name)[at] = first
         flows.syn_number[at] = number
         flows.syns[own] += not is_answer
+        if flows.syns[own] > 1:
+            # Both sides opened it at once.
+            flows.spoil(np.array([own]), "reuse")
         if flows.opener[own] < 0:
             flows.opener[own] = 1 - side if is_answer else side
-    elif flows.start[at] != first or flows.ended[own] or size:
+    elif flows.start[at] != first or flows.ended[own] or size or flows.syn_number[at] == NEVER:
         flows.syns[own] += not is_answer
         flows.spoil(np.array([own]), "reuse")
 
@@ -142,6 +147,9 @@ def in_order(flows: Flows, found: Pieces) -> tuple[Pieces, Pieces]:
     is_first = _changes(found.side)
     is_copy = ~is_first
     is_copy[1:] &= (found.offset[1:] == found.offset[:-1]) & (found.size[1:] == found.size[:-1])
+    # Only another connection, whose SYN was not captured, sends what lies so far behind.
+    behind = np.maximum(flows.frame_at[found.side] - RESENT_DISTANCE_MAX // 2, flows.start[found.side])
+    flows.spoil(found.side[end < behind] >> 1, "reuse")
     found = found.of(~is_copy & (end > flows.frame_at[found.side]))
     if not len(found.side):
         return found, found

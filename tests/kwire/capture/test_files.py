@@ -188,6 +188,21 @@ def test_a_named_pipe_is_read_as_it_comes(tmp_path: Path) -> None:
     assert matched(found) == ORIGINAL
 
 
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress])
+def test_what_was_unpacked_in_front_of_a_damage_is_read(pack: Callable[[bytes], bytes]) -> None:
+    found = read(pack(SHARE.read_bytes()) + b"no frame, and no member")
+
+    assert matched(found) == ORIGINAL
+    assert issue_kinds(found) == {"file_truncated"}
+
+
+def test_a_packed_file_that_ends_before_its_first_bytes_says_so() -> None:
+    packed = zstandard.ZstdCompressor().compress(SHARE.read_bytes())
+
+    with pytest.raises(CaptureError, match="the zstd stream ends before anything"):
+        read(packed[: len(packed) // 2])
+
+
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
 def test_what_unpacks_to_too_much_is_read_so_far_and_says_so(
     pack: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
