@@ -9,7 +9,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.capture.fragments import Fragments
-from kwire.capture.tunnels import CARRIERS, ETHERNET, IPV4, IPV6, carried
+from kwire.capture.tunnels import CARRIERS, ETHERNET, IPV4, IPV6, LENGTH_MAX, SHIMS, Inner, beneath, carried
 from kwire.capture.values import Packet, Segment, Trouble
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def segments(packets: Iterable[Packet | Trouble]) -> Iterator[Segment | Trouble]
         if given_up:
             yield from given_up
             given_up.clear()
-    yield from unwrapping.fragments.close()
+    yield from unwrapping.close()
 
 
 class Unwrapping:
@@ -79,6 +79,13 @@ class Unwrapping:
         self.fragments = Fragments()
         self.payload_at: int | None = None
         """Where the payload of the latest segment begins in its packet; None where it was put together of fragments."""
+        self._unread: dict[str, Trouble] = {}
+
+    def close(self) -> Iterator[Trouble]:
+        """What never became whole, and how many packets were in tunnels that are not read."""
+        yield from self.fragments.close()
+        yield from self._unread.values()
+        self._unread.clear()
 
     def segment(self, packet: Packet) -> Segment | Trouble | None:
         """The TCP segment in a packet; None when it carries something else, or a part that does not complete one."""
@@ -117,7 +124,24 @@ class Unwrapping:
             return self._ipv4(packet, at, depth)
         if kind == IPV6:
             return self._ipv6(packet, at, depth)
+        if kind in SHIMS or kind <= LENGTH_MAX:
+            return self._within(packet, beneath(packet.data, kind, at), depth)
         return None
+
+    def _within(self, packet: Packet, found: Inner | str | None, depth: int) -> _Inner | Trouble | None:
+        """What a tunnel carries; of those that are not read it is counted how many packets they have."""
+        if found is None:
+            return None
+        if isinstance(found, str):
+            detail = f"packets inside {found} are not read"
+            before = self._unread.get(found)
+            first = _trouble(packet, "encapsulated", detail) if before is None else before
+            self._unread[found] = first._replace(packets=1 if before is None else before.packets + 1)
+            return None
+        kind, at = found
+        if kind == ETHERNET:
+            kind, at = _ethertype(packet.data, at + 12)
+        return self._inside(packet, kind, at, depth + 1)
 
     def _ipv4(self, packet: Packet, at: int, depth: int) -> _Inner | Trouble | None:
         data = packet.data
@@ -139,7 +163,7 @@ class Unwrapping:
             return None if whole is None else self._inside(whole, IPV4, 0, depth + 1)
         if protocol == _TCP:
             return _Inner(data[at + 12 : at + 16], data[at + 16 : at + 20], data, at + size, stop)
-        return self._carried(packet, protocol, at + size, depth)
+        return self._within(packet, carried(data, protocol, at + size), depth)
 
     def _ipv6(self, packet: Packet, at: int, depth: int) -> _Inner | Trouble | None:
         data = packet.data
@@ -162,21 +186,12 @@ class Unwrapping:
                     return None if whole is None else self._inside(whole, IPV6, 0, depth + 1)
                 protocol, at = data[at], at + 8
             elif protocol in CARRIERS:
-                return self._carried(packet, protocol, at, depth)
+                return self._within(packet, carried(data, protocol, at), depth)
             else:
                 return None
             if at > stop:
                 return _trouble(packet, "ip_header", "IPv6 extension headers are longer than their packet")
         return _Inner(source, target, data, at, stop)
-
-    def _carried(self, packet: Packet, protocol: int, at: int, depth: int) -> _Inner | Trouble | None:
-        found = carried(packet.data, protocol, at)
-        if found is None:
-            return None
-        kind, at = found
-        if kind == ETHERNET:
-            kind, at = _ethertype(packet.data, at + 12)
-        return self._inside(packet, kind, at, depth + 1)
 
 
 def _network(data: bytes, link: str) -> tuple[int, int]:

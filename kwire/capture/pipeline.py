@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 # A file may say that packets were dropped as often as it likes.
 _TROUBLES_MAX = 1000
+# Troubles of packets that differ by what they say, as do those of files.
+_TOLD_APART = frozenset({"encapsulated", "link_type"})
 
 
 def outcomes(source: Source, options: Options | None = None, level: str = "messages") -> Iterator[Outcome]:
@@ -60,10 +62,10 @@ def gathered(found: Iterable[Outcome]) -> Iterator[Outcome]:
     troubles: dict[str, tuple[Trouble, int]] = {}
     for outcome in found:
         if isinstance(outcome, Trouble):
-            is_of_file = not outcome.packet and len(troubles) < _TROUBLES_MAX
-            key = f"{outcome.kind} {outcome.detail}" if is_of_file else outcome.kind
+            is_told_apart = (not outcome.packet or outcome.kind in _TOLD_APART) and len(troubles) < _TROUBLES_MAX
+            key = f"{outcome.kind} {outcome.detail}" if is_told_apart else outcome.kind
             first, count = troubles.get(key, (outcome, 0))
-            troubles[key] = first, count + 1
+            troubles[key] = first, count + outcome.packets
         else:
             yield outcome
     for first, count in troubles.values():

@@ -1,7 +1,8 @@
 """Packets inside packets: where the inner one begins, and what it is.
 
-Sources: RFC 2784 and RFC 2890 (GRE), RFC 7348 (VXLAN), draft-foschiano-erspan (ERSPAN types I to III), RFC 2003 and
-RFC 2473 (IP in IP).
+Sources: RFC 2784 and RFC 2890 (GRE), RFC 7348 (VXLAN), draft-ietf-nvo3-vxlan-gpe, RFC 8926 (Geneve),
+draft-foschiano-erspan (ERSPAN types I to III), RFC 2003 and RFC 2473 (IP in IP), RFC 3032 and RFC 4385 (MPLS), RFC 2516
+(PPPoE), RFC 1042 (SNAP).
 """
 
 from __future__ import annotations
@@ -13,33 +14,87 @@ IPV4, IPV6 = 0x0800, 0x86DD
 ETHERNET = 0x6558
 _ERSPAN, _ERSPAN_3 = 0x88BE, 0x22EB
 
-_IPV4_INSIDE, _UDP, _IPV6_INSIDE, _GRE = 4, 17, 41, 47
-CARRIERS = frozenset({_IPV4_INSIDE, _UDP, _IPV6_INSIDE, _GRE})
+_IPV4_INSIDE, _UDP, _IPV6_INSIDE, _GRE, _ESP, _AH = 4, 17, 41, 47, 50, 51
+CARRIERS = frozenset({_IPV4_INSIDE, _UDP, _IPV6_INSIDE, _GRE, _ESP, _AH})
 
-# The port of the standard, and that of Linux before it.
-_VXLAN_PORTS = frozenset({b"\x12\xb5", b"\x21\x18"})
-_VXLAN_HAS_ID = 0x08
+# VXLAN has the port of the standard, and that of Linux before it.
+_VXLAN, _VXLAN_LINUX, _VXLAN_GPE, _GENEVE, _GTP = 4789, 8472, 4790, 6081, 2152
+UDP_PORTS = frozenset({_VXLAN, _VXLAN_LINUX, _VXLAN_GPE, _GENEVE, _GTP})
+_VXLAN_HAS_ID, _VXLAN_HAS_PROTOCOL = 0x08, 0x04
+_GTP_PAYLOAD = 255
+
+_MPLS, _MPLS_MULTICAST, _PPPOE, _MACSEC, _BACKBONE = 0x8847, 0x8848, 0x8864, 0x88E5, 0x88E7
+# What may stand between the link layer and IP. In place of a type, a length tells of a SNAP header.
+SHIMS = frozenset({_MPLS, _MPLS_MULTICAST, _PPPOE, _MACSEC, _BACKBONE})
+LENGTH_MAX = 1500
+_SNAP = b"\xaa\xaa\x03\0\0\0"
+_PPP = {0x0021: IPV4, 0x0057: IPV6}
 
 _GRE_CHECKSUM, _GRE_ROUTING, _GRE_KEY, _GRE_SEQUENCE, _GRE_VERSION = 0x8000, 0x4000, 0x2000, 0x1000, 0x0007
 
 
-def carried(data: bytes, protocol: int, at: int) -> tuple[int, int] | None:
-    """What the IP packet with this protocol, and data at `at`, carries: an Ethernet type, and where it begins."""
+Inner = tuple[int, int]
+"""An Ethernet type, and where what it names begins."""
+
+
+def carried(data: bytes, protocol: int, at: int) -> Inner | str | None:
+    """What the IP packet with this protocol, and data at `at`, carries; the name of a tunnel that is not read."""
     if protocol == _UDP:
-        return _vxlan(data, at)
+        return _datagram(data, at)
     if protocol == _GRE:
         return _gre(data, at)
+    if protocol in {_ESP, _AH}:
+        return "ESP (IPsec)" if protocol == _ESP else "AH (IPsec)"
     return (IPV4 if protocol == _IPV4_INSIDE else IPV6), at
 
 
-def _vxlan(data: bytes, at: int) -> tuple[int, int] | None:
+def beneath(data: bytes, kind: int, at: int) -> Inner | str | None:
+    """What stands under a shim of this kind that begins at `at`; the name of what is not read."""
+    if kind in {_MPLS, _MPLS_MULTICAST}:
+        return _under_labels(data, at)
+    if kind == _PPPOE:
+        inner = _PPP.get(data[at + 6] << 8 | data[at + 7])
+        return None if inner is None else (inner, at + 8)
+    if kind == _MACSEC:
+        return "MACsec"
+    if kind == _BACKBONE:
+        return "provider backbone bridging"
+    if data[at : at + 6] == _SNAP:
+        return data[at + 6] << 8 | data[at + 7], at + 8
+    return None
+
+
+def _under_labels(data: bytes, at: int) -> Inner | str:
+    """Labels do not tell what they carry; the first half byte of it does."""
+    while not data[at + 2] & 1:
+        at += 4
+    at += 4
+    version = data[at] >> 4
+    if version == 0:
+        # The control word of a wire for Ethernet.
+        return ETHERNET, at + 4
+    return {4: (IPV4, at), 6: (IPV6, at)}.get(version, "MPLS without a control word")
+
+
+def _datagram(data: bytes, at: int) -> Inner | str | None:
     """Most datagrams are no tunnel; so nothing is made of one that is too short to be one."""
-    if data[at + 2 : at + 4] not in _VXLAN_PORTS or len(data) < at + 16 or not data[at + 8] & _VXLAN_HAS_ID:
+    port = int.from_bytes(data[at + 2 : at + 4], "big")
+    if port not in UDP_PORTS or len(data) < at + 16:
         return None
-    return ETHERNET, at + 16
+    at += 8
+    if port == _GENEVE:
+        return None if data[at] >> 6 else (data[at + 2] << 8 | data[at + 3], at + 8 + (data[at] & 0x3F) * 4)
+    if port == _GTP:
+        return "GTP" if data[at] >> 4 == 3 and data[at + 1] == _GTP_PAYLOAD else None
+    if not data[at] & _VXLAN_HAS_ID:
+        return None
+    if port == _VXLAN_GPE and data[at] & _VXLAN_HAS_PROTOCOL:
+        kind = {1: IPV4, 2: IPV6, 3: ETHERNET, 5: _MPLS}.get(data[at + 3])
+        return None if kind is None else (kind, at + 8)
+    return ETHERNET, at + 8
 
 
-def _gre(data: bytes, at: int) -> tuple[int, int] | None:
+def _gre(data: bytes, at: int) -> Inner | None:
     flags, kind = struct.unpack_from(">HH", data, at)
     # Version 1 is PPTP; source routes were never in use.
     if flags & (_GRE_VERSION | _GRE_ROUTING):

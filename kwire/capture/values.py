@@ -15,12 +15,13 @@ class LiveError(CaptureError):
 
 
 class Trouble(NamedTuple):
-    """Something about the file or a packet that concerns no connection."""
+    """Something about the file or a packet that concerns no connection; `packets` have it."""
 
     kind: str
     detail: str
     packet: int
     ts: int
+    packets: int = 1
 
 
 class Packet(NamedTuple):

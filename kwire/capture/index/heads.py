@@ -13,6 +13,7 @@ import numpy as np
 
 from kwire.capture.index.files import NotIndexed
 from kwire.capture.ip import LINKS, Unwrapping
+from kwire.capture.tunnels import CARRIERS, LENGTH_MAX, SHIMS, UDP_PORTS
 from kwire.capture.values import Packet, Segment, Trouble
 
 if TYPE_CHECKING:
@@ -31,8 +32,9 @@ _VLANS = (0x8100, 0x88A8, 0x9100)
 _VLAN_DEPTH = 2
 # Protocols behind IPv6 that are neither TCP nor anything that carries it: ICMPv6.
 _NOTHING_V6 = 58
-_CARRIERS_V4 = (4, 17, 41, 47)
-_VXLAN_PORTS = (4789, 8472)
+_CARRIERS_V4 = tuple(CARRIERS)
+_TUNNEL_PORTS = tuple(UDP_PORTS)
+_SHIMS = tuple(SHIMS)
 _IP_WIDTH = 60
 # A capture with more than so many troubles, payloads in fragments, or bytes of those, is streamed by the exact reader.
 TROUBLES_MAX = 10_000
@@ -88,8 +90,8 @@ class HeadPass:
         return _merged([plain, *self._odd(span, odd)])
 
     def close(self, number: int) -> None:
-        """The file ends: fragments that wait will never be whole."""
-        self.troubles += [(number, each) for each in self._exact.fragments.close()]
+        """The file ends: fragments that wait will never be whole, and tunnels that are not read are counted."""
+        self.troubles += [(number, each) for each in self._exact.close()]
 
     def _odd(self, span: Span, odd: Ints) -> Iterator[Heads]:
         rows: list[tuple[int, ...]] = []
@@ -186,7 +188,7 @@ def _plain(span: Span) -> tuple[Heads, Bools]:
     # Near the end of the span there is no room to gather; that is its last packet or two.
     room = ip + _IP_WIDTH <= len(span.data)
     is_ip = (kind == _IPV4) | (kind == _IPV6)
-    is_odd |= kind < 0
+    is_odd |= (kind <= LENGTH_MAX) | np.isin(kind, _SHIMS)
     is_odd |= is_ip & ~room
     parts = []
     for number, read in ((_IPV4, _v4), (_IPV6, _v6)):
@@ -254,7 +256,7 @@ def _v4(span: Span, chosen: Ints, ip: Ints) -> tuple[Bools, Heads]:
     is_whole = (_u16(rows, 6) & 0x3FFF) == 0
     is_nothing = is_good & ~np.isin(protocol, (_TCP, *_CARRIERS_V4))
     target_port = _u16_at(span.data, ip + np.where(is_good, size, 20) + 2)
-    is_nothing |= is_good & is_whole & (protocol == _UDP) & ~np.isin(target_port, _VXLAN_PORTS)
+    is_nothing |= is_good & is_whole & (protocol == _UDP) & ~np.isin(target_port, _TUNNEL_PORTS)
     is_tcp = is_good & is_whole & (protocol == _TCP)
     low_high = rows[:, 12:20].copy().view(">u4").astype(np.uint64)
     words = (np.zeros(len(ip), dtype=np.uint64), low_high[:, 0], np.zeros(len(ip), dtype=np.uint64), low_high[:, 1])
@@ -269,7 +271,7 @@ def _v6(span: Span, chosen: Ints, ip: Ints) -> tuple[Bools, Heads]:
     kept_end = span.at[chosen] + span.kept[chosen]
     is_good = (size > 0) & (ip + 60 <= kept_end)
     is_nothing = is_good & (protocol == _NOTHING_V6)
-    is_nothing |= is_good & (protocol == _UDP) & ~np.isin(_u16(rows, 42), _VXLAN_PORTS)
+    is_nothing |= is_good & (protocol == _UDP) & ~np.isin(_u16(rows, 42), _TUNNEL_PORTS)
     is_tcp = is_good & (protocol == _TCP)
     packed = rows[:, 8:40].copy().view(">u8").astype(np.uint64)
     words = (packed[:, 0], packed[:, 1], packed[:, 2], packed[:, 3])
