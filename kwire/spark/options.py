@@ -124,7 +124,7 @@ def _seconds(text: str) -> float:
 
 
 def _folder(text: str) -> str:
-    return os.path.abspath(local(text))
+    return os.path.abspath(local(text, "this folder is"))
 
 
 def _place(text: str) -> str | None:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import glob
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-SUFFIXES = tuple(f"{suffix}{packed}" for suffix in (".pcap", ".pcapng", ".cap") for packed in ("", ".gz"))
+SUFFIXES = tuple(f"{suffix}{packed}" for suffix in (".pcap", ".pcapng", ".cap") for packed in ("", ".gz", ".zst"))
+# What a pattern never means: an index beside its capture.
+SIDECAR = ".kwire-index"
+# As `s3a://bucket/name` and `hdfs:/name`; a single letter is a drive of Windows.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_PASSWORD = re.compile(r"(?<=://)(?P<user>[^/@:]*):[^/@]*(?=@)")
 
 
 def expand(names: Iterable[str]) -> list[str]:
@@ -45,20 +51,28 @@ def named_in(options: Mapping[str, str]) -> list[str]:
     return names
 
 
-def local(name: str) -> str:
-    """The path that a name means on this machine.
+def local(name: str, what: str = "captures are") -> str:
+    """The path that a name means on this machine. A `file:` name may be as Spark writes it, or percent-encoded.
 
-    Raises: FileNotFoundError for a name of another scheme than `file:`.
+    Raises: FileNotFoundError for a name of another scheme than `file:`; `what` is what is read there.
     """
+    if not _SCHEME.match(name) or os.path.exists(name):
+        return name
+    as_written = re.sub(r"^file:(//(localhost)?(?=/))?", "", name)
+    if as_written != name and os.path.exists(as_written):
+        return as_written
     parts = urlsplit(name)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return unquote(parts.path)
-    if parts.scheme and "://" in name:
-        raise FileNotFoundError(
-            f"{name!r}: captures are read from local paths, which every worker must see; "
-            "kwire.spark.read_remote reads what only Spark can reach"
-        )
-    return name
+    raise FileNotFoundError(
+        f"{without_password(name)!r}: {what} read from paths that driver and workers see as files; "
+        "what only Spark can reach is read by kwire.spark.read_remote(spark, names)"
+    )
+
+
+def without_password(name: str) -> str:
+    """The name as it may be shown: a password for the place is masked."""
+    return _PASSWORD.sub(r"\g<user>:***", name)
 
 
 def _files(name: str) -> list[str]:
@@ -67,4 +81,5 @@ def _files(name: str) -> list[str]:
         return sorted(str(each) for each in path.iterdir() if each.name.endswith(SUFFIXES) and each.is_file())
     if path.exists():
         return [name]
-    return sorted(each for each in glob.glob(name, recursive=True) if Path(each).is_file())
+    found = (each for each in glob.glob(name, recursive=True) if not each.endswith(SIDECAR))
+    return sorted(each for each in found if Path(each).is_file())

@@ -1,7 +1,7 @@
 """Captures that only Spark can reach (`s3a:`, `hdfs:`, files executors do not see): their bytes go through Spark.
 
-Each file is one value of a row, so it has to fit in the memory of an executor, and may have 2 GB at most. Where
-connections go on from file to file, packets are grouped by the hosts that they run between, through the shuffle.
+Each file is one value of a row, so it has to fit in the memory of an executor; `listing` says which are too large.
+Where connections go on from file to file, packets are grouped by the hosts that they run between, through the shuffle.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from kwire.capture.keylog import KeyLog
 from kwire.capture.packets import packets
 from kwire.capture.values import CaptureError, Segment, Trouble
 from kwire.spark import options as texts
+from kwire.spark.listing import captures
 from kwire.spark.reading import in_batches, named_rows
 from kwire.spark.wanted import Wanted
 
@@ -59,7 +60,7 @@ def read_remote(spark: SparkSession, names: str | Iterable[str], given: Mapping[
     """The rows of captures that Spark reads; `given` are options of `kafka_capture`, `across_files` among them.
 
     Names of topics are known as far as the file tells them, or the connections between the same hosts, or the options.
-    Raises: ValueError for an option that is none.
+    Raises: ValueError for an option that is none, and for a file that is too large; FileNotFoundError for no file.
     """
     schema = arrow.schema(texts.level(given))
     columns = texts.columns(given)
@@ -67,8 +68,7 @@ def read_remote(spark: SparkSession, names: str | Iterable[str], given: Mapping[
         raise ValueError("option push_filters: nothing is taken over here; give the condition as option filter")
     wanted = Wanted(texts.level(given), texts.parse(given), columns, where=texts.condition(given))
     result = from_arrow_schema(pa.schema([schema.field(name) for name in columns]))
-    found = spark.read.format("binaryFile").load([names] if isinstance(names, str) else list(names))
-    files = found.select("path", "content")
+    files = captures(spark, [names] if isinstance(names, str) else list(names))
     if not texts.plan(given).across_files:
         return files.mapInArrow(_each_alone(wanted), result)
     apart = files.mapInArrow(_packets(wanted), from_arrow_schema(_PACKETS))

@@ -48,7 +48,8 @@ class CaptureStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The options as Spark gives them, and what the query asks for."""
         self.wanted = asked
         self.asked = options.stream(given)
-        self._names = paths.named_in(given)
+        # A place that no file system has is told now, and not by a batch.
+        self._names = list(map(paths.local, paths.named_in(given)))
         self._folder: Folder | None = None
         self._journal: Journal | None = None
         self._target: frozenset[Finished] | None = None

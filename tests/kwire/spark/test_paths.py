@@ -11,7 +11,7 @@ from kwire.spark import paths
 
 @pytest.fixture
 def captures(tmp_path: Path) -> Path:
-    for name in ("b.pcap", "a.pcapng", "notes.txt", "sub/c.pcap", "x[1].pcap", "with,comma.cap"):
+    for name in ("b.pcap", "a.pcapng", "notes.txt", "sub/c.pcap", "x[1].pcap", "with,comma.cap", "b.pcap.kwire-index"):
         file = tmp_path / name
         file.parent.mkdir(exist_ok=True)
         file.touch()
@@ -31,6 +31,25 @@ def test_a_pattern_means_what_it_matches_and_may_go_deep(captures: Path) -> None
     assert names(paths.expand([f"{captures}/**/c.pcap"])) == ["c.pcap"]
 
 
+def test_an_index_beside_its_capture_is_no_capture(captures: Path) -> None:
+    assert names(paths.expand([f"{captures}/b*"])) == ["b.pcap"]
+
+
+def test_packed_captures_belong_to_a_directory(tmp_path: Path) -> None:
+    for name in ("a.pcap.gz", "b.pcapng.zst", "c.zst"):
+        (tmp_path / name).touch()
+
+    assert names(paths.expand([str(tmp_path)])) == ["a.pcap.gz", "b.pcapng.zst"]
+
+
+@pytest.mark.parametrize("name", ["100%25.pcap", "one#two?three.pcap", "two words.pcap", "größe.pcap"])
+def test_a_file_address_is_taken_as_spark_writes_it_and_as_the_web_does(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+
+    assert paths.expand([f"file:{tmp_path}/{name}"]) == [str(tmp_path / name)]
+    assert paths.expand([(tmp_path / name).as_uri()]) == [str(tmp_path / name)]
+
+
 def test_a_file_is_itself_whatever_its_name_looks_like(captures: Path) -> None:
     assert names(paths.expand([f"{captures}/x[1].pcap", f"{captures}/notes.txt"])) == ["x[1].pcap", "notes.txt"]
 
@@ -43,10 +62,19 @@ def test_a_file_address_is_a_path(captures: Path) -> None:
     assert paths.expand([(captures / "b.pcap").as_uri()]) == [str(captures / "b.pcap")]
 
 
-@pytest.mark.parametrize("name", ["missing.pcap", "*.nothing", "s3://bucket/a.pcap", "file://elsewhere/a.pcap"])
+@pytest.mark.parametrize(
+    "name", ["missing.pcap", "*.nothing", "s3://bucket/a.pcap", "hdfs:/a.pcap", "file://elsewhere/a.pcap"]
+)
 def test_a_name_without_a_file_is_an_error_that_says_it(captures: Path, name: str) -> None:
     with pytest.raises(FileNotFoundError, match=name.replace("*", r"\*")):
         paths.expand([name])
+
+
+def test_a_password_in_a_name_is_not_shown() -> None:
+    with pytest.raises(FileNotFoundError, match=r"'s3a://me:\*\*\*@bucket/a.pcap'") as error:
+        paths.expand(["s3a://me:hunter2@bucket/a.pcap"])
+
+    assert "hunter2" not in str(error.value)
 
 
 def test_a_relative_name_without_a_file_tells_where_it_was_looked_for() -> None:
