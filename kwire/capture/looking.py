@@ -40,7 +40,14 @@ _AWAITED_MAX = 256
 # Bytes that are all zeros, or made to deceive, must not cost more than so many decodings.
 _TRIED_MAX = 64
 _FIRST_SHARE_API = 76
+_PRODUCE = 0
 _ACKS = frozenset({-1, 0, 1})
+# Acks, timeout and number of topics, with which Produce began before version 3.
+_TOPIC_COUNT_MAX = 100_000
+_OLD_PRODUCE = struct.Struct(">hii")
+# What brokers said to each other before Kafka 4.0 (LeaderAndIsr, StopReplica, UpdateMetadata, ControlledShutdown), with
+# the last version of each.
+_REMOVED = {4: 7, 5: 4, 6: 8, 7: 3}
 EARLY_ACCESS = "4.0-early-access"
 
 _TLS_CONTENT = frozenset({20, 21, 22, 23})
@@ -71,12 +78,19 @@ def holds_tls(data: bytes | bytearray) -> bool:
 
 @cache
 def plausible_versions(api_key: int) -> range:
-    """The versions that a client may send; none for an unknown API."""
+    """The versions that a client may send, those that only older brokers know included; none for an unknown API."""
+    if api_key in _REMOVED:
+        return range(_REMOVED[api_key] + 1)
     if api_key not in registry.API_KEYS:
         return range(0)
-    low, high = registry.api_versions(api_key)
-    # Share groups and their state had version 0 in early access.
-    return range(0 if api_key >= _FIRST_SHARE_API else low, high + 1 + _VERSIONS_AHEAD)
+    return range(registry.api_versions(api_key)[1] + 1 + _VERSIONS_AHEAD)
+
+
+@cache
+def _is_old(api_key: int, version: int) -> bool:
+    """Whether only brokers before Kafka 4.0 know the version, so that nothing of it can be decoded (KIP-896)."""
+    # Share groups and their state had version 0 in early access, of which there are schemas.
+    return api_key in _REMOVED or (api_key < _FIRST_SHARE_API and version < registry.api_versions(api_key)[0])
 
 
 def is_request_head(data: bytes | bytearray, at: int, size_max: int) -> bool:
@@ -88,7 +102,9 @@ def is_request_head(data: bytes | bytearray, at: int, size_max: int) -> bool:
         return False
     if version not in plausible_versions(api_key):
         return False
-    return bool(-1 <= client_size <= min(_CLIENT_ID_MAX, size - _REQUEST_SIZE_MIN))
+    # What cannot be decoded must at least have a client id: zeros would be version 0 of Produce.
+    least = 1 if _is_old(api_key, version) else -1
+    return bool(least <= client_size <= min(_CLIENT_ID_MAX, size - _REQUEST_SIZE_MIN))
 
 
 def is_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
@@ -110,6 +126,10 @@ def is_certain_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
     if not is_request_head(data, at, size_max):
         return False
     size, api_key, version, _, client_size = _REQUEST.unpack_from(data, at)
+    if _is_old(api_key, version):
+        return is_request(data, at, size_max) and (
+            api_key != _PRODUCE or _is_old_produce(data, at + REQUEST_HEAD + client_size)
+        )
     frame = bytes(data[at + 4 : at + 4 + size])
     if len(frame) < size or version > registry.api_versions(api_key)[1]:
         return bool(client_size > 0) and is_request(data, at, size_max)
@@ -120,6 +140,13 @@ def is_certain_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
     except WireError:
         return False
     return not found.oddities and _makes_sense(found.message)
+
+
+def _is_old_produce(data: bytes | bytearray, at: int) -> bool:
+    if at + _OLD_PRODUCE.size > len(data):
+        return False
+    acks, timeout_ms, topic_count = _OLD_PRODUCE.unpack_from(data, at)
+    return acks in _ACKS and timeout_ms >= 0 and 0 < topic_count < _TOPIC_COUNT_MAX
 
 
 def _makes_sense(message: msgspec.Struct) -> bool:
