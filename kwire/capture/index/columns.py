@@ -32,7 +32,7 @@ _CHUNK = 1 << 20
 # A request and its answer may lie in two spans.
 _PAGES_HELD = 4
 # Columns of flows and of spans are few, and asked for again and again.
-_KEPT = ("flow.", "pieces.first")
+_KEPT = ("flow.", "pieces.first", "parts.last", "-2.done")
 
 
 class BadColumnsError(ValueError):
@@ -42,19 +42,22 @@ class BadColumnsError(ValueError):
 class Columns(Mapping[str, "npt.NDArray[Any]"]):
     """Columns by name, in memory or in a file."""
 
-    def __init__(self) -> None:
-        """None yet."""
+    def __init__(self, file: BinaryIO | None = None) -> None:
+        """None yet. `file`: an empty one, to which they go as they come; `finish` makes it one that can be read."""
         self._held: dict[str, Column] = {}
         self._size = 0
         self._file: _Handle | None = None
-        self._places: dict[str, tuple[str, int, int]] = {}
+        self._places: dict[str, tuple[str, int, int, int]] = {}
         self.about: dict[str, Any] = {}
         """What else is to be kept: anything that JSON can say."""
+        if file is not None:
+            self._file = _Handle(file.fileno())
+            self._file.write(_MAGIC)
 
     def __getitem__(self, name: str) -> Column:
         if name in self._held:
             return self._held[name]
-        kind, count, at = self._places[name]
+        kind, count, at, _ = self._places[name]
         if not count:
             return np.zeros(0, dtype=kind)
         assert self._file is not None
@@ -73,7 +76,7 @@ class Columns(Mapping[str, "npt.NDArray[Any]"]):
     def add(self, name: str, column: Column) -> None:
         """One more column."""
         if self._file is not None:
-            self._places[name] = _written(self._file, column)[:3]
+            self._places[name] = _written(self._file, column)
             return
         self._held[name] = column
         self._size += column.nbytes
@@ -82,20 +85,30 @@ class Columns(Mapping[str, "npt.NDArray[Any]"]):
             with tempfile.TemporaryFile(prefix="kwire-index-") as file:
                 self._file = _Handle(file.fileno())
             for each, held in self._held.items():
-                self._places[each] = _written(self._file, held)[:3]
+                self._places[each] = _written(self._file, held)
             self._held.clear()
 
     def write(self, file: BinaryIO) -> None:
         """Write all of them."""
         file.write(_MAGIC)
-        places = {name: _written(file, self[name]) for name in self}
+        self._end(file, {name: _written(file, self[name]) for name in self})
+
+    def finish(self) -> None:
+        """Nothing more comes into the file that they were given."""
+        assert self._file is not None
+        self._end(self._file, self._places)
+
+    def _end(self, file: BinaryIO | _Handle, places: dict[str, tuple[str, int, int, int]]) -> None:
         directory = json.dumps({"about": self.about, "columns": places}).encode()
         file.write(directory)
         file.write(_TAIL.pack(len(directory), zlib.crc32(directory), _MAGIC))
 
     @classmethod
-    def read(cls, file: BinaryIO) -> Columns:
-        """The columns of a file, which may be closed afterwards. Raises: BadColumnsError."""
+    def read(cls, file: BinaryIO, *, checks: bool = True) -> Columns:
+        """The columns of a file, which may be closed afterwards. Raises: BadColumnsError.
+
+        Args: checks: whether each column is compared with its checksum, for files that were not written just now.
+        """
         found = cls()
         # The file is read as it is asked for; it stays the same file, whatever takes its name meanwhile.
         found._file = _Handle(file.fileno())
@@ -110,9 +123,9 @@ class Columns(Mapping[str, "npt.NDArray[Any]"]):
         tree = json.loads(directory)
         found.about = tree["about"]
         for name, (kind, count, at, crc) in tree["columns"].items():
-            if kind not in _TYPES or read.crc(at, count * int(kind[1:])) != crc:
+            if kind not in _TYPES or (checks and read.crc(at, count * int(kind[1:])) != crc):
                 raise BadColumnsError(f"column {name} is damaged")
-            found._places[name] = kind, count, at
+            found._places[name] = kind, count, at, crc
         return found
 
 

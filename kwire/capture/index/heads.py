@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
+from kwire.capture.fragments import Fragments
 from kwire.capture.index.files import NotIndexed
 from kwire.capture.ip import LINKS, Unwrapping
 from kwire.capture.tunnels import CARRIERS, LENGTH_MAX, SHIMS, UDP_PORTS
 from kwire.capture.values import Packet, Segment, Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sized
 
     import numpy.typing as npt
 
@@ -68,17 +69,41 @@ class Heads(NamedTuple):
     kept: Ints
     missing: Ints
 
+    def of(self, chosen: Ints) -> Heads:
+        """Some of them."""
+        return self._replace(**{name: getattr(self, name)[chosen] for name in self._fields})
+
+
+class _Deferred(Exception):
+    """A packet is a fragment, and those are for somebody else."""
+
+
+class _NoFragments(Fragments):
+    """Takes none."""
+
+    def ipv4(self, packet: Packet, at: int, start: int, stop: int) -> Packet | None:
+        """Raises: _Deferred."""
+        raise _Deferred
+
+    def ipv6(self, packet: Packet, addresses: tuple[bytes, bytes], start: int, stop: int) -> Packet | None:
+        """Raises: _Deferred."""
+        raise _Deferred
+
 
 class HeadPass:
     """Goes over the spans of one file; what fragments are under way is kept between them."""
 
-    def __init__(self) -> None:
-        """Nothing was read yet."""
+    def __init__(self, *, defers: bool = False) -> None:
+        """Nothing was read yet. `defers`: fragments are only told of, since their packet may lie in another range."""
         self._exact = Unwrapping()
+        if defers:
+            self._exact.fragments = _NoFragments()
         self.troubles: list[tuple[int, Trouble]] = []
         """What could not be read, after the number of the packet at which that was known."""
         self.loose: list[bytes] = []
         """Payloads that lie nowhere in the file in one piece, since they came in fragments."""
+        self.deferred: list[tuple[int, ...]] = []
+        """Fragments that were left out: number, time, link, place in the file, bytes there, size on the wire."""
         self._loose_size = 0
 
     def heads(self, span: Span) -> Heads:
@@ -87,46 +112,61 @@ class HeadPass:
         odd = np.nonzero(is_odd)[0]
         if not len(odd):
             return plain
-        return _merged([plain, *self._odd(span, odd)])
+        return merged([plain, self.exact(_packets(span, odd))])
+
+    def exact(self, packets: Iterable[tuple[Packet, int]]) -> Heads:
+        """The same by the exact function, of packets with the place of each in the file."""
+        rows: list[tuple[int, ...]] = []
+        ends: list[tuple[int, ...]] = []
+        for packet, at in packets:
+            try:
+                found = self._exact.segment(packet)
+            except _Deferred:
+                self.deferred.append((packet.number, packet.ts, packet.link, at, len(packet.data), packet.size))
+                continue
+            except (struct.error, IndexError):
+                found = Trouble("header_cut", "a packet is cut inside its headers", packet.number, packet.ts)
+            if isinstance(found, Trouble):
+                self.troubles.append((packet.number, found))
+            elif found is not None:
+                row, words = _row(found, self._place(found, at))
+                rows.append(row)
+                ends.append(words)
+            lost = self._exact.fragments.lost
+            self.troubles += [(packet.number, each) for each in lost]
+            lost.clear()
+            refuse_too_much(self.troubles, self.loose, self._loose_size)
+        columns = list(np.array(rows, dtype=np.int64).reshape(-1, len(Heads._fields) - 1).T)
+        return _heads(columns[:3], np.array(ends, dtype=np.uint64).reshape(-1, 5), columns[3:])
 
     def close(self, number: int) -> None:
         """The file ends: fragments that wait will never be whole, and tunnels that are not read are counted."""
         self.troubles += [(number, each) for each in self._exact.close()]
 
-    def _odd(self, span: Span, odd: Ints) -> Iterator[Heads]:
-        rows: list[tuple[int, ...]] = []
-        ends: list[tuple[int, ...]] = []
-        for index in odd.tolist():
-            number, at = int(span.number[index]), int(span.at[index])
-            data = span.data[at : at + int(span.kept[index])]
-            packet = Packet(number, int(span.ts[index]), int(span.link[index]), data, int(span.size[index]))
-            try:
-                found = self._exact.segment(packet)
-            except (struct.error, IndexError):
-                found = Trouble("header_cut", "a packet is cut inside its headers", number, packet.ts)
-            if isinstance(found, Trouble):
-                self.troubles.append((number, found))
-            elif found is not None:
-                begin = self._exact.payload_at
-                if begin is None:
-                    self.loose.append(found.payload)
-                    self._loose_size += len(found.payload)
-                row, words = _row(found, -len(self.loose) if begin is None else span.base + at + begin)
-                rows.append(row)
-                ends.append(words)
-            lost = self._exact.fragments.lost
-            self.troubles += [(number, each) for each in lost]
-            lost.clear()
-            self._refuse_too_much()
-        if rows:
-            columns = list(np.array(rows, dtype=np.int64).T)
-            yield _heads(columns[:3], np.array(ends, dtype=np.uint64), columns[3:])
+    def _place(self, found: Segment, at: int) -> int:
+        """Where the payload of a segment begins, of a packet at this place; as `Heads` says it."""
+        begin = self._exact.payload_at
+        if begin is not None:
+            return at + begin
+        self.loose.append(found.payload)
+        self._loose_size += len(found.payload)
+        return -len(self.loose)
 
-    def _refuse_too_much(self) -> None:
-        if len(self.troubles) > TROUBLES_MAX:
-            raise NotIndexed(f"more than {TROUBLES_MAX:,} packets of the file cannot be read")
-        if len(self.loose) > LOOSE_MAX or self._loose_size > LOOSE_SIZE_MAX:
-            raise NotIndexed(f"more than {LOOSE_MAX:,} payloads, or {LOOSE_SIZE_MAX >> 20} MiB, came in fragments")
+
+def refuse_too_much(troubles: Sized, loose: Sized = (), loose_size: int = 0) -> None:
+    """Raises: NotIndexed when there is more of what is odd than an index holds."""
+    if len(troubles) > TROUBLES_MAX:
+        raise NotIndexed(f"more than {TROUBLES_MAX:,} packets of the file cannot be read")
+    if len(loose) > LOOSE_MAX or loose_size > LOOSE_SIZE_MAX:
+        raise NotIndexed(f"more than {LOOSE_MAX:,} payloads, or {LOOSE_SIZE_MAX >> 20} MiB, came in fragments")
+
+
+def _packets(span: Span, chosen: Ints) -> Iterator[tuple[Packet, int]]:
+    for index in chosen.tolist():
+        number, at = int(span.number[index]), int(span.at[index])
+        data = span.data[at : at + int(span.kept[index])]
+        packet = Packet(number, int(span.ts[index]), int(span.link[index]), data, int(span.size[index]))
+        yield packet, span.base + at
 
 
 def end_words(source: tuple[bytes, int], target: tuple[bytes, int]) -> tuple[int, ...]:
@@ -172,7 +212,9 @@ def _heads(first: list[Ints], ends: npt.NDArray[np.uint64], rest: list[Ints]) ->
     return Heads(number, ts, link, ends, side, seq, ack, flags, window, at, kept, missing)
 
 
-def _merged(parts: list[Heads]) -> Heads:
+def merged(parts: list[Heads]) -> Heads:
+    """All of them, in the order of the packets."""
+    parts = [each for each in parts if len(each.number)] or parts[:1]
     if len(parts) == 1:
         return parts[0]
     whole = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
@@ -200,7 +242,7 @@ def _plain(span: Span) -> tuple[Heads, Bools]:
     if not parts:
         nothing = np.zeros(0, dtype=np.int64)
         return _heads([nothing] * 3, np.zeros((0, 5), dtype=np.uint64), [nothing] * 8), is_odd
-    return _merged(parts), is_odd
+    return merged(parts), is_odd
 
 
 def _network(span: Span) -> tuple[Ints, Ints]:

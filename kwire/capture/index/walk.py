@@ -27,6 +27,9 @@ class Walk(Protocol):
     def places(self, stops: list[int]) -> Iterator[Place]:
         """Where the first record is that does not begin before each of these offsets."""
 
+    def guess(self, start: int, stop: int) -> Place | None:
+        """Where the first record between two offsets is, as far as one can tell without the walk; None for nowhere."""
+
     def close(self, walked: Walked) -> None:
         """Say what is wrong where the whole records end. Raises: NotIndexed."""
 

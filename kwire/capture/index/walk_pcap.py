@@ -14,20 +14,12 @@ import numpy as np
 from kwire.capture import pcap
 from kwire.capture.index.files import File
 from kwire.capture.index.heads import gather
+from kwire.capture.index.resync import Layout, pcap_place
 from kwire.capture.index.spans import Place, Span, Walked, read_size
 from kwire.capture.values import Trouble
 
 _HEAD = {order: struct.Struct(order + "IIII") for order in "<>"}
 _FILE_HEAD_SIZE = 24
-
-
-class Layout(NamedTuple):
-    """Of a pcap file: byte order, nanoseconds per unit, bytes of a record's header, where the kept size is in it."""
-
-    order: str
-    unit: int
-    header_size: int
-    kept_at: int
 
 
 class _Step(NamedTuple):
@@ -82,6 +74,10 @@ class Pcap:
             for _ in self._steps(stop, walked):
                 pass
             yield walked.place
+
+    def guess(self, start: int, stop: int) -> Place | None:
+        """Where the first record between two offsets is, as far as one can tell without the walk; None for nowhere."""
+        return pcap_place(self._file, self.layout, self.first, start, stop)
 
     def close(self, walked: Walked) -> None:
         """Say what is wrong where the whole records end, as `pcap.packets` says it."""

@@ -11,6 +11,7 @@ import numpy as np
 from kwire.capture import blocks, pcapng
 from kwire.capture.index.files import File, NotIndexed, Source
 from kwire.capture.index.heads import TROUBLES_MAX, gather
+from kwire.capture.index.resync import pcapng_place
 from kwire.capture.index.spans import Place, Span, Walked, read_size
 from kwire.capture.keylog import KeyLog
 from kwire.capture.packets import packets
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _U32_PAIR = {"<": struct.Struct("<II"), ">": struct.Struct(">II")}
 _ENHANCED, _SECTION = 6, 0x0A0D0D0A
+# What a file says of its interfaces, it says so near its beginning, nearly always.
+_GUESS_SIZE = 256 * 1024
 
 
 class _Run(NamedTuple):
@@ -85,6 +88,15 @@ class Pcapng:
             for _ in self._steps(stop, walked):
                 pass
             yield walked.place
+
+    def guess(self, start: int, stop: int) -> Place | None:
+        """Where the first packet between two offsets is, as far as one can tell without the walk; None for nowhere.
+
+        Byte order and interfaces are taken to be those that the file begins with.
+        """
+        blocks_ = _Blocks(Walked(self.first), 0, self._file.read(0, _GUESS_SIZE))
+        end = blocks_.walk(_GUESS_SIZE)
+        return pcapng_place(self._file, blocks_.place(end), start, stop)
 
     def close(self, walked: Walked) -> None:
         """Where anything was odd, ask the exact reader once more for its troubles.
