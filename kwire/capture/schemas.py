@@ -189,6 +189,7 @@ FLOWS = (
     Column(
         "ended", Kind.STRING, "`fin`, `rst`, `reuse` of its ports, `quiet` (too many are open), `end` of the capture"
     ),
+    Column("ended_by", Kind.STRING, "`client` or `broker`, whoever sent the first FIN or RST; null where neither did"),
 )
 
 PACKETS = (

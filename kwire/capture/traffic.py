@@ -148,7 +148,15 @@ def flow_row(file: str, ended: Ended) -> Row:
         "zero_windows_broker": broker.zero_windows,
         "rtt_us": None if traffic.rtt_ns is None else traffic.rtt_ns // 1000,
         "ended": ended.why,
+        "ended_by": _ender(ended, side),
     }
+
+
+def _ender(ended: Ended, client_side: int) -> str | None:
+    """Who sent the first FIN or RST, where that is how it ended."""
+    if ended.why not in ("fin", "rst") or ended.traffic.ender is None:
+        return None
+    return "client" if ended.traffic.ender == client_side else "broker"
 
 
 def packet_row(file: str, seen: Seen) -> Row:

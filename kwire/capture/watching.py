@@ -66,6 +66,8 @@ class Traffic:
     first_packet: int
     last_packet: int = 0
     rtt_ns: int | None = None
+    ender: int | None = None
+    """The side that sent the first FIN or RST."""
     sides: tuple[SideCounts, SideCounts] = field(default_factory=lambda: (SideCounts(), SideCounts()))
 
 
@@ -168,6 +170,8 @@ class _Watched:
         counts.size += len(segment.payload) + segment.missing
         # A reset tells no window, whatever its field says.
         counts.zero_windows += not segment.window and not segment.flags & _RST
+        if traffic.ender is None and segment.flags & (_FIN | _RST):
+            traffic.ender = side
         self._time(side, segment)
         oddity = self.sequences[side].take(segment, traffic.rtt_ns or 0)
         counts.retransmits += oddity in {RETRANSMISSION, OVERLAP}

@@ -31,6 +31,7 @@ class ClientConnection(asyncio.Protocol):
         self._buffer = bytearray()
         self._transport: asyncio.Transport | None = None
         self._writable = True
+        self._closes = self._closes_abruptly = False
         self.id = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -135,6 +136,7 @@ class ClientConnection(asyncio.Protocol):
         """End the connection once what was written has left; abruptly, without waiting for that."""
         if self._transport is None:
             return
+        self._closes, self._closes_abruptly = True, is_abrupt
         if is_abrupt:
             self._transport.abort()
         else:
@@ -145,5 +147,7 @@ class ClientConnection(asyncio.Protocol):
         if not self.id:
             return  # It was never let in.
         if self._shell.tap is not None:
-            self._shell.tap.closed(self.id, at_ns=time.time_ns())
+            self._shell.tap.closed(
+                self.id, at_ns=time.time_ns(), by_client=not self._closes, is_abrupt=self._closes_abruptly
+            )
         self._shell.disconnected(self)

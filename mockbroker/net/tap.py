@@ -42,11 +42,12 @@ class Tap:
         for packet in self._conversations[number].from_server(data):
             self._write(at_ns, packet)
 
-    def closed(self, number: int, *, at_ns: int) -> None:
-        """A connection is gone."""
+    def closed(self, number: int, *, at_ns: int, by_client: bool, is_abrupt: bool = False) -> None:
+        """A connection is gone; `is_abrupt`: by a reset."""
         conversation = self._conversations.pop(number, None)
         if conversation is not None:
-            for packet in conversation.close():
+            end = conversation.reset if is_abrupt else conversation.close
+            for packet in end(by_client=by_client):
                 self._write(at_ns, packet)
 
     def flush(self) -> None:

@@ -74,6 +74,10 @@ class ShareHistory:
     def __len__(self) -> int:
         return len(self._notes)
 
+    def __iter__(self) -> Iterator[Note]:
+        """Everything, oldest first."""
+        return iter(self._notes)
+
     def note(
         self,
         key: Hashable,

@@ -14,7 +14,7 @@ from itertools import chain
 
 from kwire.capture.rows import Row
 from kwire.capture.share_timeline import context, reading
-from kwire.capture.share_timeline.context import Context, Fact, facts
+from kwire.capture.share_timeline.context import Context, Facts, facts
 from kwire.capture.share_timeline.events import CAUSES, Event, Told, Transition, place_in_time
 from kwire.capture.share_timeline.machine import DELIVERY_COUNT_LIMIT, SharePartitionMachine
 from kwire.capture.share_timeline.reading import ConnectionReader
@@ -40,10 +40,11 @@ def share_timeline(
         topics: names by id, for topics that no message names.
     """
     found: list[Told] = []
-    told: set[Fact] = set()
+    told = Facts()
     until = 0
     for row in messages:
-        told.update(facts(row))
+        for fact in facts(row):
+            told.add(fact)
         until = max(until, *(row[moment] or 0 for moment in _MOMENTS))
         if row["api_name"] in reading.APIS:
             found.append(row)

@@ -14,11 +14,15 @@ Tree = dict[str, Any]
 _GROUP, _BROKER = 32, 4
 _LIMIT = "share.delivery.count.limit"
 _SET, _DELETE = 0, 1
-_NAMING = ("Metadata", "CreateTopics", "AlterShareGroupOffsets", "DescribeShareGroupOffsets", "ShareGroupDescribe")
+_NAMING = ("CreateTopics", "AlterShareGroupOffsets", "DescribeShareGroupOffsets", "ShareGroupDescribe")
 
 
 class Fact(NamedTuple):
-    """What it does not speak of is null. `what` is name, limit, delete_group, delete_offsets or log_start."""
+    """What it does not speak of is null. `what` is name, limit, delete_group, delete_offsets, delete_topic,
+    log_start or leader.
+
+    ts: nanoseconds; of names 0. value: a limit, an offset, or who leads since `epoch`.
+    """
 
     what: str
     ts: int
@@ -27,6 +31,22 @@ class Fact(NamedTuple):
     topic: str | None = None
     partition: int | None = None
     value: int | None = None
+    epoch: int | None = None
+
+
+class Facts:
+    """Facts, each once: of a leader counts when it was told first."""
+
+    def __init__(self) -> None:
+        self._first: dict[Fact, int] = {}
+
+    def add(self, fact: Fact) -> None:
+        """Keep a fact."""
+        key = fact._replace(ts=0) if fact.what == "leader" else fact
+        self._first[key] = min(fact.ts, self._first.get(key, fact.ts))
+
+    def __iter__(self) -> Iterator[Fact]:
+        return (fact._replace(ts=ts) for fact, ts in self._first.items())
 
 
 def facts(row: Told) -> Iterator[Fact]:
@@ -53,6 +73,16 @@ def _names(_: Tree, answered: Tree, ts: int) -> Iterator[Fact]:
             waiting += [value for value in tree.values() if isinstance(value, list | dict)]
 
 
+def _metadata(asked: Tree, answered: Tree, ts: int) -> Iterator[Fact]:
+    """Names, and who leads the partitions."""
+    yield from _names(asked, answered, ts)
+    for topic in answered.get("topics") or ():
+        for row in topic.get("partitions") or () if topic.get("topicId") else ():
+            if row.get("leaderEpoch", -1) >= 0:
+                place = {"topic_id": topic["topicId"], "partition": row["partitionIndex"]}
+                yield Fact("leader", ts, value=row["leaderId"], epoch=row["leaderEpoch"], **place)
+
+
 def _deleted_offsets(asked: Tree, answered: Tree, ts: int) -> Iterator[Fact]:
     for topic in answered.get("responses") or ():
         yield Fact("name", 0, topic_id=topic["topicId"], topic=topic["topicName"])
@@ -64,6 +94,12 @@ def _deleted_groups(_: Tree, answered: Tree, ts: int) -> Iterator[Fact]:
     for row in answered.get("results") or ():
         if not row["errorCode"]:
             yield Fact("delete_group", ts, row["groupId"])
+
+
+def _deleted_topics(_: Tree, answered: Tree, ts: int) -> Iterator[Fact]:
+    for topic in answered.get("responses") or ():
+        if not topic["errorCode"] and topic.get("topicId"):
+            yield Fact("delete_topic", ts, topic_id=topic["topicId"])
 
 
 def _deleted_records(_: Tree, answered: Tree, ts: int) -> Iterator[Fact]:
@@ -102,8 +138,10 @@ def _described(_: Tree, answered: Tree, ts: int) -> Iterator[Fact]:
 
 _READERS: dict[object, Any] = {
     **dict.fromkeys(_NAMING, _names),
+    "Metadata": _metadata,
     "DeleteShareGroupOffsets": _deleted_offsets,
     "DeleteGroups": _deleted_groups,
+    "DeleteTopics": _deleted_topics,
     "DeleteRecords": _deleted_records,
     "IncrementalAlterConfigs": _altered,
     "AlterConfigs": _altered,
@@ -121,9 +159,15 @@ class Context:
         self._of_all: list[Fact] = []
         self._of_groups: dict[str, list[Fact]] = defaultdict(list)
         self._of_logs: dict[tuple[str | None, int | None], list[Fact]] = defaultdict(list)
+        self._of_topics: dict[str | None, list[Fact]] = defaultdict(list)
+        self._of_leaders: dict[tuple[str | None, int | None], list[Fact]] = defaultdict(list)
         for fact in found:
             if fact.what == "name":
                 self.names[fact.topic_id or ""] = fact.topic or ""
+            elif fact.what == "leader":
+                self._of_leaders[fact.topic_id, fact.partition].append(fact)
+            elif fact.what == "delete_topic":
+                self._of_topics[fact.topic_id].append(fact)
             elif fact.what == "log_start":
                 self._of_logs[fact.topic, fact.partition].append(fact)
             elif fact.group_id is None:
@@ -134,10 +178,14 @@ class Context:
     def events(self, group_id: str, topic_id: str | None, partition: int | None) -> list[Event]:
         """What they mean for one share partition."""
         logs = self._of_logs.get((self.names.get(topic_id or ""), partition), [])
+        topics = self._of_topics.get(topic_id, [])
+        leaders = self._of_leaders.get((topic_id, partition), [])
         mine = [
             fact for fact in self._of_groups.get(group_id, []) if fact.topic_id is None or fact.topic_id == topic_id
         ]
-        return [_event(fact, group_id, topic_id, partition) for fact in [*self._of_all, *mine, *logs]]
+        return [
+            _event(fact, group_id, topic_id, partition) for fact in [*self._of_all, *mine, *logs, *topics, *leaders]
+        ]
 
 
 def _event(fact: Fact, group_id: str, topic_id: str | None, partition: int | None) -> Event:
@@ -145,6 +193,8 @@ def _event(fact: Fact, group_id: str, topic_id: str | None, partition: int | Non
         return Event(fact.ts, Kind.LIMIT, group_id, topic_id, partition, start=fact.value)
     if fact.what == "log_start":
         return Event(fact.ts, Kind.LOG_START, group_id, topic_id, partition, start=fact.value)
+    if fact.what == "leader":
+        return Event(fact.ts, Kind.MOVE, group_id, topic_id, partition, start=fact.value, complete=fact.epoch)
     return Event(fact.ts, Kind.RESET, group_id, topic_id, partition, note=fact.what)
 
 

@@ -18,18 +18,27 @@ class Kind(IntEnum):
     """A leader has read the stored state: `start`, and runs of (first, last, delivery count, state)."""
     LOG_START = 3
     """The log has been cut off below `start`."""
-    ACKNOWLEDGE = 4
+    MOVE = 4
+    """The broker of this connection leads no more (or is GONE, says the note); without one Metadata tells who leads.
+
+    `start` is the leader's id, `complete` its epoch, each null where nobody told it.
+    """
+    ACKNOWLEDGE = 5
     """A member's word on runs of (first, last, acknowledge type), and how it was answered."""
-    CLOSE = 5
+    CLOSE = 6
     """A member has ended its session, which had this partition."""
-    DISCONNECT = 6
+    DISCONNECT = 7
     """The connection that made the member's session is gone."""
-    WRITE = 7
+    WRITE = 8
     """A leader writes its state: `start`, `complete`, and runs of (first, last, delivery count, state)."""
-    ACQUIRE = 8
+    LOOK = 9
+    """A member has begun to fetch the partition from this broker."""
+    ACQUIRE = 10
     """A member was given runs of (first, last, delivery count)."""
 
 
+#: The note of a broker that has ended its connections.
+GONE = "gone"
 Runs = tuple[tuple[int, ...], ...]
 #: A row of a level.
 Told = Mapping[str, Any]
@@ -54,6 +63,11 @@ class Event(NamedTuple):
     conn_id: str | None = None
     correlation_id: int | None = None
     runs: Runs = ()
+
+    @property
+    def broker(self) -> str | None:
+        """The address of the broker that said it."""
+        return None if self.conn_id is None else self.conn_id.rpartition(">")[2]
 
 
 def place_in_time(event: Event) -> tuple[object, ...]:
@@ -110,6 +124,7 @@ CAUSES = {
     "alter_offsets": "AlterShareGroupOffsets",
     "delete_offsets": "DeleteShareGroupOffsets",
     "delete_group": "DeleteGroups",
+    "delete_topic": "DeleteTopics",
     "initialize": "InitializeShareGroupState",
     "delete_state": "DeleteShareGroupState",
     "start_moved": "the leader wrote a later start than traffic explains",

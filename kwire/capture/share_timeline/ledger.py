@@ -11,7 +11,9 @@ _INT64_MAX = 2**63 - 1
 #: What a leader writes to the share coordinator when it happens.
 _WRITTEN = frozenset({"accept", "release", "reject", "gap", "lock_timeout", "session_close", "unseen"})
 #: Rows about everything from an offset on.
-_OPEN_ENDED = frozenset({"load", "alter_offsets", "delete_offsets", "delete_group", "initialize", "delete_state"})
+_OPEN_ENDED = frozenset(
+    {"load", "alter_offsets", "delete_offsets", "delete_group", "delete_topic", "initialize", "delete_state"}
+)
 
 
 class Step(NamedTuple):

@@ -16,13 +16,14 @@ from kwire.capture.share_timeline.events import (
     ACQUIRED,
     ARCHIVED,
     AVAILABLE,
+    GONE,
     STATES,
     Event,
     Kind,
     Transition,
 )
-from kwire.capture.share_timeline.ledger import Ledger, Step
 from kwire.capture.share_timeline.runs import Run
+from kwire.capture.share_timeline.stored import StoredState
 
 #: Kafka's default of `group.share.delivery.count.limit`.
 DELIVERY_COUNT_LIMIT = 5
@@ -41,14 +42,16 @@ _MS = 1_000_000
 _SLACK_MAX_MS = 1_000
 
 
-class SharePartitionMachine(Ledger):
+class SharePartitionMachine(StoredState):
     """Feed it events in the order of `place_in_time`; each gives the transitions that it causes."""
 
     def __init__(self, *, delivery_count_limit: int = DELIVERY_COUNT_LIMIT) -> None:
         super().__init__()
-        self._default_limit = self._limit = delivery_count_limit
+        self._default_limit = delivery_count_limit
+        # Limits, with the time from which on each holds: a lock that has run out is told a little late.
+        self._limits = [(0, delivery_count_limit)]
+        self._is_limit_told = False
         self._lock_ms = _LOCK_MS
-        self._log_start: int | None = None
         # Up to where an answer has shown that the start goes; for one event.
         self._passed = 0
 
@@ -60,7 +63,9 @@ class SharePartitionMachine(Ledger):
 
     def feed(self, event: Event) -> list[Transition]:
         """What an event causes, and the ends of locks that come before it."""
-        told = self._run_out(event.ts)
+        # Who reads the state anew sees what has run out until then.
+        is_read = event.note == GONE or (self._is_moved and event.kind in (Kind.LOOK, Kind.ACQUIRE))
+        told = self._run_out(event.ts, slack=not is_read)
         before = self.start_offset
         _HANDLERS[event.kind](self, event)
         return told + self.tell(event, before)
@@ -92,7 +97,7 @@ class SharePartitionMachine(Ledger):
     def _come_back(self, first: int, last: int, held: Run, ts: int, cause: str, *, is_inferred: bool = True) -> None:
         """Records that were held may be delivered again, unless they have met the limit or lie below the start."""
         start = self.start_offset
-        state = ARCHIVED if self._is_spent(held) or (start is not None and last < start) else AVAILABLE
+        state = ARCHIVED if self._is_spent(held, ts) or (start is not None and last < start) else AVAILABLE
         self.step(
             ts,
             Run(first, last, state, held.delivery_count),
@@ -107,6 +112,7 @@ class SharePartitionMachine(Ledger):
     # Deliveries.
 
     def _acquire(self, event: Event) -> None:
+        self._look(event)
         self._lock_ms = event.lock_ms or self._lock_ms
         self._apply_log_start(event)
         for first, last, count in event.runs:
@@ -114,8 +120,9 @@ class SharePartitionMachine(Ledger):
                 continue  # A batch size of 0 has the broker send an empty run.
             for low, high, known in self.runs.pieces(first, last):
                 self._explain(low, high, known, count, event.ts)
-            self._limit = max(self._limit, count)
-            run = Run(first, last, ACQUIRED, count, event.member_id, event.ts + self._lock_ms * _MS)
+            if not self._is_limit_told and count > self._limits[-1][1]:
+                self._limits.append((event.ts, count))
+            run = Run(first, last, ACQUIRED, count, event.member_id, event.ts + self._lock_ms * _MS, event.broker)
             self.step(event.ts, run, "acquire")
 
     def _explain(self, first: int, last: int, known: Run | None, count: int, ts: int) -> None:
@@ -179,16 +186,17 @@ class SharePartitionMachine(Ledger):
         return True
 
     def _ends_here(self, held: Run, ts: int) -> bool:
-        return held.state == ACQUIRED and self._is_spent(held) and self._is_over(held, ts)
+        return held.state == ACQUIRED and self._is_spent(held, ts) and self._is_over(held, ts)
 
-    def _is_spent(self, held: Run) -> bool:
-        return held.delivery_count is not None and held.delivery_count >= self._limit
+    def _is_spent(self, held: Run, ts: int) -> bool:
+        limit = next(limit for since, limit in reversed(self._limits) if since <= ts)
+        return held.delivery_count is not None and held.delivery_count >= limit
 
     def _settle(self, first: int, last: int, held: Run, kind: int, event: Event) -> None:
         is_inferred = event.error_code is None
         if kind == _RENEW:
             deadline = event.ts + self._lock_ms * _MS
-            run = Run(first, last, ACQUIRED, held.delivery_count, event.member_id, deadline)
+            run = Run(first, last, ACQUIRED, held.delivery_count, event.member_id, deadline, event.broker)
             self.step(event.ts, run, "renew", is_inferred=is_inferred)
             return
         cause, state = _ACKNOWLEDGED_AS[kind]
@@ -213,51 +221,18 @@ class SharePartitionMachine(Ledger):
                     self._settle(low, high, known, kind, event._replace(error_code=None))
 
     def _close(self, event: Event) -> None:
-        """Give back what the member holds."""
+        """Give back what the member holds; a broker that leads no more gives nothing back."""
+        if self._is_moved:
+            return
         for run in list(self.runs):
-            if run.state != ACQUIRED or run.member_id != event.member_id:
+            if run.state != ACQUIRED or run.member_id != event.member_id or run.broker not in (None, event.broker):
                 continue
             is_over = run.deadline is not None and run.deadline <= event.ts
             cause, ts = ("lock_timeout", run.deadline or event.ts) if is_over else ("session_close", event.ts)
             is_inferred = is_over or event.kind is Kind.DISCONNECT or event.error_code is None
             self._come_back(run.first, run.last, run, ts, cause, is_inferred=is_inferred)
 
-    # What is stored, and who changes it.
-
-    def _load(self, event: Event) -> None:
-        if event.start is None or event.start < 0:
-            self._forget(None)
-            return
-        self._forget(event.start)
-        self._step_open(event, "load")
-        expected = event.start
-        for first, last, count, state in event.runs:
-            if not expected <= first <= last:
-                continue
-            if expected < first:
-                # Holes in the stored state are delivered before the start passes them.
-                self.runs.put(Run(expected, first - 1, AVAILABLE, 0))
-            run = Run(first, last, STATES.get(state, AVAILABLE), count)
-            self.step(event.ts, run, "load")
-            expected = last + 1
-        self.stored = event.start, sum(run.size for run in self.runs if run.is_terminal)
-
-    def _reset(self, event: Event) -> None:
-        start = event.start if event.start is not None and event.start >= 0 else None
-        self._forget(start)
-        self.stored = event.start, 0 if start is not None else None
-        self._step_open(event, event.note or "load")
-
-    def _forget(self, start: int | None) -> None:
-        self.runs.clear()
-        self.lowest = self.floor = self.end_offset = start
-        self._log_start = self.next_deadline = None
-        self.stored = (start, 0) if start is not None else (None, None)
-
-    def _step_open(self, event: Event, cause: str) -> None:
-        """A row about everything from an offset on: nothing of it is in flight."""
-        first = event.start if event.start is not None and event.start >= 0 else 0
-        self.steps.append(Step(event.ts, Run(first, first - 1, AVAILABLE, 0), None, cause, is_inferred=False))
+    # What leaders write, and what the log cuts off.
 
     def _write(self, event: Event) -> None:
         """What a leader writes shows what it knows: locks that have run out, and where it begins."""
@@ -296,7 +271,8 @@ class SharePartitionMachine(Ledger):
         self.end_offset = max(self.end_offset or 0, cut)
 
     def _set_limit(self, event: Event) -> None:
-        self._limit = self._default_limit if event.start is None else event.start
+        self._is_limit_told = event.start is not None
+        self._limits.append((event.ts, self._default_limit if event.start is None else event.start))
 
 
 def _end_of_lock(run: Run) -> tuple[int, int]:
@@ -308,9 +284,11 @@ _HANDLERS = {
     Kind.RESET: SharePartitionMachine._reset,
     Kind.LOAD: SharePartitionMachine._load,
     Kind.LOG_START: SharePartitionMachine._cut,
+    Kind.MOVE: SharePartitionMachine._move,
     Kind.ACKNOWLEDGE: SharePartitionMachine._acknowledge,
     Kind.CLOSE: SharePartitionMachine._close,
     Kind.DISCONNECT: SharePartitionMachine._close,
     Kind.WRITE: SharePartitionMachine._write,
+    Kind.LOOK: SharePartitionMachine._look,
     Kind.ACQUIRE: SharePartitionMachine._acquire,
 }

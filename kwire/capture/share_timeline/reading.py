@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kwire.capture.share_rows import ack_runs
-from kwire.capture.share_timeline.events import Event, Kind, Runs, Told
+from kwire.capture.share_timeline.events import GONE, Event, Kind, Runs, Told
 
 Tree = dict[str, Any]
 Place = tuple[str | None, int]
@@ -30,6 +30,9 @@ COLUMNS = (
     "body_response",
 )
 _FINAL_EPOCH = -1
+_NOT_LEADER = 6
+#: A broker that ends a connection that was used so short ago is itself about to go; later it ends one that is idle.
+_IDLE_NS = 60_000_000_000
 #: What follows an answer comes behind what the answer gives, also where times are whole microseconds.
 _AFTER = 1_000
 #: How the brokers' own client calls itself that carries the state of share partitions.
@@ -102,13 +105,16 @@ class ConnectionReader:
         group_id, member_id = self._made
         places = sorted(self._sessions.pop(self._made, ()), key=_order)
         self._made = None
+        is_quick = flow["last_ts"] - self._answered < _IDLE_NS
+        kind = Kind.MOVE if flow.get("ended_by") == "broker" and is_quick else Kind.DISCONNECT
         return [
             Event(
                 max(flow["last_ts"], self._answered),
-                Kind.DISCONNECT,
+                kind,
                 group_id,
                 *place,
                 member_id=member_id,
+                note=GONE if kind is Kind.MOVE else None,
                 file=flow["file"],
                 conn_id=flow["conn_id"],
             )
@@ -118,26 +124,33 @@ class ConnectionReader:
     # Sessions, and what travels in them.
 
     def _fetch(self, exchange: Exchange) -> Iterator[Event]:
-        if not exchange.error_code:
-            self._follow(exchange)
         rows = _partitions(exchange.answered, "responses")
+        if not exchange.error_code:
+            new = self._follow(exchange)
+            yield from (exchange.event(Kind.LOOK, place) for place in new if not _refuses(rows.get(place)))
         yield from self._words(exchange, rows, "acknowledgeErrorCode")
+        yield from _moved(exchange, rows, "errorCode", "acknowledgeErrorCode")
         yield from self._given(exchange, rows)
         yield from self._end(exchange)
 
     def _acknowledge(self, exchange: Exchange) -> Iterator[Event]:
-        yield from self._words(exchange, _partitions(exchange.answered, "responses"), "errorCode")
+        rows = _partitions(exchange.answered, "responses")
+        yield from self._words(exchange, rows, "errorCode")
+        yield from _moved(exchange, rows, "errorCode")
         yield from self._end(exchange)
 
-    def _follow(self, exchange: Exchange) -> None:
+    def _follow(self, exchange: Exchange) -> list[Place]:
+        """The places that come into the session."""
         asked = exchange.asked
         key, epoch = _key(asked), asked.get("shareSessionEpoch", 0)
         if epoch == 0:
             self._sessions[key], self._made = set(), key
         session = self._sessions.setdefault(key, set())
-        session |= set(_partitions(asked, "topics"))
+        new = sorted(set(_partitions(asked, "topics")) - session, key=_order)
+        session |= set(new)
         for topic in asked.get("forgottenTopicsData") or ():
             session -= {(topic["topicId"], number) for number in topic["partitions"] or ()}
+        return new if exchange.answered is not None else []
 
     def _words(self, exchange: Exchange, rows: dict[Place, Tree], error: str) -> Iterator[Event]:
         for place, partition in _partitions(exchange.asked, "topics").items():
@@ -240,6 +253,19 @@ _READERS: dict[object, Callable[[ConnectionReader, Exchange], Iterable[Event]]] 
 }
 #: The APIs whose rows are read for events of share partitions.
 APIS = tuple(str(name) for name in _READERS)
+
+
+def _refuses(row: Tree | None) -> bool:
+    return row is not None and bool(row.get("errorCode"))
+
+
+def _moved(exchange: Exchange, rows: dict[Place, Tree], *errors: str) -> Iterator[Event]:
+    """Partitions that the broker says it does not lead, and who does, if it knows."""
+    for place, row in rows.items():
+        if any(row.get(error) == _NOT_LEADER for error in errors):
+            leader = row.get("currentLeader") or {}
+            known = {"start": leader["leaderId"], "complete": leader["leaderEpoch"]} if leader else {}
+            yield exchange.event(Kind.MOVE, place, exchange.row["resp_ts"], **known)
 
 
 def _tree(text: str | None) -> Tree | None:

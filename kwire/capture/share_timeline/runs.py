@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kwire.capture.share_timeline.events import ACKNOWLEDGED, ARCHIVED
+from kwire.capture.share_timeline.events import ACKNOWLEDGED, ARCHIVED, AVAILABLE
 
 
 @dataclass(slots=True)
 class Run:
-    """Offsets that are alike. deadline: when their lock runs out, nanoseconds."""
+    """Offsets that are alike. deadline: when their lock runs out, nanoseconds. broker: who has given them out."""
 
     first: int
     last: int
@@ -20,6 +20,7 @@ class Run:
     delivery_count: int | None
     member_id: str | None = None
     deadline: int | None = None
+    broker: str | None = None
 
     @property
     def is_terminal(self) -> bool:
@@ -123,6 +124,17 @@ class RunMap:
             count += 1
         del self._runs[:count]
         del self._firsts[:count]
+
+    def forget_end(self) -> None:
+        """Forget what lies at the end and was never delivered."""
+        while self._runs and self._runs[-1].state == AVAILABLE and not self._runs[-1].delivery_count:
+            self.sizes[AVAILABLE] -= self._runs.pop().size
+            self._firsts.pop()
+
+    @property
+    def end(self) -> int | None:
+        """The offset behind the last run."""
+        return self._runs[-1].last + 1 if self._runs else None
 
     def clear(self) -> None:
         """Forget all."""

@@ -60,6 +60,8 @@ class Member:
         self.group, self.topic_id, self.partitions = group, topic_id, list(partitions)
         self.epoch = 0
         self.held: set[tuple[int, int]] = set()
+        #: The partitions of the session, where the caller keeps them.
+        self.listed: set[int] = set()
 
     def fetch(self, words: dict[int, list[Word]] | None = None, **more: Any) -> Json:
         """Fetch, with acknowledgements by partition; keeps what it is given."""

@@ -21,6 +21,10 @@ CAUSES = {
     Happening.SESSION_CLOSED: "session_close",
     Happening.LOG_START: "log_start",
 }
+#: Causes of rows about the state as a whole: no news of a record.
+OF_THE_WHOLE = frozenset(
+    {"load", "alter_offsets", "delete_offsets", "delete_group", "delete_topic", "initialize", "delete_state"}
+)
 Lives = dict[int, list[tuple[object, ...]]]
 
 
@@ -50,7 +54,7 @@ def lives_of_timeline(found: Iterable[Row]) -> Lives:
     """The same from the timeline."""
     lives: Lives = defaultdict(list)
     for row in found:
-        if row["cause"] not in ("load", "alter_offsets"):
+        if row["cause"] not in OF_THE_WHOLE:
             for offset in range(whole_number(row["first_offset"]), whole_number(row["last_offset"]) + 1):
                 lives[offset].append((row["cause"], row["state"], row["delivery_count"], row["member_id"]))
     return dict(lives)
