@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kwire.capture.keylog import KeyLog
     from kwire.capture.tls_ciphers import RecordCipher
 
-_RECORD = re.compile(rb"(?=\x17\x03\x03[\x00-\x41])")
+_RECORD = re.compile(rb"(?=\x17\x03\x03[\x00-\x41].)", re.DOTALL)
 _TAG = 16
 # What two records of the largest size need, and again as much.
 SOUGHT_SIZE_MAX = 1 << 16

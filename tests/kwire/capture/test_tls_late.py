@@ -65,6 +65,14 @@ def test_a_capture_that_begins_inside_a_record_is_read_from_the_next(cut: int) -
     assert answered(found) == list(range(1, 8))
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_packets_may_end_anywhere_inside_the_head_of_a_record(size: int) -> None:
+    made = recorded(TLS_13, count=2)
+
+    found = read(pcap(in_pieces(made.wires[HANDSHAKE:], size)), tls_keylog=made.keys)
+    assert answered(found) == [0, 1]
+
+
 @pytest.mark.parametrize("lost", [3, 4, 5, 6])
 def test_a_handshake_of_which_a_packet_was_lost_is_no_hindrance(lost: int) -> None:
     made, other = recorded(TLS_13, count=8), recorded(TLS_13, count=1)
