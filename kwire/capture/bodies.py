@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire import registry
@@ -184,6 +185,12 @@ class Decoder(NamedTuple):
         message.body = lenient.message
         message.note_oddities(lenient.oddities)
         message.note_tags(lenient.message, message.name)
+
+
+@cache
+def every_message(edition: str) -> frozenset[str]:
+    """The names of all requests and responses."""
+    return frozenset(name for key in registry.API_KEYS for name in _sides(registry.api_name(key, edition)))
 
 
 def _sides(api_name: str) -> tuple[str, str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from kwire.capture.bodies import Decoder
 from kwire.capture.pairs import Pairs
 from kwire.capture.record_rows import partitions, records
 from kwire.capture.share_rows import share_acks, share_acquired
@@ -39,6 +40,12 @@ def reduced(options: Options, level: str) -> Options:
         return found
     # Behind a handshake there may be tokens without headers, which must not be taken for requests.
     return replace(found, decoded=teachers(options.edition) | _MADE_OF[level] | {"SaslHandshakeRequest"})
+
+
+@cache
+def api_keys(level: str, edition: str) -> frozenset[int] | None:
+    """The keys of the APIs that may have rows of a level; None for any."""
+    return frozenset(Decoder(edition, frozenset(_MADE_OF[level])).api_keys()) if level in _MADE_OF else None
 
 
 class Levels:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 _EPOCH_MAX = 2**31 - 1
-_FETCH, _SHARE_FETCH, _SHARE_ACKNOWLEDGE = 1, 78, 79
+FETCHES = _FETCH, _SHARE_FETCH, _SHARE_ACKNOWLEDGE = 1, 78, 79
 _FIRST_FETCH_VERSION = 7
 
 # What is remembered of all sessions of a capture; of more, those used last.

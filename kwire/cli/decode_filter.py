@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kwire.capture import facts
 from kwire.capture.exchange import Exchange, Outcome
+from kwire.capture.levels import api_keys
 from kwire.capture.options import Options
 from kwire.capture.pipeline import is_asked_for
 from kwire.capture.rows import OK, UNDECODABLE, Row, status_of
@@ -15,7 +17,24 @@ from kwire.capture.values import Foreign, Trouble
 from kwire.capture.watching import Ended
 
 if TYPE_CHECKING:
+    from kwire.capture.lane.chosen import Condition
     from kwire.capture.where.where import Where
+
+# Columns that say of a row of any level what they say of its message.
+_OF_EVERY_LEVEL = frozenset(
+    {
+        "api_key",
+        "api_name",
+        "api_version",
+        "client_id",
+        "conn_id",
+        "correlation_id",
+        "group_id",
+        "req_packet",
+        "resp_packet",
+        "stream_epoch",
+    }
+)
 
 
 class Filter:
@@ -63,6 +82,29 @@ class Filter:
         self.errors += bool(row.get("error_code"))
         return True
 
+    def conditions(self, level: str) -> list[Condition]:
+        """What the columns of messages tell of it, of any level's rows; all of it must hold."""
+        from kwire.capture.lane.chosen import COLUMNS, Condition
+
+        options, clients, statuses = self._options, self._client_ids, self._statuses
+        found = []
+        if options.apis:
+            found.append(Condition(frozenset({"api_name"}), lambda row: row["api_name"] in options.apis))
+        made_of = api_keys(level, options.edition)
+        if made_of is not None:
+            found.append(Condition(frozenset({"api_key"}), lambda row: row["api_key"] in made_of))
+        if clients:
+            found.append(Condition(frozenset({"client_id"}), lambda row: row["client_id"] in clients))
+        if statuses:
+            found.append(Condition(frozenset({"status"}), lambda row: row["status"] in statuses))
+        if self._only_errors:
+            found.append(Condition(frozenset({"error_code"}), lambda row: bool(row["error_code"])))
+        known = COLUMNS if level == "messages" else _OF_EVERY_LEVEL
+        if self.where is not None:
+            parts = [(asked, partial(self.where.part_passes, number)) for number, asked in self.where.parts()]
+            found += [Condition(asked, holds) for asked, holds in parts if asked <= known]
+        return found
+
     def text(self) -> str:
         """How many rows were shown, for a person."""
         errors = f", {self.errors} with an error" if self.errors else ""
@@ -79,20 +121,23 @@ class Tally:
         self._others = 0
         self._troubles: list[str] = []
 
-    def counted(self, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
-        """The same outcomes, counted as they pass."""
-        for outcome in outcomes:
-            if isinstance(outcome, Exchange):
-                self.exchanges += 1
-                self._statuses[status_of(outcome)] += 1
-            elif isinstance(outcome, Foreign):
-                self._tls += outcome.kind == "tls"
-                self._others += outcome.kind != "tls"
-            elif isinstance(outcome, Trouble):
-                self._troubles.append(outcome.detail)
-            elif isinstance(outcome, Ended):
-                self.exchanges += outcome.flow.kind == "kafka"
-            yield outcome
+    def count(self, outcome: Outcome) -> None:
+        """Count what was found."""
+        if isinstance(outcome, Exchange):
+            self.exchanges += 1
+            self._statuses[status_of(outcome)] += 1
+        elif isinstance(outcome, Foreign):
+            self._tls += outcome.kind == "tls"
+            self._others += outcome.kind != "tls"
+        elif isinstance(outcome, Trouble):
+            self._troubles.append(outcome.detail)
+        elif isinstance(outcome, Ended):
+            self.exchanges += outcome.flow.kind == "kafka"
+
+    def count_good(self, count: int) -> None:
+        """Count so many exchanges that are good."""
+        self.exchanges += count
+        self._statuses[OK] += count
 
     @property
     def found_wrong(self) -> bool:

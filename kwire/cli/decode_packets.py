@@ -40,6 +40,9 @@ class PacketPrinter:
                 self.left -= 1
         self._excerpt.release(outcome)
 
+    def pass_over(self, count: int) -> None:
+        """So many outcomes are not chosen; nothing waits for them."""
+
     def show(self) -> None:
         """Write all that is chosen."""
         self._excerpt.flush()

@@ -56,6 +56,14 @@ class Printer:
     def push(self, outcome: Outcome, made: Sequence[Block]) -> None:
         """The rows of an outcome; those whose turn it is are printed."""
         self._print(self._held.push(outcome, made, _size_of(made)))
+        self._settle_in_time()
+
+    def pass_over(self, count: int) -> None:
+        """So many outcomes are not shown; rows that waited for them are printed."""
+        self._print(self._held.pass_over(count))
+        self._settle_in_time()
+
+    def _settle_in_time(self) -> None:
         if (self._is_live or self._is_watched) and time.monotonic() - self._shown_at > _HELD_SECONDS:
             if self._is_live:
                 self.show(is_early=True)

@@ -8,10 +8,14 @@ import os
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
+from kwire.capture import traffic
+from kwire.capture.bodies import every_message
 from kwire.capture.options import Options
 from kwire.capture.pipeline import outcomes
+from kwire.capture.twice import Again, Event, Passed, Repeated, events, may_be_indexed
 from kwire.cli.decode_filter import Filter, Tally
 from kwire.cli.decode_print import Printer
 from kwire.cli.exit_codes import FOUND_WRONG, GOOD, INTERRUPTED
@@ -21,7 +25,6 @@ from kwire.escape import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kwire.capture.exchange import Outcome
     from kwire.capture.source import Source
     from kwire.capture.where.where import Where
     from kwire.cli.decode_packets import PacketPrinter
@@ -73,8 +76,18 @@ class Decoding:
             stack.callback(opened.hide_progress)
             make = self._view.maker(capture, self._options, chosen)
             try:
-                for outcome in tally.counted(self._outcomes(opened.source(printer.idle))):
-                    printer.push(outcome, make(outcome))
+                for event in self._events(opened, printer, chosen):
+                    if isinstance(event, Passed):
+                        tally.count_good(event.number)
+                        printer.pass_over(event.number)
+                    elif isinstance(event, Repeated):
+                        tally.count(event.outcome)
+                    elif isinstance(event, Again):
+                        tally = Tally()
+                        make = self._view.maker(capture, replace(self._options, topics=event.names), chosen)
+                    else:
+                        tally.count(event)
+                        printer.push(event, make(event))
                     if printer.is_full:
                         break
                 printer.show()
@@ -106,10 +119,20 @@ class Decoding:
             before_row=opened.hide_progress,
         )
 
-    def _outcomes(self, source: Source) -> Iterator[Outcome]:
+    def _events(self, opened: _Input, printer: Printer | PacketPrinter, chosen: Filter) -> Iterator[Event]:
+        level = self._args.level
         if self._packets is not None:
-            return self._packets.outcomes(source, self._options)
-        return outcomes(source, self._options, self._args.level)
+            return self._packets.outcomes(opened.source(printer.idle), self._options)
+        # What cannot be decoded is told by the exit code, whatever is shown.
+        options = self._options
+        if level != "messages":
+            options = replace(options, decoded=every_message(options.edition))
+        if opened.is_plain_file and level not in traffic.LEVELS:
+            stream = opened.source(printer.idle)
+            return events(
+                opened.path, options, level, lambda: chosen.conditions(level), stream=stream, tell=opened.tell
+            )
+        return outcomes(opened.source(printer.idle), options, level)
 
     def _tell(self, capture: str, tally: Tally, chosen: Filter, seconds: float, *, was_interrupted: bool) -> None:
         """What concerns the whole input, and for a person also how much it was."""
@@ -129,7 +152,7 @@ class _Input:
     def __init__(self, capture: str, args: argparse.Namespace, stack: ExitStack) -> None:
         from kwire.cli.feeds import is_endless
 
-        self._capture = capture
+        self.path = capture
         self._args = args
         self._stack = stack
         self.is_live = args.follow or args.interface is not None or is_endless(capture)
@@ -142,7 +165,7 @@ class _Input:
 
     def source(self, idle: Callable[[], None]) -> Source:
         """What the pipeline reads; `idle` is called before it waits for more."""
-        capture, stop = self._capture, self._stop
+        capture, stop = self.path, self._stop
         if stop is None:
             return sys.stdin.buffer if capture == "-" else self._counted()
         if self._args.interface is not None:
@@ -161,7 +184,7 @@ class _Input:
 
         limit = self._args.count
         live = Live(
-            self._capture,
+            self.path,
             should_end=lambda: stop.is_asked or (limit is not None and live.count >= limit),
             idle=idle,
         )
@@ -174,16 +197,30 @@ class _Input:
 
     def _counted(self) -> Source:
         """The file, with its progress shown where somebody may be waiting for it."""
-        size = os.stat(self._capture).st_size
+        size = os.stat(self.path).st_size
         if size < _LONG_SIZE or not is_terminal(sys.stderr):
-            return self._capture
+            return self.path
         from kwire.cli.feeds import Counted
-        from kwire.cli.progress import Progress
 
-        self._progress = Progress(one_line(os.path.basename(self._capture)), size, sys.stderr)
-        counted = Counted(self._capture, self._progress.at)
+        counted = Counted(self.path, self.tell)
         self._stack.callback(counted.close)
         return counted
+
+    @property
+    def is_plain_file(self) -> bool:
+        """Whether it is a file that can be read as often as one likes."""
+        return self._stop is None and self.path != "-" and may_be_indexed(self.path)
+
+    def tell(self, at: int) -> None:
+        """Show how far it is read, where somebody may be waiting for it."""
+        if self._progress is None:
+            if not is_terminal(sys.stderr):
+                return
+            from kwire.cli.progress import Progress
+
+            name = one_line(os.path.basename(self.path))
+            self._progress = Progress(name, os.stat(self.path).st_size, sys.stderr)
+        self._progress.at(at)
 
 
 def _packets(args: argparse.Namespace, out: TextIO) -> PacketPrinter | None:

@@ -35,6 +35,7 @@ from kwire.capture.schemas import arrow_schema
 from kwire.capture.sessions import Sessions
 from kwire.capture.topic_map import teachers
 from kwire.capture.values import Segment, Trouble
+from kwire.capture.watching import Ended, Seen
 from kwire.registry import DEFAULT_EDITION
 
 if TYPE_CHECKING:
@@ -81,6 +82,11 @@ class Lane:
         """Who the clients of the clean flows are."""
         return Clients(self._index, self.fast, self._decoder, self.bodies)
 
+    @cached_property
+    def _objects(self) -> Objects:
+        """Makes the exchanges of clean flows."""
+        return Objects(self._index, self._decoder, self.bodies, self.clients)
+
     def close(self) -> None:
         """Give the file back."""
         if "bodies" in self.__dict__:
@@ -89,24 +95,46 @@ class Lane:
     def parts(self) -> Iterator[tuple[int, Exchanges]]:
         """The exchanges of clean flows, span by span in the order of the capture, each with the number of its span."""
         for part in (*range(len(self._index.spans)), -1):
-            found = self._index.exchanges(part)
-            found = found.of(np.nonzero(self.fast[found.flow])[0])
+            found = self._of_part(part)
             if len(found):
                 yield part, found
 
+    def _of_part(self, part: int) -> Exchanges:
+        found = self._index.exchanges(part)
+        return found.of(np.nonzero(self.fast[found.flow])[0])
+
     def outcomes(self, level: str, *, troubles: bool) -> Iterator[Outcome]:
         """What both lanes find, in the order in which it was complete."""
-        options = replace(self._options, sessions=False)
-        numbered = _Numbered(segments_of([self._index], self.slow, troubles=troubles))
-        keys = self._index.keys(options.tls_keylog)
-        slow = numbered.with_numbers(outcomes_of(numbered, options, keys, level))
-        objects = Objects(self._index, self._decoder, self.bodies, self.clients)
+        slow = self._numbered_slow(level, troubles=troubles)
+        objects = self._objects
         fast = (each for _, found in self.parts() for each in objects.exchanges(self._of_use(found)))
         sessions = Sessions() if self._options.sessions and level == "messages" else None
-        for _, outcome in merge(fast, slow, key=_number):
+        for _, outcome in merge(fast, slow, key=self._place):
             if sessions is not None and isinstance(outcome, Exchange):
                 outcome.session = sessions.follow(outcome)
             yield outcome
+
+    def _place(self, numbered: tuple[int, Outcome]) -> tuple[int, int]:
+        """Where an outcome belongs: at the end, connections are closed in the order in which they came."""
+        number, outcome = numbered
+        if number < _LAST or isinstance(outcome, Trouble | Ended | Seen):
+            return number, _LAST
+        return number, self._index.numbers[outcome.flow.ends]
+
+    def _numbered_slow(self, level: str, *, troubles: bool) -> Iterator[tuple[int, Outcome]]:
+        """What the generators find in flows that are not clean, each with the number of the packet it came with.
+
+        What they have passed over in clean flows, where the capture began inside a frame, comes with it.
+        """
+        options = replace(self._options, sessions=False)
+        numbered = _Numbered(segments_of([self._index], self.slow, troubles=troubles))
+        keys = self._index.keys(options.tls_keylog)
+        return merge(numbered.with_numbers(outcomes_of(numbered, options, keys, level)), self._lost(), key=_number)
+
+    def _lost(self) -> Iterator[tuple[int, Outcome]]:
+        for row in self._index.lost:
+            if self.fast[row.flow]:
+                yield row.done, row.of(self._objects.flow(row.flow))
 
     def _of_use(self, found: Exchanges) -> Exchanges:
         """Those that are asked for, those that name topics, and those of which nobody knows yet what they are."""
@@ -130,8 +158,7 @@ class Lane:
         slow, placed, count = Coming(self._slow_rows(troubles=troubles)), Placed(), 0
         sessions = None
         if not set(followed.COLUMNS).isdisjoint(columns):
-            objects = Objects(self._index, self._decoder, self.bodies, self.clients)
-            sessions = followed.Followed(objects, self._options.topics)
+            sessions = followed.Followed(self._objects, self._options.topics)
         for part, whole in self.parts():
             told = None if sessions is None else sessions.told(whole)
             asked = np.nonzero(self._is_asked_for(maker, whole))[0]
@@ -192,18 +219,16 @@ class Lane:
 
     def _slow_rows(self, *, troubles: bool) -> Iterator[Row]:
         options = replace(self._options, sessions=False)
-        found = segments_of([self._index], self.slow, troubles=troubles)
-        keys = self._index.keys(options.tls_keylog)
-        return ordered(outcomes_of(found, options, keys), row_maker("messages", self._file, options))
+        outcomes = (outcome for _, outcome in self._numbered_slow("messages", troubles=troubles))
+        return ordered(outcomes, row_maker("messages", self._file, options))
 
     def _odd_rows(self, whole: Exchanges, odd: Ints, told: followed.Told | None) -> list[Row]:
         """The rows of exchanges that are made one by one."""
         if not len(odd):
             return []
         make = row_maker("messages", self._file, replace(self._options, sessions=False))
-        objects = Objects(self._index, self._decoder, self.bodies, self.clients)
         rows = []
-        for place, (_, exchange) in zip(odd.tolist(), objects.exchanges(whole.of(odd)), strict=True):
+        for place, (_, exchange) in zip(odd.tolist(), self._objects.exchanges(whole.of(odd)), strict=True):
             for row in make(exchange):
                 if told is not None:
                     row |= {name: getattr(told, name)[place] for name in followed.COLUMNS}

@@ -44,3 +44,17 @@ def test_where_all_count_a_rare_one_comes_after_a_window_of_others() -> None:
 
     assert came[-1] == [0]
     assert set(map(tuple, came[:-1])) == {()}
+
+
+def test_outcomes_that_are_only_counted_let_others_go_as_if_they_had_come_one_by_one() -> None:
+    one_by_one, at_once = InOrder[int](counts_all=True), InOrder[int](counts_all=True)
+    came: list[int] = []
+    for held in (one_by_one, at_once):
+        for ts in (5, 1, 3):
+            held.push(at(ts), [ts])
+    for _ in range(ORDER_WINDOW):
+        came += one_by_one.push(at(9), [])
+
+    assert came == [1, 3]
+    assert list(at_once.pass_over(ORDER_WINDOW)) == [1, 3]
+    assert at_once.pass_over(1) == one_by_one.push(at(9), [])
