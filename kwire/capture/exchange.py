@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.capture.bodies import API_VERSIONS, Decoder, Request, Response
 from kwire.capture.looking import is_request
@@ -86,6 +86,11 @@ class Exchanges:
         done = self._pairings.pop(event.flow, None)
         return iter(()) if done is None else _followed(done.close(event.why), self._sessions)
 
+    def standing(self, flow: Flow) -> Standing | None:
+        """What is open of a connection; None where nothing has come of it, or SASL tokens without headers may come."""
+        pairing = self._pairings.get(flow)
+        return None if pairing is None else pairing.standing()
+
     def expire(self, before_ts: int) -> Iterator[Exchange]:
         """The requests that were sent before this time are not waited for any longer."""
         for pairing in self._pairings.values():
@@ -97,6 +102,19 @@ def _followed(found: Iterator[Exchange], sessions: Sessions | None) -> Iterator[
         if sessions is not None:
             exchange.session = sessions.follow(exchange)
         yield exchange
+
+
+class Standing(NamedTuple):
+    """How a connection stands: the requests and responses that wait.
+
+    asked: how many requests there were. answered: the number of the latest one that was answered, -1 before.
+    """
+
+    requests: list[Request]
+    responses: list[Frame]
+    asked: int
+    in_flight: int
+    answered: int
 
 
 class _Held:
@@ -135,6 +153,13 @@ class _Pairing:
         self._count = 0
         self._in_flight = 0
         self._answered = -1
+
+    def standing(self) -> Standing | None:
+        """What is open; None where tokens without headers wait or may come."""
+        if self._expects_tokens or self._tokens:
+            return None
+        requests = [request for queue in self._waiting.values() for request in queue]
+        return Standing(requests, list(self._orphans.values()), self._count, self._in_flight, self._answered)
 
     def take(self, frame: Frame) -> Iterator[Exchange]:
         """One frame of either side."""

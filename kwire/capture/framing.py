@@ -39,6 +39,16 @@ class Assembler:
         if self._is_searching:
             self._search.begin("midstream", "the capture began inside the stream", 0, 0, 0)
 
+    @property
+    def is_in_step(self) -> bool:
+        """Whether it is inside the chain of frames, and has never left it."""
+        return not (self._is_searching or self._refusals or (self._partial and self._partial.damage))
+
+    @property
+    def open_at(self) -> int | None:
+        """Where the frame begins of which only a part has come; None between frames."""
+        return None if self._partial is None else self._partial.offset
+
     def data(self, event: Data) -> Iterator[Frame | Lost]:
         """The frames that these bytes complete."""
         if not self._is_searching:

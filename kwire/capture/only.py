@@ -16,6 +16,7 @@ from kwire import registry
 from kwire.capture.exchange import Exchange
 from kwire.capture.rows import conn_id
 from kwire.capture.talks import address
+from kwire.capture.values import Lost
 from kwire.capture.where.where import Where
 
 if TYPE_CHECKING:
@@ -103,7 +104,10 @@ class Only:
         return frozenset(condition.column for condition in self.conditions)
 
     def allows(self, outcome: Outcome) -> bool:
-        """Whether an outcome may have rows that are wanted. What is no exchange is always wanted."""
+        """Whether an outcome may have rows that are wanted. What is neither exchange nor loss is always wanted."""
+        if isinstance(outcome, Lost):
+            # It has no request: of shares of one connection, the first has it.
+            return all(condition.holds(None) for condition in self.conditions if condition.test == "share")
         if not isinstance(outcome, Exchange):
             return True
         return all(condition.holds(_value(outcome, condition.column)) for condition in self.conditions)

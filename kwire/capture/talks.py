@@ -61,6 +61,11 @@ class Talks:
         self._talks: dict[Flow, _Talk] = {}
         self._budget = _Budget()
 
+    def sides(self, flow: Flow) -> list[Assembler | None]:
+        """What cuts the two sides of a connection into frames; None for a side whose bytes are not cut, or not yet."""
+        talk = self._talks.get(flow)
+        return [None, None] if talk is None else talk.sides
+
     def take(self, event: StreamEvent) -> Iterator[FrameEvent]:
         """What the next event of any connection completes. A connection that has closed knows its `kind`."""
         talk = self._talks.get(event.flow)
@@ -94,7 +99,7 @@ class _Talk:
         self._options = options
         self._keys = keys
         self._tls: Session | None = None
-        self._sides: list[Assembler | None] = [None, None]
+        self.sides: list[Assembler | None] = [None, None]
         self._is_kafka = False
         self._client = _client_by_port(flow, options.ports)
         self._foreign: Foreign | None = None
@@ -132,7 +137,7 @@ class _Talk:
             self._flow.client = self._client
             yield from self._begin()
         if self._is_kafka:
-            for side in self._sides:
+            for side in self.sides:
                 if side is not None:
                     yield from side.close(closed.ts)
         elif self._foreign is not None:
@@ -272,10 +277,10 @@ class _Talk:
             yield from self._pass_on(event)
 
     def _pass_on(self, event: Data | Gap) -> Iterator[Frame | Lost]:
-        side = self._sides[event.side]
+        side = self.sides[event.side]
         if side is None:
             # Made with the first bytes, for only then is it known where they began.
-            side = self._sides[event.side] = Assembler(
+            side = self.sides[event.side] = Assembler(
                 self._flow,
                 is_request=event.side == self._flow.client,
                 size_max=self._options.frame_size_max,

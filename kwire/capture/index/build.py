@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kwire.capture.index.builder import Builder
+from kwire.capture.index.columns import Columns
 from kwire.capture.index.files import File, Source
 from kwire.capture.index.heads import HeadPass, Heads
 from kwire.capture.index.hop import Held
@@ -29,7 +30,14 @@ def built(source: Source) -> Index:
 
     Raises: NotIndexed when it is packed or no regular file; CaptureError; OSError.
     """
-    passing, ids, keeper = HeadPass(), FlowIds(), Keeper()
+    columns = Columns()
+    build(source, columns)
+    return Index(source, columns)
+
+
+def build(source: Source, columns: Columns) -> None:
+    """The same, with the columns that the index shall have. Raises: as `built`."""
+    passing, ids, keeper = HeadPass(), FlowIds(), Keeper(columns)
     first_ts, last_ts = 2**63 - 1, 0
     with File(source) as file:
         way, builder = walk(file, source), Builder(file.read)
@@ -42,6 +50,8 @@ def built(source: Source) -> Index:
             found = renumbered(part.exchanges, keeper.clients, builder.client_ids)
             keeper.span((span.base, span.extent), packets_of(heads, flow), found, part.places)
         unanswered = renumbered(builder.close(), keeper.clients, builder.client_ids)
+        begun = builder.begun()
+        keeper.begun(renumbered(begun.exchanges, keeper.clients, builder.client_ids), begun.pieces, begun.lost)
         way.close(walked)
         passing.troubles += [(walked.packet_count, each) for each in walked.troubles]
         passing.close(walked.packet_count)
@@ -59,7 +69,6 @@ def built(source: Source) -> Index:
                 "troubles": passing.troubles,
             }
         )
-    return Index(source, keeper.columns)
 
 
 def packets_of(heads: Heads, flow: Ints) -> dict[str, Ints]:

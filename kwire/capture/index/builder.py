@@ -13,8 +13,10 @@ import numpy as np
 from kwire.capture.exchange import HELD_SIZE_MAX, WAITING_MAX
 from kwire.capture.halves import PATIENCE
 from kwire.capture.index import order, pairing
+from kwire.capture.index.beginnings import Beginnings, Begun
 from kwire.capture.index.flows import Flows
-from kwire.capture.index.headers import Headers
+from kwire.capture.index.headers import ClientIds, Headers
+from kwire.capture.index.heads import Heads
 from kwire.capture.index.hop import Frames, Held, Parts, Places, Read, frames
 from kwire.capture.index.pairing import Exchanges
 from kwire.capture.looking import REQUEST_HEAD, is_request, is_tls
@@ -23,12 +25,11 @@ from kwire.capture.options import FRAME_SIZE_MAX
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from kwire.capture.index.heads import Heads
-
     Ints = npt.NDArray[np.int64]
 
 # The generators give up requests of some connections when those of all together become more than twice this.
 WAITS_SIZE_MAX = HELD_SIZE_MAX // 2
+UNLIMITED = 1 << 62
 # As much of a connection's first packet as the generators look at.
 _FIRST_SIZE = 4 * REQUEST_HEAD
 _REQUEST_COST = 2000
@@ -49,7 +50,9 @@ class Builder:
         """`read` has the bytes at the offsets that the heads tell."""
         self.flows = Flows()
         self._pieces = Parts()
-        self._headers = Headers(self.flows, read, self._pieces)
+        known = ClientIds()
+        self._headers = Headers(self.flows, read, self._pieces, known)
+        self._beginnings = Beginnings(self.flows, read, known)
         self._read = read
         self._waits_size_max = waits_size_max
         self._left: list[order.Pieces] = [order.NO_PIECES]
@@ -72,15 +75,20 @@ class Builder:
             return Part(pairing.unanswered(self._waiting.of(flow)), self._pieces.taken(), self._waits_size())
         flows.reach(int(flow.max()) + 1)
         arrival = order.count_in(flows, flow, heads)
+        chosen, entry = self._beginnings.take(heads, flow, arrival, held)
+        if chosen is not None:
+            heads, flow, arrival = heads.of(chosen), flow[chosen], arrival[chosen]
         order.control(flows, flow, heads)
-        found = order.joined([*self._left, order.pieces_of(flows, flow, heads, arrival)])
+        found = order.joined([*self._left, entry.left, order.pieces_of(flows, flow, heads, arrival)])
         found, waiting = order.in_order(flows, found)
         self._begin(found)
         complete, begun = frames(flows, found, held, self._read, self._pieces)
         asked, answered = self._headers.split(complete, *held)
         asked = pairing.numbered(flows, asked, answered)
+        self._beginnings.asked(asked)
         flows.spoil((asked.frame.side >> 1)[asked.in_flight >= WAITING_MAX], "waiting")
-        done, self._waiting = pairing.exchanges(flows, self._waiting, asked, answered)
+        waits = pairing.joined_asked(self._waiting, entry.waiting)
+        done, self._waiting = pairing.exchanges(flows, waits, asked, answered)
         done, self._waiting = pairing.given_up(flows, done, self._waiting)
         waits_size = self._waits_size()
         if waits_size > self._waits_size_max:
@@ -94,6 +102,7 @@ class Builder:
     def close(self) -> Exchanges:
         """The requests that wait at the end; flows whose streams do not end with a frame are not clean."""
         flows = self.flows
+        self._beginnings.close()
         for left in self._left:
             flows.spoil(left.side >> 1, "cut")
         every = np.arange(2 * len(flows))
@@ -102,6 +111,10 @@ class Builder:
         flows.spoil(every[is_short] >> 1, "hole")
         clean = flows.is_clean(self._waiting.frame.side >> 1)
         return pairing.unanswered(self._waiting.of(np.nonzero(clean)[0]))
+
+    def begun(self) -> Begun:
+        """What the beginnings of flows that began before the capture have told, once it is closed."""
+        return self._beginnings.begun()
 
     def _waits_size(self) -> int:
         return int(self._waiting.frame.size.sum()) + _REQUEST_COST * len(self._waiting.number)

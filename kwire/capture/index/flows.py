@@ -46,6 +46,7 @@ _OF_FLOW = {
     "syns": 0,
     "why": 0,
     "opener": -1,
+    "stage": 0,
     "has_begun": 0,
     "ended": 0,
     "ended_number": 2**62,
@@ -70,6 +71,7 @@ class Flows:
     syns: Ints
     why: Ints
     opener: Ints
+    stage: Ints
     has_begun: Ints
     ended: Ints
     ended_number: Ints

@@ -49,12 +49,12 @@ class ClientIds:
 class Headers:
     """Reads headers; what ids there are is kept."""
 
-    def __init__(self, flows: Flows, read: Read, parts: Parts) -> None:
-        """`read` and `parts` are those of the frames."""
+    def __init__(self, flows: Flows, read: Read, parts: Parts, client_ids: ClientIds) -> None:
+        """`read` and `parts` are those of the frames; `client_ids` takes those that are found."""
         self._flows = flows
         self._read = read
         self._parts = parts
-        self.client_ids = ClientIds()
+        self.client_ids = client_ids
 
     def split(self, found: Frames, base: int, data: bytes) -> tuple[Asked, Answered]:
         """Requests and responses of flows that are clean; what no clean flow has spoils it."""

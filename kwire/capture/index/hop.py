@@ -56,6 +56,8 @@ class Frames(NamedTuple):
         return Frames(*(column[chosen] for column in self))
 
 
+# The pieces of bodies in beginnings of flows are numbered from here on: so many no span reaches.
+BEGUN_FIRST = 1 << 40
 NO_FRAMES = Frames(*[np.zeros(0, dtype=np.int64)] * 9)
 
 

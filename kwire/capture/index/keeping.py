@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kwire.capture.index.columns import Columns
 from kwire.capture.index.flows import WHY
-from kwire.capture.index.model import ANSWERED, ASKED, FLOWS, FRAME, PACKETS
+from kwire.capture.index.model import ANSWERED, ASKED, BEGUN, FLOWS, FRAME, PACKETS
 from kwire.capture.reassembly import OPEN_MAX
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from kwire.capture.index.beginnings import LostRow
+    from kwire.capture.index.columns import Columns
     from kwire.capture.index.hop import Places
     from kwire.capture.index.pairing import Exchanges
 
@@ -51,12 +52,14 @@ class ClientNumbers:
 class Keeper:
     """Takes what the spans add, in their order."""
 
-    def __init__(self) -> None:
-        """Nothing yet."""
-        self.columns = Columns()
+    def __init__(self, columns: Columns) -> None:
+        """Into these columns, of which there are none yet."""
+        self.columns = columns
         self.clients = ClientNumbers()
         self._spans: list[tuple[int, int]] = []
         self._firsts = [0]
+        self._lasts = [0]
+        self._lost: list[LostRow] = []
 
     def span(self, extent: tuple[int, int], packets: dict[str, Ints], found: Exchanges, places: Places) -> None:
         """One more: its place and size in the file, the columns of its packets, and what it completes.
@@ -70,7 +73,9 @@ class Keeper:
         self.columns.add(f"{number}.pieces.at", places.at)
         self.columns.add(f"{number}.pieces.size", places.size)
         self._firsts.append(self._firsts[-1] + len(places.at))
-        self._exchanges(number, found)
+        numbers = packets["number"]
+        self._lasts.append(int(numbers[-1]) if len(numbers) else self._lasts[-1])
+        add_exchanges(self.columns, number, found)
 
     def close(self, flows: dict[str, npt.NDArray[Any]], unanswered: Exchanges, loose: Sequence[bytes]) -> None:
         """The end: what each flow is, by number, and the requests that wait."""
@@ -79,7 +84,8 @@ class Keeper:
             # The generators give up the connections that were idle longest.
             flows["why"] = np.where(why == 0, _MANY, why)
             unanswered = unanswered.of(np.zeros(0, dtype=np.int64))
-        self._exchanges(-1, unanswered)
+        add_exchanges(self.columns, -1, unanswered)
+        self.columns.add("parts.last", np.array(self._lasts[1:], dtype="i8"))
         self.columns.add("pieces.first", np.array(self._firsts[:-1], dtype="i8"))
         self.columns.add("flow.words", flows["words"].astype("u8", copy=False).reshape(-1))
         for name in FLOWS:
@@ -87,16 +93,26 @@ class Keeper:
         for number, payload in enumerate(loose):
             self.columns.add(f"loose.{number}", np.frombuffer(payload, dtype=np.uint8))
 
+    def begun(self, found: Exchanges, places: Places, lost: Sequence[LostRow]) -> None:
+        """What the beginnings of flows tell that began before the capture; client ids as in spans."""
+        add_exchanges(self.columns, BEGUN, found)
+        # Behind the pieces of the last span.
+        self.columns.add(f"{len(self._spans)}.pieces.at", places.at)
+        self.columns.add(f"{len(self._spans)}.pieces.size", places.size)
+        self._lost = list(lost)
+
     def about(self, more: dict[str, Any]) -> None:
         """What else the index says."""
-        self.columns.about = {**more, "client_ids": self.clients.texts, "spans": self._spans}
+        self.columns.about = {**more, "client_ids": self.clients.texts, "spans": self._spans, "lost": self._lost}
 
-    def _exchanges(self, number: int, found: Exchanges) -> None:
-        for name, frame in (("request", found.request.frame), ("response", found.response.frame)):
-            for each, kind in FRAME.items():
-                self.columns.add(f"{number}.{name}.{each}", getattr(frame, each).astype(kind))
-        for each, kind in ASKED.items():
-            self.columns.add(f"{number}.asked.{each}", getattr(found.request, each).astype(kind))
-        for each, kind in ANSWERED.items():
-            self.columns.add(f"{number}.answered.{each}", getattr(found.response, each).astype(kind))
-        self.columns.add(f"{number}.done", found.done)
+
+def add_exchanges(columns: Columns, number: int, found: Exchanges) -> None:
+    """Write exchanges in the place of this span; -1: those without an answer."""
+    for name, frame in (("request", found.request.frame), ("response", found.response.frame)):
+        for each, kind in FRAME.items():
+            columns.add(f"{number}.{name}.{each}", getattr(frame, each).astype(kind))
+    for each, kind in ASKED.items():
+        columns.add(f"{number}.asked.{each}", getattr(found.request, each).astype(kind))
+    for each, kind in ANSWERED.items():
+        columns.add(f"{number}.answered.{each}", getattr(found.response, each).astype(kind))
+    columns.add(f"{number}.done", found.done)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from kwire.capture.index.beginnings import LostRow
 from kwire.capture.index.columns import Columns, Paged
 from kwire.capture.index.files import File
 from kwire.capture.index.flows import ENDED, WHY
 from kwire.capture.index.heads import LINK_NAMES, ends_of
-from kwire.capture.index.hop import Frames
-from kwire.capture.index.pairing import Answered, Asked, Exchanges
+from kwire.capture.index.hop import BEGUN_FIRST, Frames
+from kwire.capture.index.pairing import Answered, Asked, Exchanges, joined
 from kwire.capture.keylog import KeyLog
 from kwire.capture.source import name_of
 from kwire.capture.values import End, Trouble
@@ -44,6 +45,8 @@ PACKETS = {
 FRAME = dict(zip(Frames._fields, ("i4", "i8", "i8", "i8", "i8", "i4", "i8", "i4", "i8"), strict=True))
 ASKED = dict(zip(Asked._fields[1:], ("i2", "i2", "i4", "i4", "i4", "i1", "i8", "i4"), strict=True))
 ANSWERED = dict(zip(Answered._fields[1:], ("i4", "i1"), strict=True))
+# Where what beginnings of flows tell stands in the place of a span's number.
+BEGUN = -2
 FLOWS = ("first_ts", "last_ts", "packets", "size", "link", "syns", "why", "opener", "ended")
 
 
@@ -104,6 +107,8 @@ class Index:
         self.last_ts: int = about["last_ts"]
         self.client_ids: list[str] = about["client_ids"]
         self.spans: list[tuple[int, int]] = [(base, size) for base, size in about["spans"]]
+        self.lost: list[LostRow] = [LostRow(*row) for row in about["lost"]]
+        """What was passed over of flows that began before the capture."""
         self.troubles = [(number, Trouble(*trouble)) for number, trouble in about["troubles"]]
 
     def keys(self, more: str = "") -> KeyLog:
@@ -156,23 +161,29 @@ class Index:
 
     def exchanges(self, part: int) -> Exchanges:
         """The exchanges that became complete in a span, of flows that were clean then; -1: those without an answer."""
-        request = _frames(self.columns, f"{part}.request")
-        response = _frames(self.columns, f"{part}.response")
-        asked = Asked(request, *(self._wide(f"{part}.asked.{name}") for name in ASKED))
-        answered = Answered(response, *(self._wide(f"{part}.answered.{name}") for name in ANSWERED))
-        return Exchanges(asked, answered, self._wide(f"{part}.done"))
+        found, begun = exchanges_in(self.columns, part), self._begun(part)
+        if begun.start == begun.stop:
+            return found
+        both = joined([found, exchanges_in(self.columns, BEGUN).of(np.arange(begun.start, begun.stop))])
+        return both.of(np.argsort(both.done, kind="stable"))
+
+    def _begun(self, part: int) -> range:
+        """Which exchanges of the beginnings of flows became complete in a span."""
+        done, lasts = self.columns[f"{BEGUN}.done"], self.columns["parts.last"]
+        if part < 0:
+            return range(int(np.searchsorted(done, lasts[-1] if len(lasts) else 0, "right")), len(done))
+        first = int(np.searchsorted(done, lasts[part - 1], "right")) if part else 0
+        return range(first, int(np.searchsorted(done, lasts[part], "right")))
 
     def pieces(self) -> tuple[Paged, Paged]:
         """Offset in the file and size of the pieces of bodies that lie in several, by the numbers that frames tell."""
-        firsts = self.columns["pieces.first"]
+        # Those of beginnings have a page of their own behind all others.
+        firsts = np.append(self.columns["pieces.first"], BEGUN_FIRST)
         return Paged(self.columns, "pieces.at", firsts), Paged(self.columns, "pieces.size", firsts)
 
     def loose(self, number: int) -> bytes:
         """A payload that came in fragments."""
         return self.columns[f"loose.{number}"].tobytes()
-
-    def _wide(self, name: str) -> Ints:
-        return self.columns[name].astype(np.int64)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """It travels as the name of its sidecar; without one, as its columns."""
@@ -194,3 +205,15 @@ def _restored(source: str | bytes, held: dict[str, npt.NDArray[Any]], about: dic
 
 def _frames(columns: Columns, name: str) -> Frames:
     return Frames(*(columns[f"{name}.{each}"].astype(np.int64) for each in FRAME))
+
+
+def exchanges_in(columns: Columns, part: int) -> Exchanges:
+    """The exchanges that `keeping.add_exchanges` wrote."""
+
+    def wide(name: str) -> Ints:
+        return columns[f"{part}.{name}"].astype(np.int64)
+
+    request, response = _frames(columns, f"{part}.request"), _frames(columns, f"{part}.response")
+    asked = Asked(request, *(wide(f"asked.{name}") for name in ASKED))
+    answered = Answered(response, *(wide(f"answered.{name}") for name in ANSWERED))
+    return Exchanges(asked, answered, wide("done"))

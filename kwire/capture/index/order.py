@@ -21,6 +21,8 @@ _FIN, _SYN, _RST, _ACK = 0x01, 0x02, 0x04, 0x10
 _MASK, _HALF = 0xFFFFFFFF, 0x80000000
 # What no packet number reaches.
 NEVER = 1 << 62
+# In front of all packets: where a flow that began before the capture is in step.
+NO_SYN = 0
 # Above every packet number: what keeps groups apart in running maxima.
 _APART = 1 << 40
 
@@ -105,7 +107,7 @@ def _syn(flows: Flows, which: tuple[int, int], seq: int, size: int, number: int,
             flows.spoil(np.array([own]), "reuse")
         if flows.opener[own] < 0:
             flows.opener[own] = 1 - side if is_answer else side
-    elif flows.start[at] != first or flows.ended[own] or size or flows.syn_number[at] == NEVER:
+    elif flows.start[at] != first or flows.ended[own] or size or flows.syn_number[at] == NO_SYN:
         flows.syns[own] += not is_answer
         flows.spoil(np.array([own]), "reuse")
 

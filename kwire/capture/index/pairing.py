@@ -10,6 +10,8 @@ from kwire.capture.index.flows import Flows
 from kwire.capture.index.hop import Frames
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     Ints = npt.NDArray[np.int64]
@@ -76,10 +78,30 @@ def no_answers(count: int) -> Answered:
     return Answered(frame, np.full(count, -1, dtype=np.int64), np.full(count, -1, dtype=np.int64))
 
 
-def joined_asked(one: Asked, other: Asked) -> Asked:
-    """Both."""
-    frame = Frames(*(np.concatenate(pair) for pair in zip(one.frame, other.frame, strict=True)))
-    return Asked(frame, *(np.concatenate(pair) for pair in zip(one[1:], other[1:], strict=True)))
+def no_requests(side: Ints) -> Asked:
+    """Requests that nobody saw, by these sides."""
+    nothing = np.full(len(side), -1, dtype=np.int64)
+    asked = Asked(Frames(side, *[nothing] * 8), *[nothing] * 8)
+    return asked._replace(wants_answer=np.zeros(len(side), dtype=np.int64))
+
+
+def joined_asked(*parts: Asked) -> Asked:
+    """All of them, in the order given."""
+    frame = Frames(*map(np.concatenate, zip(*(each.frame for each in parts), strict=True)))
+    return Asked(frame, *map(np.concatenate, zip(*(each[1:] for each in parts), strict=True)))
+
+
+def joined_answered(*parts: Answered) -> Answered:
+    """All of them, in the order given."""
+    frame = Frames(*map(np.concatenate, zip(*(each.frame for each in parts), strict=True)))
+    return Answered(frame, *map(np.concatenate, zip(*(each[1:] for each in parts), strict=True)))
+
+
+def joined(parts: Sequence[Exchanges]) -> Exchanges:
+    """All of them, in the order given."""
+    asked = joined_asked(*(each.request for each in parts))
+    answered = joined_answered(*(each.response for each in parts))
+    return Exchanges(asked, answered, np.concatenate([each.done for each in parts]))
 
 
 def exchanges(flows: Flows, waiting: Asked, asked: Asked, answered: Answered) -> tuple[Exchanges, Asked]:
@@ -151,10 +173,7 @@ def given_up(flows: Flows, found: Exchanges, waiting: Asked) -> tuple[Exchanges,
     # What a connection's last packet still answers comes in front.
     order = np.argsort(done, kind="stable")
     request = joined_asked(found.request, left.request)
-    frame = Frames(*(np.concatenate(pair) for pair in zip(found.response.frame, left.response.frame, strict=True)))
-    response = Answered(
-        frame, *(np.concatenate(pair) for pair in zip(found.response[1:], left.response[1:], strict=True))
-    )
+    response = joined_answered(found.response, left.response)
     return Exchanges(request, response, done).of(order), waiting.of(np.nonzero(~is_left)[0])
 
 
@@ -225,7 +244,5 @@ def _complete(pairs: tuple[Asked, Answered], silent: Asked) -> Exchanges:
     done = np.concatenate([answered.frame.done, silent.frame.done])
     place = np.concatenate([answered.frame.offset, silent.frame.offset])
     order = np.lexsort((place, done))
-    none = no_answers(len(silent.number))
-    frame = Frames(*(np.concatenate(pair) for pair in zip(answered.frame, none.frame, strict=True)))
-    both = Answered(frame, *(np.concatenate(pair) for pair in zip(answered[1:], none[1:], strict=True)))
+    both = joined_answered(answered, no_answers(len(silent.number)))
     return Exchanges(joined_asked(asked, silent).of(order), both.of(order), done[order])

@@ -41,26 +41,31 @@ class Objects:
 
     def _exchange(self, row: tuple[int, ...]) -> Exchange:
         number, done, count, in_flight, wants_answer, order_ok = row[_RESPONSE:]
-        flow = self._flow(number)
+        flow = self.flow(number)
+        if row[5] < 0:
+            # It was asked for before the capture began.
+            response = self._decoder.response(self._frame(flow, row[_REQUEST:_RESPONSE], is_request=False), None)
+            return Exchange(flow, self._clients.of(number, done, row[_REQUEST + 4]), None, response)
         request = self._decoder.request(self._frame(flow, row[:_REQUEST], is_request=True))
         request.number, request.in_flight, request.wants_answer = count, in_flight, bool(wants_answer)
-        response = None
+        answer = None
         place = row[4]
         if row[_REQUEST + 5] >= 0:
-            response = self._decoder.response(self._frame(flow, row[_REQUEST:_RESPONSE], is_request=False), request)
-            response.order_ok = bool(order_ok)
+            answer = self._decoder.response(self._frame(flow, row[_REQUEST:_RESPONSE], is_request=False), request)
+            answer.order_ok = bool(order_ok)
             place = row[_REQUEST + 4]
         elif wants_answer:
             why = ENDS[int(self._index.columns["flow.ended"][number])]
             request.note("no_response", ENDED[why])
-        return Exchange(flow, self._clients.of(number, done, place), request, response)
+        return Exchange(flow, self._clients.of(number, done, place), request, answer)
 
     def _frame(self, flow: Flow, row: tuple[int, ...], *, is_request: bool) -> Frame:
         _, packet, ts, end_ts, offset, size, at, parts, _ = row
         data = self._bodies.frame(at, parts, size)
         return Frame(flow, is_request, ts, end_ts, offset, size, data, None, packet)
 
-    def _flow(self, number: int) -> Flow:
+    def flow(self, number: int) -> Flow:
+        """A flow by its number."""
         found = self._flows.get(number)
         if found is None:
             info = self._index.flows[number]
