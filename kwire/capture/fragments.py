@@ -18,6 +18,8 @@ PATIENCE_NS = 30_000_000_000
 # How many packets wait at once, and the size that none can exceed.
 OPEN_MAX = 256
 _TOTAL_MAX = 65_535
+# The smallest MTU, of 68 bytes (RFC 791), makes fragments of 48; whoever cuts finer wants to keep a reader busy.
+_PIECES_MAX = -(-_TOTAL_MAX // 48)
 _TCP = 6
 
 _Key = tuple[bytes, bytes, int, int]
@@ -112,7 +114,7 @@ class Fragments:
         whole = parts.whole()
         if whole is not None:
             del self._open[key]
-        elif parts.size > 2 * _TOTAL_MAX:
+        elif parts.size > 2 * _TOTAL_MAX or len(parts.pieces) > _PIECES_MAX:
             self._give_up(key)
         return whole
 

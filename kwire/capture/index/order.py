@@ -82,6 +82,9 @@ def control(flows: Flows, flow: Ints, heads: Heads) -> None:
         number, size = int(heads.number[index]), int(heads.kept[index] + heads.missing[index])
         if flags & _SYN:
             _syn(flows, (own, side), int(heads.seq[index]), size, number, is_answer=bool(flags & _ACK))
+            if flags & (_FIN | _RST):
+                # No system sends such; what it means, reassembly says.
+                flows.spoil(np.array([own]), "reuse")
             continue
         at = 2 * own + side
         if flows.start[at] < 0:

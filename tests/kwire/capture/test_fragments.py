@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -110,6 +111,19 @@ def test_fragments_of_other_protocols_say_nothing() -> None:
     wires = [Wire(each.ts, each.packet[:9] + b"\x11" + each.packet[10:]) for each in in_fragments(64)[:-1]]
 
     assert read(pcap(wires)) == []
+
+
+def test_packets_cut_finer_than_any_link_does_are_given_up() -> None:
+    head = WIRES[0].packet[:6]
+    crumbs = [
+        Wire(1, head[:2] + b"\0\x1c" + head[4:6] + struct.pack(">H", flags | at) + WIRES[0].packet[8:20] + bytes(8))
+        for flags, at in [(0, 2), (0x2000, 0), *((0x2000, at) for at in range(3, 8000))]
+    ]
+
+    begin = time.process_time()
+    found = read(pcap(crumbs * 4))
+    assert time.process_time() - begin < 10
+    assert issue_kinds(found) == {"ip_fragment"}
 
 
 def test_packets_that_wait_are_bounded_in_number_time_and_size() -> None:

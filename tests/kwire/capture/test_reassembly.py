@@ -204,3 +204,13 @@ def test_probes_of_a_quiet_connection_are_no_data() -> None:
         wires.send(1, ACK)
 
     assert answers(told(wires.talk(range(5, 9)).made)) == [(0, each) for each in range(9)]
+
+
+@pytest.mark.parametrize("odd", [SYN | RST, SYN | FIN])
+def test_a_syn_that_ends_its_connection_means_the_same_by_the_index(odd: int) -> None:
+    wires = Wires()
+    wires.send(0, odd, ack=0)
+    wires.send(1, SYN | ACK)
+    wires.send(0, ACK)
+
+    assert {each for _, each in answers(told(wires.talk(range(5)).made))} == set(range(5))
