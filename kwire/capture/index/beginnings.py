@@ -145,8 +145,7 @@ class Beginnings:
         last = Exchanges(no_requests(2 * flow + flows.opener[flow]), orphans, done)
         whole = pairing.joined([*self._done, last])
         whole = whole.of(np.nonzero(flows.is_clean(whole.flow))[0])
-        lost = sorted((row for row in self._lost if not flows.why[row.flow]), key=_done_of)
-        return Begun(whole.of(np.argsort(whole.done, kind="stable")), self._parts.taken(), lost)
+        return joined([Begun(whole, self._parts.taken(), [row for row in self._lost if not flows.why[row.flow]])])
 
     def _look(self, heads: Heads, flow: Ints) -> None:
         """Whether new flows begin with a SYN. What comes before their first data does not count."""
@@ -318,6 +317,33 @@ class _Places:
 
 def _done_of(row: LostRow) -> int:
     return row.done
+
+
+def joined(parts: Sequence[Begun]) -> Begun:
+    """What builders of different flows have found, as if one had found it; flows and client ids have their numbers."""
+    pieces = Places(*(np.concatenate(columns) for columns in zip(*(each.pieces for each in parts), strict=True)))
+    order = np.argsort(pieces.side, kind="stable")
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    moved, first = [], 0
+    for each in parts:
+        own = rank[first : first + len(each.pieces.at)]
+        request, response = each.exchanges.request, each.exchanges.response
+        request = request._replace(frame=_renumbered(request.frame, own))
+        moved.append(Exchanges(request, response._replace(frame=_renumbered(response.frame, own)), each.exchanges.done))
+        first += len(own)
+    whole = pairing.joined(moved)
+    lost = sorted((row for each in parts for row in each.lost), key=_done_of)
+    in_turn = np.lexsort((whole.flow, whole.done))
+    return Begun(whole.of(in_turn), Places(*(column[order] for column in pieces)), lost)
+
+
+def _renumbered(frames: Frames, rank: Ints) -> Frames:
+    """The frames, whose pieces have other numbers now."""
+    chosen = np.nonzero((frames.at < 0) & (frames.parts > 0))[0]
+    at = frames.at.copy()
+    at[chosen] = -1 - BEGUN_FIRST - rank[-1 - BEGUN_FIRST - at[chosen]]
+    return frames._replace(at=at)
 
 
 def _left(found: Sequence[_InStep]) -> Pieces:
