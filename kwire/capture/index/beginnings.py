@@ -320,30 +320,28 @@ def _done_of(row: LostRow) -> int:
 
 
 def joined(parts: Sequence[Begun]) -> Begun:
-    """What builders of different flows have found, as if one had found it; flows and client ids have their numbers."""
+    """What builders of different flows have found, as if one had found it; flows and client ids have their numbers.
+
+    The pieces of each part are numbered behind those of the parts before it: see `moved`.
+    """
     pieces = Places(*(np.concatenate(columns) for columns in zip(*(each.pieces for each in parts), strict=True)))
-    order = np.argsort(pieces.side, kind="stable")
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    moved, first = [], 0
+    found, first = [], 0
     for each in parts:
-        own = rank[first : first + len(each.pieces.at)]
         request, response = each.exchanges.request, each.exchanges.response
-        request = request._replace(frame=_renumbered(request.frame, own))
-        moved.append(Exchanges(request, response._replace(frame=_renumbered(response.frame, own)), each.exchanges.done))
-        first += len(own)
-    whole = pairing.joined(moved)
+        request = request._replace(frame=moved(request.frame, first))
+        found.append(Exchanges(request, response._replace(frame=moved(response.frame, first)), each.exchanges.done))
+        first += len(each.pieces.at)
+    whole = pairing.joined(found)
     lost = sorted((row for each in parts for row in each.lost), key=_done_of)
-    in_turn = np.lexsort((whole.flow, whole.done))
-    return Begun(whole.of(in_turn), Places(*(column[order] for column in pieces)), lost)
+    return Begun(whole.of(np.lexsort((whole.flow, whole.done))), pieces, lost)
 
 
-def _renumbered(frames: Frames, rank: Ints) -> Frames:
-    """The frames, whose pieces have other numbers now."""
-    chosen = np.nonzero((frames.at < 0) & (frames.parts > 0))[0]
-    at = frames.at.copy()
-    at[chosen] = -1 - BEGUN_FIRST - rank[-1 - BEGUN_FIRST - at[chosen]]
-    return frames._replace(at=at)
+def moved(frames: Frames, first: int) -> Frames:
+    """The frames, where those that lie in pieces of beginnings have these numbered from another first one on.
+
+    Requests that wait when a flow is in step are such, and their exchanges are found among those of spans.
+    """
+    return frames._replace(at=np.where(frames.at < -BEGUN_FIRST, frames.at - first, frames.at))
 
 
 def _left(found: Sequence[_InStep]) -> Pieces:
