@@ -6,13 +6,12 @@ of a connection a packet carries, its sequence number tells; which bytes an exch
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.capture.exchange import Exchange, exchanges
 from kwire.capture.extras import require_cryptography
+from kwire.capture.held_packets import Held, Side
 from kwire.capture.ip import segments
 from kwire.capture.packets import packets
 from kwire.capture.pcapng_write import PcapngWriter
@@ -22,7 +21,7 @@ from kwire.capture.talks import frames
 from kwire.capture.values import Closed, Flow, Frame, FrameEvent, Lost, Packet, Segment, StreamEvent, Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import BinaryIO
 
     from kwire.capture.exchange import Outcome
@@ -35,36 +34,18 @@ HELD_SIZE_MAX = 512 * 1024 * 1024
 # What waits to be written in the order of the capture.
 _QUEUE_SIZE_MAX = 32 * 1024 * 1024
 _QUEUE_COUNT_MAX = 20_000
-# By how much packets may be out of order before nobody asks for them any more; where clocks stand still, by how many.
-_DISORDER_NS = 150_000_000
-_DISORDER_MAX = 1000
 # Of a connection that never ends the handshake and its repetitions are enough.
 _HANDSHAKE_MAX = 6
 _SYN = 0x02
-_MASK, _HALF = 0xFFFFFFFF, 0x80000000
 _NOT_READ = frozenset({"tls", "not_kafka"})
 
 
-@dataclass(slots=True, eq=False)
-class _Held:
-    """A packet, the place of its payload in the stream, and what is to be said of it."""
-
-    packet: Packet
-    arrival: int
-    seq: int
-    size: int
-    comments: list[str] = field(default_factory=list)
-    is_chosen: bool = False
-    is_given_up: bool = False
-
-
-@dataclass(slots=True, eq=False)
 class _Connection:
-    """What is held of a connection: its handshake, each side's packets, and the frames that no exchange has yet."""
+    """What is held of a connection: its handshake, and each side's packets."""
 
-    handshake: list[_Held] = field(default_factory=list)
-    sides: tuple[deque[_Held], deque[_Held]] = field(default_factory=lambda: (deque(), deque()))
-    open: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {}))
+    def __init__(self, forget: Callable[[Held], None]) -> None:
+        self.handshake: list[Held] = []
+        self.sides = Side(forget), Side(forget)
 
 
 class _Wanted(NamedTuple):
@@ -86,12 +67,12 @@ class Excerpt:
         self._comment = comment
         self._writer: PcapngWriter | None = None
         self._interfaces: dict[int, int] = {}
-        self._queue: list[tuple[int, _Held]] = []
+        self._queue: list[tuple[int, Held]] = []
         self._queue_size = 0
         self._arrivals = 0
         self._packet: Packet | None = None
         self._connections: dict[Flow, _Connection] = {}
-        self._all: dict[int, _Held] = {}
+        self._all: dict[int, Held] = {}
         self._all_size = 0
         self.written = 0
         self.encrypted = 0
@@ -131,8 +112,9 @@ class Excerpt:
             if message is not None:
                 frame = message.frame
                 side = flow.client if frame.is_request else 1 - flow.client
-                connection.open[side].pop(frame.offset, None)
-                self._release(flow, connection, side, frame.offset + frame.size + 4, frame.end_ts)
+                connection.sides[side].release(
+                    flow.starts[side], frame.offset, frame.size + 4, now=frame.end_ts, arrivals=self._arrivals
+                )
 
     def flush(self) -> None:
         """Write all that is chosen."""
@@ -172,7 +154,7 @@ class Excerpt:
                 connection = self._connections.get(flow)
                 if connection is not None and flow.client is not None:
                     side = flow.client if event.is_request else 1 - flow.client
-                    connection.open[side][event.offset] = event.size + 4
+                    connection.sides[side].open(flow.starts[side], event.offset, event.size + 4)
             yield event
 
     def _hold(self, flow: Flow | None, side: int, segment: Segment) -> None:
@@ -182,16 +164,16 @@ class Excerpt:
             return
         connection = self._connections.get(flow)
         if connection is None:
-            connection = self._connections[flow] = _Connection()
+            connection = self._connections[flow] = _Connection(self._forget)
         if flow.kind in _NOT_READ or flow.is_tls:
             self._drop(connection)
             return
-        held = _Held(packet, self._arrivals, segment.seq, len(segment.payload) + segment.missing)
+        held = Held(packet, self._arrivals, segment.seq, len(segment.payload) + segment.missing)
         if segment.flags & _SYN and len(connection.handshake) < _HANDSHAKE_MAX:
             connection.handshake.append(held)
         # What came in IP fragments is not in one packet.
         if held.size and segment.payload in packet.data:
-            connection.sides[side].append(held)
+            connection.sides[side].hold(held)
             self._all[id(held)] = held
             self._all_size += len(packet.data)
         while self._all_size > HELD_SIZE_MAX:
@@ -207,10 +189,7 @@ class Excerpt:
         for held in connection.handshake:
             self._enqueue(held)
         side = flow.client if wanted.is_request else 1 - flow.client
-        begin = (flow.starts[side] + wanted.offset) & _MASK
-        places = [(_distance(begin, held.seq), held) for held in connection.sides[side] if not held.is_given_up]
-        found = [(at, held) for at, held in places if at < wanted.size and at + held.size > 0]
-        found.sort(key=lambda each: each[0])
+        found = connection.sides[side].carrying(flow.starts[side], wanted.offset, wanted.size)
         if found and wanted.comment:
             found[0][1].comments.append(wanted.comment)
         reached = 0
@@ -220,7 +199,7 @@ class Excerpt:
             self._enqueue(held)
         self.incomplete += wanted.is_whole and reached < wanted.size
 
-    def _enqueue(self, held: _Held) -> None:
+    def _enqueue(self, held: Held) -> None:
         if held.is_chosen:
             return
         held.is_chosen = True
@@ -248,42 +227,12 @@ class Excerpt:
             self._interfaces[link] = 0
         return self._writer
 
-    def _release(self, flow: Flow, connection: _Connection, side: int, offset: int, now: int) -> None:
-        """Let go of packets up to here; those of frames that still wait for their other half stay."""
-        queue = connection.sides[side]
-        end = (flow.starts[side] + offset) & _MASK
-        # Both are counted from `offset`, since sequence numbers begin anew every 4 GiB.
-        waiting = [(begin - offset, begin + size - offset) for begin, size in connection.open[side].items()]
-        kept: list[_Held] = []
-        while queue and (queue[0].is_given_up or _distance(end, queue[0].seq) + queue[0].size <= 0):
-            held = queue.popleft()
-            if held.is_given_up:
-                continue
-            at = _distance(end, held.seq)
-            is_open = any(begin < at + held.size and at < stop for begin, stop in waiting)
-            is_recent = held.packet.ts > now - _DISORDER_NS and self._arrivals - held.arrival < _DISORDER_MAX
-            if is_open or is_recent:
-                kept.append(held)
-            else:
-                self._forget(held)
-        queue.extendleft(reversed(kept))
-
     def _drop(self, connection: _Connection | None) -> None:
-        if connection is None:
-            return
-        for side in connection.sides:
-            for held in side:
-                self._forget(held)
-            side.clear()
-        for frames_of_side in connection.open:
-            frames_of_side.clear()
+        for side in connection.sides if connection is not None else ():
+            side.close()
 
-    def _forget(self, held: _Held) -> None:
+    def _forget(self, held: Held) -> None:
         if self._all.pop(id(held), None) is not None:
-            held.is_given_up = not held.is_chosen
             self._all_size -= len(held.packet.data)
-
-
-def _distance(begin: int, seq: int) -> int:
-    """How far behind `begin` a sequence number lies."""
-    return ((seq - begin + _HALF) & _MASK) - _HALF
+        if held.side is not None:
+            held.side.gone(held)

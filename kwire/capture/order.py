@@ -12,11 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kwire.capture.exchange import Outcome
+    from kwire.capture.rows import Row
 
 T = TypeVar("T")
 
 # So many outcomes are held to put them in order.
 ORDER_WINDOW = 1000
+# The columns whose values may be as large as a frame.
+_LARGE = ("body_request", "body_response", "session_partitions", "key", "value")
 # Fewer where what was made of them takes more than this together.
 SIZE_MAX = 64 * 1024 * 1024
 
@@ -66,6 +69,11 @@ class InOrder(Generic[T]):
         _, _, made, size = heappop(self._held)
         self._size -= size
         return made
+
+
+def size_of(row: Row) -> int:
+    """How much the texts and bytes of a row take, as far as they may be large."""
+    return sum(len(value) for name in _LARGE if isinstance(value := row.get(name), str | bytes))
 
 
 def _place_of(outcome: Outcome) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from kwire.capture import traffic
 from kwire.capture.exchange import Exchange, Outcome, exchanges
@@ -11,7 +11,7 @@ from kwire.capture.ip import segments
 from kwire.capture.keylog import KeyLog
 from kwire.capture.levels import Levels, reduced
 from kwire.capture.options import Options
-from kwire.capture.order import InOrder
+from kwire.capture.order import InOrder, size_of
 from kwire.capture.packets import packets
 from kwire.capture.reassembly import streams
 from kwire.capture.rows import MessageRows, Row
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from kwire.capture.source import Source
     from kwire.capture.values import Segment
-
-T = TypeVar("T")
 
 # A file may say that packets were dropped as often as it likes.
 _TROUBLES_MAX = 1000
@@ -139,13 +137,14 @@ def is_asked_for(outcome: Outcome, options: Options) -> bool:
     return isinstance(outcome, Exchange) and outcome.request is not None and outcome.request.api_name in options.apis
 
 
-def ordered(found: Iterable[Outcome], make: Callable[[Outcome], list[T]]) -> Iterator[T]:
-    """What `make` makes of each outcome, in the order of their times as far as a window of outcomes allows.
+def ordered(found: Iterable[Outcome], make: Callable[[Outcome], list[Row]]) -> Iterator[Row]:
+    """The rows of each outcome, in the order of their times as far as a window of outcomes and of bytes allows.
 
-    It is made at once, so that no frame is held longer than it must.
+    They are made at once, so that no frame is held longer than it must.
     """
-    held = InOrder[T]()
+    held = InOrder[Row]()
     for outcome in found:
-        yield from held.push(outcome, make(outcome))
-    while (made := held.pop()) is not None:
-        yield from made
+        made = make(outcome)
+        yield from held.push(outcome, made, sum(map(size_of, made)))
+    while (due := held.pop()) is not None:
+        yield from due

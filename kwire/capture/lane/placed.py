@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kwire.capture.arrow import record_batch
-from kwire.capture.order import ORDER_WINDOW
+from kwire.capture.order import ORDER_WINDOW, SIZE_MAX
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -83,7 +83,11 @@ class Placed:
         table = pa.Table.from_batches([piece.batch for piece in pieces])
         if not bool((order[1:] > order[:-1]).all()):
             table = table.take(pa.array(order))
-        count = max(int(np.searchsorted(ts[order], until, "right")) - held, 0)
+        due = int(np.searchsorted(ts[order], until, "right"))
+        count = max(due - held, 0)
+        while count < due and table.slice(count).nbytes > SIZE_MAX:
+            # Large rows wait in smaller numbers.
+            count += (due - count + 1) // 2
         rest = table.slice(count).combine_chunks().to_batches()
         self._held = [Piece(each, ts[order[count:]], offset[order[count:]]) for each in rest]
         yield from table.slice(0, count).combine_chunks().to_batches(max_chunksize=ROWS_MAX)

@@ -6,12 +6,15 @@ import io
 import json
 import struct
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType, ModuleType
 
 import pytest
 
 from kwire.capture import excerpt as module
+from kwire.capture import held_packets
 from kwire.capture.excerpt import Excerpt
 from kwire.capture.exchange import Exchange, Outcome
 from kwire.capture.keylog import KeyLog
@@ -207,6 +210,36 @@ def test_little_is_held_where_all_packets_have_one_time() -> None:
 
     assert len(held) >= 1_499
     assert max(held) <= 1_001
+
+
+def test_the_work_grows_with_the_packets_however_many_requests_wait() -> None:
+    def calls(waiting: int) -> int:
+        talk = Talk().open()
+        for number in range(waiting):
+            talk.asks(*frames(number))
+        for number in range(waiting, 2 * waiting):
+            talk.asks(*frames(number)).answers(*answers(number))
+        return _calls_in(module, talk.wires) + _calls_in(held_packets, talk.wires)
+
+    assert calls(400) < 2.3 * calls(200)
+
+
+def _calls_in(where: ModuleType, wires: list[Wire]) -> int:
+    """How often functions of a module are called, or go on, while all exchanges of a capture are let go."""
+    count = 0
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        nonlocal count
+        count += event == "call" and frame.f_code.co_filename == where.__file__
+
+    excerpt = Excerpt(io.BytesIO(), "test")
+    sys.setprofile(note)
+    try:
+        for outcome in excerpt.outcomes(pcap(wires), Options(), KeyLog("")):
+            excerpt.release(outcome)
+    finally:
+        sys.setprofile(None)
+    return count
 
 
 def test_other_connections_are_not_held() -> None:
