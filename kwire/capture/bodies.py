@@ -31,6 +31,7 @@ _DAMAGE = {
     "gap": ("gap", "bytes of this frame were not captured"),
     "snaplen": ("snaplen", "packets of this frame were captured only in part"),
     "end": ("end", "the connection or the capture ends inside this frame"),
+    "much": ("much", "frames that are not whole yet take so much memory that the rest of this one was passed over"),
 }
 
 

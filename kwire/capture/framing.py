@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from kwire.capture.looking import is_tls
-from kwire.capture.search import Search
+from kwire.capture.search import BEGUN_SIZE_LESSER, Begun, Search
 from kwire.capture.values import Data, Flow, Frame, Gap, Lost
 
 if TYPE_CHECKING:
@@ -27,13 +27,14 @@ _WHY = {
 class Assembler:
     """Cuts one side of a connection into frames. It is either inside the chain of frames, or searching for it."""
 
-    def __init__(self, flow: Flow, *, is_request: bool, size_max: int, is_start_known: bool) -> None:
-        """`is_start_known`: the first byte given is the first byte of a frame."""
+    def __init__(self, flow: Flow, begun: Begun, *, is_request: bool, size_max: int, is_start_known: bool) -> None:
+        """`begun` is shared by all. `is_start_known`: the first byte given is the first byte of a frame."""
         self._flow = flow
+        self._begun = begun
         self._is_request = is_request
         self._size_max = size_max
         self._partial: _Partial | None = None
-        self._search = Search(flow, is_request=is_request, size_max=size_max)
+        self._search = Search(flow, begun, is_request=is_request, size_max=size_max)
         self._is_searching = not is_start_known
         self._refusals = 0
         if self._is_searching:
@@ -112,6 +113,7 @@ class Assembler:
     def _report(self) -> Iterator[Lost]:
         """The search is over."""
         self._is_searching = False
+        self._search.end()
         lost = self._search.lost()
         if lost is not None:
             yield lost
@@ -130,7 +132,7 @@ class Assembler:
                     offset = event.offset + start - 4
                     yield Frame(self._flow, self._is_request, ts, ts, offset, size, body, None, packet)
                     continue
-                self._partial = _Partial(ts, event.offset + at, packet)
+                self._partial = _Partial(ts, event.offset + at, packet, self._begun)
             partial = self._partial
             at = partial.take(payload, at, ts)
             if partial.size is not None and not 0 <= partial.size <= self._size_max:
@@ -157,7 +159,8 @@ class Assembler:
 class _Partial:
     """A frame that has begun: its length once four bytes are there, and what came of it before anything was missing."""
 
-    def __init__(self, ts: int, offset: int, packet: int) -> None:
+    def __init__(self, ts: int, offset: int, packet: int, begun: Begun) -> None:
+        self._begun = begun
         self.packet = packet
         self.ts = self.end_ts = ts
         self.offset = offset
@@ -165,6 +168,7 @@ class _Partial:
         self.size: int | None = None
         self.damage: str | None = None
         self._parts: list[bytes] = []
+        self._held = 0
         self._need = 0
 
     @property
@@ -188,7 +192,16 @@ class _Partial:
         self._need -= len(piece)
         if self.damage is None:
             self._parts.append(piece)
+            self._hold(len(piece))
+            if self._begun.is_much and self._held > BEGUN_SIZE_LESSER:
+                self.damage = "much"
+                self._parts = [b"".join(self._parts)[:BEGUN_SIZE_LESSER]]
+                self._hold(BEGUN_SIZE_LESSER - self._held)
         return at + len(piece)
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        self._begun.size += size
 
     def miss(self, gap: Gap) -> int:
         """Bytes are missing; how many of them lie behind this frame, all of them where its length is among them."""
@@ -204,4 +217,5 @@ class _Partial:
         """What there is of the frame, whole or not."""
         assert self.size is not None
         data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        self._hold(-self._held)
         return Frame(flow, is_request, self.ts, self.end_ts, self.offset, self.size, data, self.damage, self.packet)

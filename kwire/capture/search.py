@@ -9,8 +9,25 @@ from kwire.capture.values import Data, Flow, Lost
 
 # What a search holds of bytes in which no frame has begun; older ones are given up.
 HELD_SIZE_MAX = 1 << 20
+# What frames that are not whole yet and searches may hold in all connections together; beyond it, each no more than the
+# lesser size.
+BEGUN_SIZE_MAX = 512 * 1024 * 1024
+BEGUN_SIZE_LESSER = 1 << 16
 # So much is searched through at every packet; beyond it only when a quarter has come, so that the cost stays linear.
 _ALWAYS_SEARCHED = 1 << 16
+
+
+class Begun:
+    """What is held in all connections of frames that are not whole yet, and of bytes in which one is sought."""
+
+    def __init__(self) -> None:
+        """Nothing is."""
+        self.size = 0
+
+    @property
+    def is_much(self) -> bool:
+        """Whether it is more than it may be."""
+        return self.size > BEGUN_SIZE_MAX
 
 
 class _Piece(NamedTuple):
@@ -26,11 +43,13 @@ class _Piece(NamedTuple):
 class Search:
     """Collects one side's bytes until a frame is found among them."""
 
-    def __init__(self, flow: Flow, *, is_request: bool, size_max: int) -> None:
+    def __init__(self, flow: Flow, begun: Begun, *, is_request: bool, size_max: int) -> None:
         """For requests or responses of the flow, with frames up to `size_max`."""
         self._flow = flow
+        self._begun = begun
         self._is_request = is_request
         self._size_max = size_max
+        self._buffer = bytearray()
         self.begin("", "", 0, 0, 0)
 
     def begin(self, kind: str, detail: str, ts: int, offset: int, missing: int, *, skipped: int = 0) -> None:
@@ -41,6 +60,11 @@ class Search:
         self._kind, self._detail = kind, detail
         self._ts, self._offset, self._missing = ts, offset, missing
         self._skipped = skipped
+        self.end()
+
+    def end(self) -> None:
+        """Hold nothing any more; what was lost can still be told."""
+        self._begun.size -= len(self._buffer)
         self._buffer = bytearray()
         self._pieces: list[_Piece] = []
         self._next_search = 0
@@ -51,8 +75,10 @@ class Search:
         self._pieces.append(_Piece(len(self._buffer), event.ts, event.offset, is_start, event.packet))
         self._buffer += event.payload
         self._skipped += len(event.payload)
-        if len(self._buffer) > HELD_SIZE_MAX:
-            self._drop(len(self._buffer) - HELD_SIZE_MAX // 2)
+        self._begun.size += len(event.payload)
+        held_max = BEGUN_SIZE_LESSER if self._begun.is_much else HELD_SIZE_MAX
+        if len(self._buffer) > held_max:
+            self._drop(len(self._buffer) - held_max // 2)
 
     def found(self) -> list[Data] | None:
         """The bytes from the found frame on, packet by packet; None while there is none."""
@@ -103,6 +129,7 @@ class Search:
     def _drop(self, size: int) -> None:
         """Forget the first bytes; they stay counted as skipped."""
         del self._buffer[:size]
+        self._begun.size -= size
         pieces: list[_Piece] = []
         for index, piece in enumerate(self._pieces):
             end = self._pieces[index + 1].start if index + 1 < len(self._pieces) else size + len(self._buffer)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kwire.capture.extras import has_cryptography
 from kwire.capture.framing import Assembler
 from kwire.capture.looking import REQUEST_HEAD, holds_tls, is_certain_request, is_request, is_tls
+from kwire.capture.search import Begun
 from kwire.capture.values import Closed, Data, Flow, Foreign, Frame, FrameEvent, Gap, Lost, StreamEvent, Trouble
 
 if TYPE_CHECKING:
@@ -84,10 +85,11 @@ def is_excluded(flow: Flow, options: Options) -> bool:
 
 
 class _Budget:
-    """How much all undecided connections hold."""
+    """How much all undecided connections hold; and the others, of frames that are not whole."""
 
     def __init__(self) -> None:
         self.size = 0
+        self.begun = Begun()
 
 
 class _Talk:
@@ -282,6 +284,7 @@ class _Talk:
             # Made with the first bytes, for only then is it known where they began.
             side = self.sides[event.side] = Assembler(
                 self._flow,
+                self._budget.begun,
                 is_request=event.side == self._flow.client,
                 size_max=self._options.frame_size_max,
                 is_start_known=self._flow.starts_known[event.side],

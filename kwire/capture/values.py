@@ -126,7 +126,7 @@ class Frame(NamedTuple):
     """One Kafka frame without its length field.
 
     `data` is the frame, or what precedes the first missing byte of it; `size` is the length that the frame states.
-    `damage` is None for a whole frame, else `gap`, `snaplen` or `end`. `packet` is the one in which it begins.
+    `damage` is None for a whole frame, else `gap`, `snaplen`, `end` or `much`. `packet` is the one in which it begins.
     """
 
     flow: Flow

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import itertools
+import struct
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from kwire.capture import exchange, halves, talks, topic_names
+from kwire.capture import exchange, halves, search, talks, topic_names
 from kwire.capture.options import Options
 from kwire.capture.pipeline import rows
 from kwire.capture.topic_names import TopicNames
@@ -18,9 +19,10 @@ from kwire.messages.metadata import MetadataRequest, MetadataResponse, MetadataR
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.records import Record, write_batch
-from tests.kwire.capture.wire import SHARE, Talk, Wire, pcap, read
+from tests.kwire.capture.wire import SHARE, Talk, Wire, issue_kinds, pcap, read
 
 MIB = 1 << 20
+VERSIONS = b"\0\x12\0\3\0\0\0\1\0\x02me\0\x02a\x02b\0"
 
 
 def peak(data: bytes, level: str = "messages") -> int:
@@ -169,3 +171,56 @@ def test_a_file_object_that_gives_no_bytes_is_refused(tmp_path: Path) -> None:
     path.write_text("hello", encoding="utf-8")
     with path.open(encoding="utf-8") as file, pytest.raises(ValueError, match="read in binary mode"):
         list(rows(file))  # type: ignore[arg-type]
+
+
+def begun(connections: int, packets: int, first: bytes) -> list[Wire]:
+    """Connections that each begin so and go on with zeros, packet by packet side by side."""
+    talks = []
+    for number in range(connections):
+        talk = Talk(("10.0.0.1", 10_000 + number)).open().asks(VERSIONS).client_bytes(first)
+        for _ in range(packets):
+            talk.client_bytes(bytes(16_384))
+        talks.append(talk.wires)
+    return list(itertools.chain.from_iterable(zip(*talks, strict=True)))
+
+
+def test_frames_that_are_not_whole_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = 32 * 16_384
+    request = encode_request(ProduceRequest(acks=1, timeout_ms=9), 9, 7, "me")
+    whole = len(request) + size
+    data = pcap(begun(16, 32, struct.pack(">i", whole) + request))
+
+    assert len(data) > 8 * MIB
+    monkeypatch.setattr(search, "BEGUN_SIZE_MAX", MIB)
+    assert peak(data) < 4 * MIB
+    found = [row for row in read(data) if row["api_name"] == "Produce"]
+    # Those that went on longest were read whole; of the others it is known what they were.
+    assert len(found) == 16
+    assert {row["correlation_id"] for row in found} == {7}
+    assert {row["req_bytes"] for row in found} == {whole + 4}
+    assert 8 <= sum(row["status"] == "truncated" for row in found) <= 16
+    assert issue_kinds(found) >= {"much"}
+
+
+def test_searches_for_frames_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = pcap(begun(16, 32, b"\x7f\xff\xff\xff"))
+
+    assert len(data) > 8 * MIB
+    monkeypatch.setattr(search, "BEGUN_SIZE_MAX", MIB)
+    assert peak(data) < 4 * MIB
+    lost = [row for row in read(data) if row["status"] == "undecodable"]
+    assert len(lost) == 16
+    assert all(f"{32 * 16_384 + 4} passed over" in str(row["issues"]) for row in lost)
+
+
+def test_a_search_that_has_found_its_frame_holds_nothing() -> None:
+    wires = []
+    for number in range(32):
+        talk = Talk(("10.0.0.1", 10_000 + number)).open().asks(VERSIONS).client_bytes(b"\x7f\xff\xff\xff")
+        for _ in range(16):
+            talk.client_bytes(bytes(16_384))
+        wires += talk.asks(VERSIONS).wires
+    data = pcap(wires)
+
+    assert len(data) > 8 * MIB
+    assert peak(data) < 4 * MIB
