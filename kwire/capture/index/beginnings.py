@@ -37,9 +37,9 @@ _TAKEN = [name for name in Heads._fields if name != "ends"]
 # How a flow is read: nothing was seen that counts, its beginning by the generators, all of it by columns.
 NEW, BEGINNING, BY_COLUMNS = 0, 1, 2
 # What all beginnings together may hold of payload.
-_HELD_SIZE_MAX = 64 * 1024 * 1024
+HELD_SIZE_MAX = 64 * 1024 * 1024
 # Where so many flows stay undecided for long, the generators hold less of each: so few bytes must show the client then.
-_UNDECIDED_MAX = 16
+UNDECIDED_MAX = 16
 _UNDECIDED_SIZE = 64 * 1024
 
 
@@ -86,15 +86,19 @@ NOTHING = Entry(no_requests(_NO_NUMBERS), NO_PIECES)
 class Beginnings:
     """The beginnings of all flows that need one."""
 
-    def __init__(self, flows: Flows, read: Read, client_ids: ClientIds) -> None:
-        """`client_ids` are those of the flows' other requests, too."""
+    def __init__(self, flows: Flows, read: Read, client_ids: ClientIds, *, is_limited: bool) -> None:
+        """`client_ids` are those of the flows' other requests, too. `is_limited`: these are all flows of the file."""
         self._flows = flows
         self._read = read
         self._parts = Parts(first=BEGUN_FIRST)
         self._headers = Headers(flows, read, self._parts, client_ids)
         self._open: dict[int, Beginning] = {}
+        self._is_limited = is_limited
         self._held_size = 0
-        self._undecided = 0
+        self.held_most = 0
+        """No more than this was held of payload since packets were last taken."""
+        self.undecided = 0
+        """How many flows were given up that did not show their client."""
         self._done: list[Exchanges] = []
         self._orphans = no_answers(0)
         self._lost: list[LostRow] = []
@@ -105,6 +109,7 @@ class Beginnings:
         Returns: which packets are for the columns, None for all; and what these go on with, of flows that are in step
         from now on.
         """
+        self.held_most = self._held_size
         self._look(heads, flow)
         mine = np.nonzero(self._flows.stage[flow] == BEGINNING)[0]
         if not len(mine):
@@ -169,10 +174,11 @@ class Beginnings:
             before = beginning.size
             self._give(beginning, [int(column[place]) for column in columns], int(arrival[place]))
             self._held_size += beginning.size - before
-            is_much = self._held_size > _HELD_SIZE_MAX or self._is_undecided_for_long(beginning)
+            self.held_most += max(beginning.size - before, 0)
+            is_much = self._is_limited and self._is_much(beginning)
             found = None if is_much else beginning.standing()
             if beginning.has_failed or is_much:
-                self._undecided += beginning.is_undecided
+                self.undecided += beginning.is_undecided
                 self._flows.spoil(np.array([number]), "midstream")
                 self._close(number, beginning)
                 return 0, None
@@ -194,8 +200,15 @@ class Beginnings:
             Segment(ts, link_name, source, target, seq, ack, flags, payload, missing, number, window), at, arrival
         )
 
-    def _is_undecided_for_long(self, beginning: Beginning) -> bool:
-        return self._undecided > _UNDECIDED_MAX and beginning.size > _UNDECIDED_SIZE and beginning.is_undecided
+    @property
+    def piece_count(self) -> int:
+        """How many pieces of bodies there are by now."""
+        return len(self._parts.at)
+
+    def _is_much(self, beginning: Beginning) -> bool:
+        if self._held_size > HELD_SIZE_MAX:
+            return True
+        return self.undecided > UNDECIDED_MAX and beginning.size > _UNDECIDED_SIZE and beginning.is_undecided
 
     def _close(self, number: int, beginning: Beginning) -> None:
         del self._open[number]

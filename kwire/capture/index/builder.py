@@ -12,7 +12,7 @@ import numpy as np
 
 from kwire.capture.exchange import HELD_SIZE_MAX, WAITING_MAX
 from kwire.capture.halves import PATIENCE
-from kwire.capture.index import order, pairing
+from kwire.capture.index import beginnings, order, pairing
 from kwire.capture.index.beginnings import Beginnings, Begun
 from kwire.capture.index.flows import Flows
 from kwire.capture.index.headers import ClientIds, Headers
@@ -27,34 +27,51 @@ if TYPE_CHECKING:
 
     Ints = npt.NDArray[np.int64]
 
-# The generators give up requests of some connections when those of all together become more than twice this.
-WAITS_SIZE_MAX = HELD_SIZE_MAX // 2
-UNLIMITED = 1 << 62
 # As much of a connection's first packet as the generators look at.
 _FIRST_SIZE = 4 * REQUEST_HEAD
 _REQUEST_COST = 2000
 
 
+class Counted(NamedTuple):
+    """What is limited for all flows of a file together, after a span.
+
+    waits_size: of requests without an answer. begun_size: what was held at most of beginnings that are not in step.
+    undecided: flows that were given up before they showed who the client is.
+    """
+
+    waits_size: int
+    begun_size: int
+    undecided: int
+
+
+# The generators give up requests of some connections when those of all together become more than twice this.
+LIMITS = Counted(HELD_SIZE_MAX // 2, beginnings.HELD_SIZE_MAX, beginnings.UNDECIDED_MAX)
+
+
 class Part(NamedTuple):
-    """What one span adds: the exchanges that it completes, the pieces of bodies, and the size of what waits now."""
+    """What one span adds: the exchanges that it completes and the pieces of bodies.
+
+    begun_count: how many pieces there are by now of bodies in beginnings.
+    """
 
     exchanges: Exchanges
     places: Places
-    waits_size: int
+    counted: Counted
+    begun_count: int
 
 
 class Builder:
     """What goes from span to span. `flows` and `client_ids` say what is known by now."""
 
-    def __init__(self, read: Read, waits_size_max: int = WAITS_SIZE_MAX) -> None:
-        """`read` has the bytes at the offsets that the heads tell."""
+    def __init__(self, read: Read, *, is_limited: bool = True) -> None:
+        """`read` has the bytes at the offsets that heads tell. `is_limited`: it has all flows, and heeds `LIMITS`."""
         self.flows = Flows()
         self._pieces = Parts()
         known = ClientIds()
         self._headers = Headers(self.flows, read, self._pieces, known)
-        self._beginnings = Beginnings(self.flows, read, known)
+        self._beginnings = Beginnings(self.flows, read, known, is_limited=is_limited)
         self._read = read
-        self._waits_size_max = waits_size_max
+        self._is_limited = is_limited
         self._left: list[order.Pieces] = [order.NO_PIECES]
         nothing = np.zeros(0, dtype=np.int64)
         self._waiting = pairing.Asked(Frames(*[nothing] * 9), *[nothing] * 8)
@@ -72,7 +89,7 @@ class Builder:
         """
         flows = self.flows
         if not len(flow):
-            return Part(pairing.unanswered(self._waiting.of(flow)), self._pieces.taken(), self._waits_size())
+            return self._part(pairing.unanswered(self._waiting.of(flow)), self._counted())
         flows.reach(int(flow.max()) + 1)
         arrival = order.count_in(flows, flow, heads)
         chosen, entry = self._beginnings.take(heads, flow, arrival, held)
@@ -90,14 +107,14 @@ class Builder:
         waits = pairing.joined_asked(self._waiting, entry.waiting)
         done, self._waiting = pairing.exchanges(flows, waits, asked, answered)
         done, self._waiting = pairing.given_up(flows, done, self._waiting)
-        waits_size = self._waits_size()
-        if waits_size > self._waits_size_max:
+        counted = self._counted()
+        if self._is_limited and counted.waits_size > LIMITS.waits_size:
             # The generators give up some of them, when it becomes too much for all connections together.
             flows.spoil(self._waiting.frame.side >> 1, "waiting")
             self._waiting = self._waiting.of(np.zeros(0, dtype=np.int64))
         self._left = [begun, waiting]
         self._late(waiting)
-        return Part(done, self._pieces.taken(), waits_size)
+        return self._part(done, counted)
 
     def close(self) -> Exchanges:
         """The requests that wait at the end; flows whose streams do not end with a frame are not clean."""
@@ -116,8 +133,12 @@ class Builder:
         """What the beginnings of flows that began before the capture have told, once it is closed."""
         return self._beginnings.begun()
 
-    def _waits_size(self) -> int:
-        return int(self._waiting.frame.size.sum()) + _REQUEST_COST * len(self._waiting.number)
+    def _part(self, done: Exchanges, counted: Counted) -> Part:
+        return Part(done, self._pieces.taken(), counted, self._beginnings.piece_count)
+
+    def _counted(self) -> Counted:
+        waits_size = int(self._waiting.frame.size.sum()) + _REQUEST_COST * len(self._waiting.number)
+        return Counted(waits_size, self._beginnings.held_most, self._beginnings.undecided)
 
     def _late(self, waiting: order.Pieces) -> None:
         """Holes that reassembly has given up by now."""

@@ -1,7 +1,8 @@
 """A guess where a record of a capture begins, in the middle of its file: a place from which records follow each other.
 
 A capture may be inside a packet of a capture. So what counts is not how many records follow, but how far: a chain that
-begins inside a payload ends where its packet does. Still it is a guess, and whoever joins the ranges checks it.
+begins inside a payload ends where its packet does, or leads into the records around it, and then one of those begins in
+front of it. Still it is a guess, and whoever joins the ranges checks it.
 """
 
 from __future__ import annotations
@@ -35,9 +36,6 @@ _APART_S = 400 * 24 * 3600
 _ENHANCED, _CUSTOM = 6, (0xBAD, 0x40000BAD)
 # Longer packets are in no capture that a program writes by itself.
 _PACKET_SIZE_LIKELY = 1 << 20
-
-Following = Callable[[bytes], int | None]
-"""How long the record is that begins with these bytes; None where none does."""
 
 
 class Layout(NamedTuple):
@@ -73,7 +71,7 @@ def pcap_place(file: File, layout: Layout, first: Place, start: int, stop: int) 
         is_likely = abs(at - seconds) <= _APART_S and fraction < fraction_max and kept <= min(size, PACKET_SIZE_MAX)
         return layout.header_size + kept if is_likely else None
 
-    at = _found(file, (start, stop), likely, following)
+    at = _found(file, start, stop, _Looks(likely, following, lambda at, size: True))
     return None if at is None else first._replace(at=at)
 
 
@@ -104,31 +102,55 @@ def pcapng_place(file: File, known: Place, start: int, stop: int) -> Place | Non
     def whole(at: int, size: int) -> bool:
         return file.read(at + size - 4, 4) == struct.pack(order + "I", size)
 
-    at = _found(file, (start, stop), likely, following, whole)
+    at = _found(file, start, stop, _Looks(likely, following, whole))
     return None if at is None else known._replace(at=at)
 
 
-def _found(
-    file: File,
-    between: tuple[int, int],
-    likely: Callable[[bytes], Bools],
-    following: Following,
-    whole: Callable[[int, int], bool] = lambda at, size: True,
-) -> int | None:
-    base, stop = between
+class _Looks(NamedTuple):
+    """How records look.
+
+    likely: for each byte with room for a head behind it, whether one may begin there. following: how long the record is
+    that begins with these bytes; None where none does. whole: whether one of this place and size ends as it should.
+    """
+
+    likely: Callable[[bytes], Bools]
+    following: Callable[[bytes], int | None]
+    whole: Callable[[int, int], bool]
+
+
+def _found(file: File, start: int, stop: int, looks: _Looks) -> int | None:
+    base = start
     while base < stop:
         size = min(_TRIED_SIZE, stop - base)
         data = file.read(base, size + _HEAD_SIZE)
         if len(data) < _HEAD_SIZE:
             return None
-        for at in np.nonzero(likely(data)[:size])[0].tolist():
-            if _follows(file, base + at, following, whole):
-                return base + int(at)
+        for place in np.nonzero(looks.likely(data)[:size])[0].tolist():
+            if _follows(file, base + place, looks):
+                at = _outside(file, start, base + place, looks)
+                return at if at < stop else None
         base += size
     return None
 
 
-def _follows(file: File, at: int, following: Following, whole: Callable[[int, int], bool]) -> bool:
+def _outside(file: File, start: int, at: int, looks: _Looks) -> int:
+    """The record behind the one, if any, that begins in front of `start` and has what is found at `at` inside it.
+
+    Where a capture is inside a packet, and ends with it, its records are followed by those around it.
+    """
+    base = max(0, start - _TRIED_SIZE)
+    data = file.read(base, start - base + _HEAD_SIZE)
+    if len(data) < _HEAD_SIZE:
+        return at
+    ends = [at]
+    for place in np.nonzero(looks.likely(data)[: start - base])[0].tolist():
+        size = looks.following(data[place : place + _HEAD_SIZE])
+        if size is not None and base + place + size > at and _follows(file, base + place, looks):
+            ends.append(base + place + size)
+    return max(ends)
+
+
+def _follows(file: File, at: int, looks: _Looks) -> bool:
     """Whether records follow each other from here on, for so long that they are hardly something else."""
     begin, count = at, 0
     held, base = b"", at
@@ -137,8 +159,8 @@ def _follows(file: File, at: int, following: Following, whole: Callable[[int, in
             return count > 0
         if at + _HEAD_SIZE > base + len(held):
             held, base = file.read(at, 64 * 1024), at
-        size = following(held[at - base : at - base + _HEAD_SIZE])
-        if size is None or at + size > file.size or not whole(at, size):
+        size = looks.following(held[at - base : at - base + _HEAD_SIZE])
+        if size is None or at + size > file.size or not looks.whole(at, size):
             # A file may end inside a record, where nobody cut it.
             return size is not None and at + size > file.size and count >= _CHAIN_COUNT
         at, count = at + size, count + 1
