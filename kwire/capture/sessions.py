@@ -106,10 +106,16 @@ _NONE = Partitions({})
 
 
 class _Known(NamedTuple):
-    """A session, and the epoch of its next request."""
+    """A session, and the epoch of its next request; without partitions where it was closed, or is not known any more.
 
-    partitions: Partitions
+    `since` is the time of the request that opened or closed it. `before` is how it stood until then: a request that
+    never got an answer is told when its connection ends, which may be later.
+    """
+
+    partitions: Partitions | None
     next_epoch: int
+    since: int
+    before: _Known | None
 
 
 class Sessions:
@@ -138,30 +144,40 @@ class Sessions:
         if epoch not in {INITIAL_EPOCH, FINAL_EPOCH}:
             return Session(session_id, epoch, self._step((broker, session_id), epoch, exchange, asked))
         # A full fetch ends the session that it names, and the answer names the one that it opens.
-        self._forget((broker, session_id))
+        self._end((broker, session_id), _time(exchange))
         is_opening = epoch == INITIAL_EPOCH and not _answer(exchange, "error_code")
         opened = _answer(exchange, "session_id") if is_opening else 0
         if opened:
-            return Session(opened, epoch, self._open((broker, opened), asked))
+            return Session(opened, epoch, self._open((broker, opened), asked, _time(exchange)))
         return Session(session_id or None, epoch, None)
 
     def _share(self, exchange: Exchange, asked: msgspec.Struct) -> Session:
         key = _broker(exchange), (getattr(asked, "group_id", None), getattr(asked, "member_id", None))
         epoch: int = getattr(asked, "share_session_epoch", FINAL_EPOCH)
         if epoch == FINAL_EPOCH:
-            self._forget(key)
+            self._end(key, _time(exchange))
             return Session(None, epoch, None)
         if epoch == INITIAL_EPOCH:
             is_refused = bool(_answer(exchange, "error_code"))
-            return Session(None, epoch, None if is_refused else self._open(key, asked))
+            return Session(None, epoch, None if is_refused else self._open(key, asked, _time(exchange)))
         return Session(None, epoch, self._step(key, epoch, exchange, asked))
 
-    def _open(self, key: _Key, asked: msgspec.Struct) -> Partitions | None:
-        return self._kept(key, _NONE.updated(_added(asked), ()), INITIAL_EPOCH)
+    def _open(self, key: _Key, asked: msgspec.Struct, ts: int) -> Partitions | None:
+        opened, known = _NONE.updated(_added(asked), ()), self._known.get(key)
+        if known is None or ts >= known.since:
+            self._keep(key, _next(opened, INITIAL_EPOCH, ts, known))
+        return _if_told(opened)
+
+    def _end(self, key: _Key, ts: int) -> None:
+        known = self._known.get(key)
+        if known is not None and known.partitions is not None and ts >= known.since:
+            self._keep(key, _Known(None, INITIAL_EPOCH, ts, known._replace(before=None)))
 
     def _step(self, key: _Key, epoch: int, exchange: Exchange, asked: msgspec.Struct) -> Partitions | None:
-        known = self._known.get(key)
-        if known is None:
+        known, ts = self._known.get(key), _time(exchange)
+        if known is not None and ts < known.since:
+            return _as_before(known.before, epoch, asked)
+        if known is None or known.partitions is None:
             return None
         error = _answer(exchange, "error_code")
         if error and error not in _GONE:
@@ -169,24 +185,51 @@ class Sessions:
             return known.partitions
         if error or epoch != known.next_epoch:
             # A request in between was not captured, and nobody knows what it changed.
-            self._forget(key)
+            self._end(key, ts)
             return None
-        return self._kept(key, known.partitions.updated(_added(asked), _forgotten(asked)), epoch)
+        updated = known.partitions.updated(_added(asked), _forgotten(asked))
+        self._keep(key, _next(updated, epoch, known.since, known.before))
+        return _if_told(updated)
 
-    def _kept(self, key: _Key, partitions: Partitions, epoch: int) -> Partitions | None:
-        self._forget(key)
-        if partitions.count > SESSION_PARTITIONS_MAX:
-            return None
-        self._known[key] = _Known(partitions, 1 if epoch == _EPOCH_MAX else epoch + 1)
-        self._count += partitions.count
+    def _keep(self, key: _Key, known: _Known) -> None:
+        self._drop(key)
+        if known.partitions is not None and known.partitions.count > SESSION_PARTITIONS_MAX:
+            return
+        self._known[key] = known
+        self._count += _size(known)
         while len(self._known) > SESSIONS_MAX or self._count > PARTITIONS_MAX:
-            self._forget(next(iter(self._known)))
-        return partitions
+            self._drop(next(iter(self._known)))
 
-    def _forget(self, key: _Key) -> None:
+    def _drop(self, key: _Key) -> None:
         known = self._known.pop(key, None)
         if known is not None:
-            self._count -= known.partitions.count
+            self._count -= _size(known)
+
+
+def _next(partitions: Partitions, epoch: int, since: int, before: _Known | None) -> _Known:
+    """A session behind a request of this epoch; of what was before it, one state is enough."""
+    next_epoch = 1 if epoch == _EPOCH_MAX else epoch + 1
+    return _Known(partitions, next_epoch, since, None if before is None else before._replace(before=None))
+
+
+def _size(known: _Known) -> int:
+    own, before = known.partitions, known.before
+    return (own.count if own else 0) + (before.partitions.count if before and before.partitions else 0)
+
+
+def _if_told(partitions: Partitions) -> Partitions | None:
+    return partitions if partitions.count <= SESSION_PARTITIONS_MAX else None
+
+
+def _as_before(before: _Known | None, epoch: int, asked: msgspec.Struct) -> Partitions | None:
+    """What a request says that was sent before the session was opened anew."""
+    if before is None or before.partitions is None or epoch != before.next_epoch:
+        return None
+    return _if_told(before.partitions.updated(_added(asked), _forgotten(asked)))
+
+
+def _time(exchange: Exchange) -> int:
+    return exchange.request.frame.ts if exchange.request is not None else 0
 
 
 def _broker(exchange: Exchange) -> End:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 
 import msgspec
 import pytest
 
+from kwire import read_capture
 from kwire.capture import sessions
 from kwire.capture.pipeline import rows
 from kwire.capture.rows import Row
@@ -134,6 +136,36 @@ def test_a_request_without_an_answer_is_taken_for_done() -> None:
     pairs: list[Pair] = [(fetch(0, 0, {"t": [1]}), got(5)), (fetch(5, 1, {"t": [2]}), None)]
 
     assert told(pairs)[1] == (5, 1, '{"t":[1,2]}')
+
+
+@pytest.mark.parametrize("end", [0x11, 0x14], ids=["fin", "rst"])
+def test_a_poll_that_its_connection_took_with_it_says_nothing_of_the_session_that_came_next(end: int) -> None:
+    before = talked([(share(0, (A, 0)), ShareFetchResponse()), (share(1), ShareFetchResponse()), (share(2), None)])
+    if end == 0x11:
+        before.close()
+    else:
+        before.wires.append(reset(before.wires[-1]))
+    start = before.wires[-1].ts
+    after = Talk(("127.0.0.1", 40_001), start=start).open()
+    talked([(share(epoch, *[(A, 1)][: 1 - epoch]), ShareFetchResponse()) for epoch in range(8)], talk=after)
+    # The poll is told when nothing more can come of its connection, some seconds after its end.
+    late = [each._replace(ts=each.ts + 9_000_000_000) for each in after.wires[-6:]]
+    wires = [*before.wires, *after.wires[:-6], *late]
+
+    topic = to_text(A)
+    expected = [(None, epoch, f'{{"{topic}":[0]}}') for epoch in range(3)]
+    expected += [(None, epoch, f'{{"{topic}":[1]}}') for epoch in range(8)]
+    assert columns(read(pcap(wires))) == expected
+    assert columns(read_capture(pcap(wires)).to_pylist()) == expected
+
+
+def reset(wire: Wire) -> Wire:
+    """A reset by the sender of this packet, behind it."""
+    packet = wire.packet
+    payload_size = struct.unpack_from(">H", packet, 2)[0] - 40
+    seq = struct.unpack_from(">I", packet, 24)[0] + payload_size
+    head = packet[:2] + struct.pack(">H", 40) + packet[4:24] + struct.pack(">I", seq) + packet[28:33] + b"\x14"
+    return Wire(wire.ts + 1000, head + packet[34:40])
 
 
 def test_epochs_go_on_with_1_behind_the_largest() -> None:
