@@ -40,15 +40,21 @@ def register(spark: SparkSession) -> SparkSession:
     return engine.register(spark)
 
 
-def prepare(spark: SparkSession, names: str | Iterable[str], *, index: str) -> DataFrame:
+def prepare(
+    spark: SparkSession, names: str | Iterable[str], *, index: str, range_bytes: int = 1 << 30, walk: bool = False
+) -> DataFrame:
     """Index captures by the executors, before queries that then find the sidecars. The rows say what was found.
 
-    Args: index: as the option of that name, `beside` or a folder that driver and executors see.
+    Args: index: as the option of that name, `beside` or a folder that driver and executors see. range_bytes: what one
+    task reads; a file of two such ranges or more is cut. walk: the driver goes over the records of such a file and says
+    where ranges begin; else each task guesses it, and what was guessed wrong is read again.
     """
     require()
-    from kwire.spark import indexing, paths
+    from kwire.spark import preparing
 
-    return indexing.prepare(spark, paths.expand([names] if isinstance(names, str) else names), index)
+    return preparing.prepare(
+        spark, [names] if isinstance(names, str) else list(names), index, range_bytes=range_bytes, walk=walk
+    )
 
 
 def read_remote(spark: SparkSession, names: str | Iterable[str], **options: str) -> DataFrame:

@@ -1,10 +1,9 @@
-"""Phase 1: the indexes of captures, built on all cores of this machine, or by the executors of a cluster beforehand."""
+"""Phase 1 on this machine: the indexes of captures, built on all of its cores."""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from multiprocessing import get_all_start_methods, get_context
@@ -15,9 +14,6 @@ from kwire.capture.topic_map import names_in
 from kwire.capture.values import CaptureError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-
     from kwire.capture.index import Index
     from kwire.capture.options import Options
     from kwire.spark.options import PlanOptions
@@ -27,8 +23,6 @@ R = TypeVar("R")
 
 # What the user's cache folder may grow to; the sidecars that were used least lately go first.
 CACHE_SIZE_MAX = 8 * 1024**3
-# Nobody writes a sidecar for longer, in seconds: what is older was left by a run that was killed.
-_WRITING_TIME_MAX = 3600
 
 
 def default_folder(environ: Mapping[str, str] = os.environ) -> str:
@@ -41,9 +35,13 @@ def indexed(files: Sequence[str], cache: str) -> dict[str, Index | None]:
 
     Raises: CaptureError for what is no capture.
     """
-    found = dict(zip(files, _on_all_cores(_index, [(file, cache) for file in files]), strict=True))
+    # Where there are more cores than files, several share a large one.
+    share = max(1, (os.cpu_count() or 1) // max(1, len(files)))
+    found = dict(zip(files, _on_all_cores(index_of, [(file, cache, share) for file in files]), strict=True))
     if files and cache == default_folder():
         trim(Path(cache), CACHE_SIZE_MAX)
+    elif files:
+        _sweep(files, cache)
     return found
 
 
@@ -78,15 +76,15 @@ def _names(job: tuple[str, Options, str | None]) -> dict[str, str]:
 
 def trim(folder: Path, size_max: int) -> None:
     """Delete what killed runs left, and the sidecars used least lately until the folder is no larger than this."""
+    from kwire.capture.index.sidecar import PART_SUFFIX, SUFFIX, sweep
+
+    sweep(folder)
     held = []
-    for file in folder.glob("*.kwire-index"):
+    for file in folder.glob("*" + SUFFIX):
         with suppress(FileNotFoundError):
             about = file.stat()
-            if file.name.endswith(".part.kwire-index"):
-                if about.st_mtime < time.time() - _WRITING_TIME_MAX:
-                    file.unlink()
-                continue
-            held.append((max(about.st_atime, about.st_mtime), about.st_size, file))
+            if not file.name.endswith(PART_SUFFIX):
+                held.append((max(about.st_atime, about.st_mtime), about.st_size, file))
     size = sum(each for _, each, _ in held)
     for _, own, file in sorted(held):
         if size <= size_max:
@@ -95,43 +93,23 @@ def trim(folder: Path, size_max: int) -> None:
         size -= own
 
 
-def prepare(spark: SparkSession, files: Sequence[str], cache: str) -> DataFrame:
-    """Phase 1 by the executors: a task for each file, which leaves its sidecar. The rows say what was found.
+def _sweep(files: Iterable[str], cache: str) -> None:
+    """Delete what killed runs left where the sidecars of these files are."""
+    from kwire.capture.index.sidecar import sidecar_of, sweep
 
-    Args: cache: `beside`, or a folder that driver and executors see.
+    for folder in {sidecar_of(file, cache).parent for file in files}:
+        sweep(folder)
+
+
+def index_of(job: tuple[str, str, int]) -> Index | None:
+    """The index of a file, kept in this place, by so many processes; None for a file that cannot have one.
+
+    Raises: CaptureError for what is no capture.
     """
-    jobs = spark.createDataFrame([(file,) for file in files], "file string").repartition(len(files))
-
-    def build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow
-
-        for batch in batches:
-            rows = [_told(file, cache) for file in batch.column(0).to_pylist()]
-            if rows:
-                yield pyarrow.RecordBatch.from_pylist(rows)
-
-    return jobs.mapInArrow(build, "file string, flows bigint, packets bigint, bytes bigint, is_indexed boolean")
-
-
-def _told(file: str, cache: str) -> dict[str, object]:
-    found = _index((file, cache))
-    if found is None:
-        return {"file": file, "flows": None, "packets": None, "bytes": None, "is_indexed": False}
-    size = sum(flow.bytes for flow in found.flows)
-    return {
-        "file": file,
-        "flows": len(found.flows),
-        "packets": found.packet_count,
-        "bytes": size,
-        "is_indexed": found.sidecar is not None,
-    }
-
-
-def _index(job: tuple[str, str | None]) -> Index | None:
     from kwire.capture import index
 
-    file, cache = job
+    file, cache, processes = job
     try:
-        return index.of(file, cache=cache)
+        return index.of(file, cache=cache, processes=processes)
     except index.NotIndexed:
         return None

@@ -14,6 +14,7 @@ import weakref
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -127,6 +128,22 @@ class Columns(Mapping[str, "npt.NDArray[Any]"]):
                 raise BadColumnsError(f"column {name} is damaged")
             found._places[name] = kind, count, at, crc
         return found
+
+
+@contextmanager
+def fresh(path: str | os.PathLike[str]) -> Iterator[Columns]:
+    """Columns for a file of this name, which is there when they are whole; if two write it, the last one counts."""
+    handle, name = tempfile.mkstemp(dir=os.path.dirname(path) or ".")
+    try:
+        with os.fdopen(handle, "w+b") as file:
+            columns = Columns(file)
+            yield columns
+            columns.finish()
+        os.replace(name, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name)
+        raise
 
 
 class Paged:

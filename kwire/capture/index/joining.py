@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kwire.capture.index.columns import Columns
+from kwire.capture.index.columns import Columns, fresh
 from kwire.capture.index.files import File, Source
 from kwire.capture.index.heads import HeadPass, Heads, refuse_too_much
 from kwire.capture.index.model import PACKETS
@@ -69,8 +69,7 @@ def join(source: Source, folder: Folder, ranges: Sequence[Range], shards: int) -
     Raises: NotIndexed, CaptureError; OSError.
     """
     again: list[int] = []
-    with open(folder.joined, "wb+") as out, File(source) as file:
-        columns = Columns(out)
+    with fresh(folder.joined) as columns, File(source) as file:
         way = walk(file, source)
         walked = Walked(way.first)
         joints = list(_chained(source, folder, ranges, walked, again))
@@ -102,7 +101,6 @@ def join(source: Source, folder: Folder, ranges: Sequence[Range], shards: int) -
                 "troubles": _troubles(joints, late.passing, walked),
             },
         }
-        columns.finish()
     return len(again)
 
 

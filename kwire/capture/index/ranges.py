@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kwire.capture.blocks import Interface
-from kwire.capture.index.columns import Columns
+from kwire.capture.index.columns import Columns, fresh
 from kwire.capture.index.files import File, Source
 from kwire.capture.index.heads import HeadPass, Heads
 from kwire.capture.index.ids import FlowIds
@@ -61,8 +61,7 @@ def read_range(source: Source, own: Range, begin: Place | None, path: str | os.P
     no beginning in the file.
     Raises: NotIndexed, CaptureError for what begins where it was told; OSError.
     """
-    with open(path, "wb+") as out, File(source) as file:
-        columns = Columns(out)
+    with fresh(path) as columns, File(source) as file:
         try:
             head = _read(source, file, own, begin, columns)
         except CaptureError:
@@ -70,7 +69,6 @@ def read_range(source: Source, own: Range, begin: Place | None, path: str | os.P
                 raise
             head = None
         columns.about = _told(head or Head(None, Walked(Place(0)), 0, 0, [], []))
-        columns.finish()
 
 
 def _read(source: Source, file: File, own: Range, begin: Place | None, columns: Columns) -> Head | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from kwire.capture.index.beginnings import Begun, LostRow
 from kwire.capture.index.builder import LIMITS, Builder
-from kwire.capture.index.columns import Columns
+from kwire.capture.index.columns import Columns, fresh
 from kwire.capture.index.files import File, Source
 from kwire.capture.index.hop import Held, Places
 from kwire.capture.index.joining import Folder, Joined
@@ -34,8 +34,7 @@ def build_shard(source: Source, folder: Folder, shard: int) -> None:
     flows = joined.flows(shard)
     own = np.full(len(joined.words), -1, dtype=np.int64)
     own[flows] = np.arange(len(flows))
-    with open(folder.shard(shard), "wb+") as out, File(source) as file:
-        columns = Columns(out)
+    with fresh(folder.shard(shard)) as columns, File(source) as file:
         # What counts over all flows is added up by the merge.
         builder = Builder(file.read, is_limited=joined.shards == 1)
         counted, begun_counts = [], []
@@ -59,7 +58,6 @@ def build_shard(source: Source, folder: Folder, shard: int) -> None:
         _add_places(columns, "begun.pieces", begun.pieces, flows)
         lost = [each._replace(flow=int(flows[each.flow])) for each in begun.lost]
         columns.about = {"client_ids": builder.client_ids, "lost": lost}
-        columns.finish()
 
 
 class ShardFile:

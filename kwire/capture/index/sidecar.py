@@ -26,8 +26,8 @@ PART_SUFFIX = ".part" + SUFFIX
 """Of a sidecar while it is written. A run that is killed leaves it behind."""
 # Grows whenever the columns or their meaning change.
 FORMAT = 8
-# Nobody writes a sidecar for longer, in seconds: what is older was left by a run that was killed.
-_WRITING_TIME_MAX = 3600
+# Nobody writes a sidecar or works in a folder for longer, in seconds: what is older was left by a run that was killed.
+_WRITING_TIME_MAX, _WORKING_TIME_MAX = 3600, 24 * 3600
 # The beginning and the end of the capture are checked: so much of each.
 _CHECKED_SIZE = 64 * 1024
 
@@ -89,14 +89,13 @@ def save(index: Index, sidecar: Path_) -> None:
 
 
 def sweep(folder: Path_) -> None:
-    """Delete what runs that were killed have left in a folder of sidecars."""
+    """Delete what runs that were killed have left in a folder of sidecars, files and folders."""
     for part in Path(folder).glob("*" + PART_SUFFIX):
         with suppress(OSError):
-            if part.stat().st_mtime > time.time() - _WRITING_TIME_MAX:
-                continue
-            if part.is_dir():
+            age = time.time() - part.stat().st_mtime
+            if part.is_dir() and age > _WORKING_TIME_MAX:
                 shutil.rmtree(part, ignore_errors=True)
-            else:
+            elif not part.is_dir() and age > _WRITING_TIME_MAX:
                 part.unlink()
 
 
