@@ -65,19 +65,24 @@ def flow_batches(
     options = options or Options()
     names = names_of(level, columns)
     asked = reduced(options, names)
-    if len(indexes) == 1 and level not in traffic.LEVELS:
+    if level not in traffic.LEVELS:
+        from kwire.capture.index.series import Series
         from kwire.capture.lane.reading import lane_batches
 
-        yield from lane_batches(indexes[0], flows, level, asked, names, troubles=troubles)
+        whole = indexes[0] if len(indexes) == 1 else Series(indexes, flows)
+        yield from lane_batches(whole, flows, level, asked, names, troubles=troubles)
         return
     from kwire.capture.index import segments_of
+    from kwire.capture.named import named
     from kwire.capture.pipeline import rows_of
 
     keys = indexes[0].keys(options.tls_keylog)
     for index in indexes[1:]:
         keys.add(index.secrets)
     found = segments_of(indexes, flows, troubles=troubles)
-    yield from batched(rows_of(found, level, indexes[0].file, asked, keys), level, names)
+    rows = rows_of(found, level, indexes[0].file, asked, keys)
+    files = [(each.first_ts, each.file) for each in indexes] if asked.name is None else []
+    yield from batched(named(rows, files), level, names)
 
 
 def names_of(level: str, chosen: Sequence[str] | None) -> list[str]:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kwire.capture import arrow
+from kwire.capture import arrow, traffic
 from kwire.capture.carried import Carried
 from kwire.capture.ip import segments
 from kwire.capture.keylog import KeyLog
+from kwire.capture.named import named
 from kwire.capture.packets import packets
 from kwire.capture.pipeline import gathered, ordered, row_maker
 from kwire.capture.values import CaptureError, Segment, Trouble
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from kwire.capture.rows import Row
     from kwire.spark.plan import Task
     from kwire.spark.wanted import Wanted
-
-# What tells when a row began, by level.
-_BEGINNINGS = ("req_ts", "resp_ts", "ts", "first_ts")
 
 
 def read(task: Task, wanted: Wanted, cache: str | None) -> Iterator[pa.RecordBatch]:
@@ -53,12 +51,7 @@ def in_batches(rows: Iterator[Row], wanted: Wanted) -> Iterator[pa.RecordBatch]:
 
 def named_rows(level: str, options: Options, carried: Carried, file: str, found: Iterable[Outcome]) -> Iterator[Row]:
     """The rows of outcomes; each names the file of the series in which it begins, `file` where that is not known."""
-    make = row_maker(level, file, options, carried.names)
-    for row in ordered(gathered(found), make):
-        began = next((row[name] for name in _BEGINNINGS if row.get(name) is not None), None)
-        if isinstance(began, int):
-            row["file"] = carried.file_at(began) or file
-        yield row
+    return named(ordered(gathered(found), row_maker(level, file, options, carried.names)), carried.files)
 
 
 def _whole(task: Task, wanted: Wanted) -> Iterator[pa.RecordBatch]:
@@ -83,8 +76,12 @@ def _of_flows(task: Task, wanted: Wanted, cache: str | None) -> Iterator[pa.Reco
         yield from arrow.flow_batches(
             [each], own, wanted.level, wanted.reading, columns=wanted.needed, troubles=task.tells_troubles
         )
-    if wide:
+    if wide and wanted.level in traffic.LEVELS:
         yield from in_batches(_of_wide(indexes, wide, wanted), wanted)
+    elif wide:
+        yield from arrow.flow_batches(
+            indexes, wide, wanted.level, wanted.reading, columns=wanted.needed, troubles=False
+        )
 
 
 def _of_wide(indexes: Sequence[Index], flows: frozenset[FlowKey], wanted: Wanted) -> Iterator[Row]:

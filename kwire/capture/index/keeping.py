@@ -64,12 +64,13 @@ class Keeper:
     def span(self, extent: tuple[int, int], packets: dict[str, Ints], found: Exchanges, places: Places) -> None:
         """One more: its place and size in the file, the columns of its packets, and what it completes.
 
-        The client ids of the exchanges are numbers of `clients` already.
+        Of the packets the numbers are needed. The client ids of the exchanges are numbers of `clients` already.
         """
         number = len(self._spans)
         self._spans.append(extent)
         for name, kind in PACKETS.items():
-            self.columns.add(f"{number}.{name}", packets[name].astype(kind, copy=False))
+            if name in packets:
+                self.columns.add(f"{number}.{name}", packets[name].astype(kind, copy=False))
         self.columns.add(f"{number}.pieces.at", places.at)
         self.columns.add(f"{number}.pieces.size", places.size)
         self._firsts.append(self._firsts[-1] + len(places.at))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -65,6 +65,16 @@ class Packets(NamedTuple):
     kept: Ints
     missing: Ints
     flow: Ints
+
+
+class Opened(Protocol):
+    """What is read by offset."""
+
+    def read(self, at: int, size: int, /) -> bytes:
+        """`size` bytes from an offset; fewer at the end."""
+
+    def close(self) -> None:
+        """Give it back."""
 
 
 class FlowInfo(NamedTuple):
@@ -149,6 +159,24 @@ class Index:
     def numbers(self) -> dict[FlowKey, int]:
         """The number of each flow."""
         return {flow.key: number for number, flow in enumerate(self.flows)}
+
+    @cached_property
+    def files(self) -> list[tuple[int, str]]:
+        """Where rows name the file of several in which they begin: the time of the beginning of each, and its name."""
+        return []
+
+    @property
+    def members(self) -> list[tuple[int, Index]]:
+        """The indexes of single files that it is made of, and how many packets are in the files before each."""
+        return [(0, self)]
+
+    def opened(self) -> Opened:
+        """The bytes of the capture, by the offsets that are in the index; close it."""
+        return File(self.source)
+
+    def own_packets(self, numbers: Ints) -> Ints:
+        """Numbers of packets as they are in their own file."""
+        return numbers
 
     @property
     def openers(self) -> Ints:

@@ -26,9 +26,10 @@ def segments_of(
 
     Args: troubles: whether what belongs to no flow comes too; where flows are shared out, one reader should have it.
     """
-    for index in indexes:
-        found = _segments(index, flows)
-        yield from _with_troubles(index, found) if troubles else found
+    for several in indexes:
+        for _, index in several.members:
+            found = _segments(index, flows)
+            yield from _with_troubles(index, found) if troubles else found
 
 
 def _segments(index: Index, flows: Collection[FlowKey] | None) -> Iterator[Segment]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kwire.capture.index.files import File
 from kwire.capture.index.headers import body_of
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ class Bodies:
 
     def __init__(self, index: Index) -> None:
         """Opens the file; `close` it."""
-        self._file = File(index.source)
+        self._file = index.opened()
         self._pieces = index.pieces()
         self._base = 0
         self._held = b""

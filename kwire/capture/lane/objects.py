@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kwire.capture.index import Index
+    from kwire.capture.index.hop import Frames
     from kwire.capture.index.pairing import Exchanges
     from kwire.capture.lane.bodies import Bodies
     from kwire.capture.lane.clients import Clients
@@ -33,7 +34,7 @@ class Objects:
 
     def exchanges(self, found: Exchanges) -> Iterator[tuple[int, Exchange]]:
         """Each with the number of the packet with which it was complete."""
-        columns = [*found.request.frame, *found.response.frame]
+        columns = [*self._own(found.request.frame), *self._own(found.response.frame)]
         columns += [found.flow, found.done, found.request.number, found.request.in_flight, found.request.wants_answer]
         columns.append(found.response.order_ok)
         for row in zip(*(column.tolist() for column in columns), strict=True):
@@ -58,6 +59,9 @@ class Objects:
             why = ENDS[int(self._index.columns["flow.ended"][number])]
             request.note("no_response", ENDED[why])
         return Exchange(flow, self._clients.of(number, done, place), request, answer)
+
+    def _own(self, frames: Frames) -> Frames:
+        return frames._replace(packet=self._index.own_packets(frames.packet))
 
     def _frame(self, flow: Flow, row: tuple[int, ...], *, is_request: bool) -> Frame:
         _, packet, ts, end_ts, offset, size, at, parts, _ = row

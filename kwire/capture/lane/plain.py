@@ -27,11 +27,14 @@ if TYPE_CHECKING:
 
 FLOW_COLUMNS = ("conn_id", "client_ip", "client_port", "broker_ip", "broker_port", "link")
 CLIENT_COLUMNS = ("software_name", "software_version", "principal")
-_ASKED = ("req_packet", "req_ts", "req_end_ts", "req_bytes", "in_flight", "api_key", "api_version", "correlation_id")
+_ASKED = (
+    *("req_packet", "req_ts", "req_end_ts", "req_bytes", "in_flight"),
+    *("api_key", "api_version", "header_version", "correlation_id"),
+)
 _ANSWERED = ("resp_packet", "resp_ts", "resp_end_ts", "resp_bytes", "latency_us", "transfer_us", "order_ok")
 COLUMNS = frozenset(
     {
-        *("file", "stream_epoch", "tls", "api_name", "header_version", "client_id"),
+        *("file", "stream_epoch", "tls", "api_name", "client_id"),
         *FLOW_COLUMNS,
         *CLIENT_COLUMNS,
         *_ASKED,
@@ -46,8 +49,11 @@ class Plain:
     def __init__(self, index: Index, file: str, clients: Callable[[], Clients]) -> None:
         """`file` is what the column of that name says. `clients` are looked for only when they are asked for."""
         self._index = index
-        self._file = file
         self._clients = clients
+        # Of several captures each row names the one in which it begins.
+        files = (index.files if file == index.file else None) or [(0, file)]
+        self._starts = np.array([start for start, _ in files], dtype=np.int64)
+        self._files = pa.array([name for _, name in files], type=pa.string())
         self._of_flow: dict[str, pa.Array] = {}
         self._client_ids = pa.array(index.client_ids, type=pa.string())
         self._types = {field.name: field.type for field in arrow_schema("messages")}
@@ -56,9 +62,9 @@ class Plain:
         """One column of these exchanges."""
         kind = self._types[name]
         if name in _ASKED:
-            return _array(_asked(name, found), kind)
+            return _array(self._own(name, _asked(name, found)), kind)
         if name in _ANSWERED:
-            return _array(_answered(name, found), kind, found.response.frame.size < 0)
+            return _array(self._own(name, _answered(name, found)), kind, found.response.frame.size < 0)
         if name in FLOW_COLUMNS:
             return self._flows(name).take(pa.array(found.flow))
         if name in CLIENT_COLUMNS:
@@ -70,13 +76,13 @@ class Plain:
             key, names = found.request.api_key, _api_names()
             is_beyond = (key < 0) | (key >= len(names))
             return names.take(pa.array(np.where(is_beyond, 0, key), mask=is_beyond))
-        if name == "header_version":
-            # The last place is the one of keys that nobody knows.
-            limits = flexible_from()
-            limit = limits[np.clip(found.request.api_key, -1, len(limits) - 2)]
-            return _array(np.where(found.request.api_version >= limit, 2, 1), kind)
-        value = {"file": self._file, "stream_epoch": 0, "tls": False}[name]
-        return pa.repeat(pa.scalar(value, type=kind), len(found))
+        if name == "file":
+            place = np.searchsorted(self._starts, found.request.frame.ts, "right") - 1
+            return self._files.take(pa.array(np.maximum(place, 0)))
+        return pa.repeat(pa.scalar({"stream_epoch": 0, "tls": False}[name], type=kind), len(found))
+
+    def _own(self, name: str, values: Ints) -> Ints:
+        return self._index.own_packets(values) if name in {"req_packet", "resp_packet"} else values
 
     def _flows(self, name: str) -> pa.Array:
         known = self._of_flow.get(name)
@@ -108,6 +114,11 @@ def _asked(name: str, found: Exchanges) -> Ints:
     frame = found.request.frame
     if name == "req_packet":
         return frame.packet
+    if name == "header_version":
+        # The last place is the one of keys that nobody knows.
+        limits = flexible_from()
+        limit = limits[np.clip(found.request.api_key, -1, len(limits) - 2)]
+        return np.where(found.request.api_version >= limit, 2, 1)
     if name == "req_bytes":
         return frame.size + 4
     if name in {"req_ts", "req_end_ts"}:

@@ -21,6 +21,7 @@ from kwire.capture.arrow import batched
 from kwire.capture.bodies import Decoder
 from kwire.capture.exchange import Exchange, Outcome
 from kwire.capture.index.segments import segments_of
+from kwire.capture.index.sparse import read_places
 from kwire.capture.lane import decoded, followed, written
 from kwire.capture.lane.bodies import Bodies
 from kwire.capture.lane.clients import Clients
@@ -29,6 +30,7 @@ from kwire.capture.lane.objects import Objects
 from kwire.capture.lane.placed import NO_END, Coming, Piece, Placed, piece_of
 from kwire.capture.lane.plain import Plain
 from kwire.capture.levels import reduced
+from kwire.capture.named import named
 from kwire.capture.options import FRAME_SIZE_MAX
 from kwire.capture.pipeline import ordered, outcomes_of, row_maker
 from kwire.capture.schemas import arrow_schema
@@ -127,9 +129,15 @@ class Lane:
         What they have passed over in clean flows, where the capture began inside a frame, comes with it.
         """
         options = replace(self._options, sessions=False)
-        numbered = _Numbered(segments_of([self._index], self.slow, troubles=troubles))
+        numbered = _Numbered(self._segments(troubles=troubles))
         keys = self._index.keys(options.tls_keylog)
         return merge(numbered.with_numbers(outcomes_of(numbered, options, keys, level)), self._lost(), key=_number)
+
+    def _segments(self, *, troubles: bool) -> Iterator[tuple[int, Segment | Trouble]]:
+        """What the generators read, with the numbers that packets have here."""
+        for before, index in self._index.members:
+            for each in segments_of([index], self.slow, troubles=troubles):
+                yield before + each.packet, each
 
     def _lost(self) -> Iterator[tuple[int, Outcome]]:
         for row in self._index.lost:
@@ -150,7 +158,11 @@ class Lane:
     def rows(self, level: str, *, troubles: bool) -> Iterator[Row]:
         """Rows of any level, made one by one."""
         make = row_maker(level, self._file, self._options)
-        return ordered(self.outcomes(level, troubles=troubles), make)
+        return self._named(ordered(self.outcomes(level, troubles=troubles), make))
+
+    def _named(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """Rows that were made one by one, with their files."""
+        return named(rows, self._index.files) if self._index.files and self._options.name is None else rows
 
     def side_by_side(self, columns: Sequence[str], *, troubles: bool) -> Iterator[pa.RecordBatch]:
         """Rows of messages, those of clean flows column by column. With session columns all flows must be clean."""
@@ -185,7 +197,7 @@ class Lane:
         needed = decoded.COLUMNS.intersection(columns)
         if not set(written.COLUMNS).isdisjoint(columns):
             needed |= {"status"}
-        span = self._span(number) if needed else decoded.Span(0, b"")
+        span = self._span(number, whole.of(plain)) if needed else decoded.Span(0, b"")
         read, good = None, np.arange(len(plain), dtype=np.int64)
         if needed:
             read = decoded.Decoded(span, whole.of(plain), needed)
@@ -209,18 +221,27 @@ class Lane:
         batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([schema.field(name) for name in columns]))
         return Piece(batch, chosen.request.frame.ts, chosen.request.frame.offset), odd
 
-    def _span(self, part: int) -> decoded.Span:
-        """The span of the file that the exchanges of a part are in, for the most part."""
+    def _span(self, part: int, found: Exchanges | None = None) -> decoded.Span:
+        """The span of the file that the exchanges of a part are in, for the most part.
+
+        Args: found: those that are read; what lies far from all of them may be left out.
+        """
         if part < 0:
             return decoded.Span(0, bytes(ROOM))
         base, size = self._index.spans[part]
-        data = self.bodies.span(base, size + ROOM)
+        data = self.bodies.span(base, size + ROOM) if found is None else self._places(base, size + ROOM, found)
         return decoded.Span(base, data if len(data) == size + ROOM else data[:size] + bytes(ROOM))
+
+    def _places(self, base: int, size: int, found: Exchanges) -> bytes:
+        at = np.concatenate([found.request.frame.at, found.response.frame.at])
+        stop = at + np.concatenate([found.request.frame.size, found.response.frame.size])
+        here = np.nonzero((at >= base) & (stop <= base + size))[0]
+        return read_places(self.bodies.span, base, size, (at[here], stop[here]))
 
     def _slow_rows(self, *, troubles: bool) -> Iterator[Row]:
         options = replace(self._options, sessions=False)
         outcomes = (outcome for _, outcome in self._numbered_slow("messages", troubles=troubles))
-        return ordered(outcomes, row_maker("messages", self._file, options))
+        return self._named(ordered(outcomes, row_maker("messages", self._file, options)))
 
     def _odd_rows(self, whole: Exchanges, odd: Ints, told: followed.Told | None) -> list[Row]:
         """The rows of exchanges that are made one by one."""
@@ -233,7 +254,7 @@ class Lane:
                 if told is not None:
                     row |= {name: getattr(told, name)[place] for name in followed.COLUMNS}
                 rows.append(row)
-        return rows
+        return list(self._named(iter(rows)))
 
     def _is_asked_for(self, maker: Plain, found: Exchanges) -> npt.NDArray[np.bool_]:
         """Which exchanges the options want to see, as `pipeline.is_asked_for` has it; odd ones are asked later."""
@@ -277,13 +298,13 @@ _Part = tuple[int, "Exchanges"]
 class _Numbered:
     """Segments on their way to the generators; it remembers how far they have come."""
 
-    def __init__(self, found: Iterator[Segment | Trouble]) -> None:
+    def __init__(self, found: Iterator[tuple[int, Segment | Trouble]]) -> None:
         self._found = found
         self._number = 0
 
     def __iter__(self) -> Iterator[Segment | Trouble]:
-        for each in self._found:
-            self._number = each.packet
+        for number, each in self._found:
+            self._number = number
             yield each
         self._number = _LAST
 
