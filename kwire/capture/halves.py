@@ -98,7 +98,7 @@ class Half:
 
     def is_far_behind(self, seq: int) -> bool:
         """Whether the number lies further behind the next byte than anybody sends again."""
-        return self.start is not None and self.next - self._near(seq, self.next) > RESENT_DISTANCE_MAX
+        return self.start is not None and (seq - self.next + _HALF) & _MASK < _HALF - RESENT_DISTANCE_MAX
 
     def may_speak(self, seq: int, *, is_opening: bool) -> bool:
         """Whether a packet with this number speaks for this connection.
@@ -107,7 +107,7 @@ class Half:
         """
         if self.start is None:
             return not is_opening
-        return abs(self._near(seq, self.next) - self.next) <= RESENT_DISTANCE_MAX
+        return (seq - self.next + RESENT_DISTANCE_MAX) & _MASK <= 2 * RESENT_DISTANCE_MAX
 
     def add(self, seq: int, segment: Segment, arrival: int) -> list[Data | Gap]:
         """Take one segment, whose first byte has this number; what can be given in order now."""

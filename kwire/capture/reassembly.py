@@ -54,10 +54,6 @@ class _Connection:
         early = not half.saw_syn and self.packets < START_PACKETS * 2
         return half.is_beyond(first, LATE_SYN_DISTANCE if early else 0)
 
-    def is_of_another(self, side: int, segment: Segment) -> bool:
-        """Whether data lies so far behind that only another connection can have sent it, whose SYN was not captured."""
-        return bool(segment.payload or segment.missing) and self.halves[side].is_far_behind(segment.seq)
-
     @property
     def goes_on(self) -> bool:
         """Whether it was used further in spite of a reset."""
@@ -82,7 +78,8 @@ class _Connection:
         if segment.payload or segment.missing:
             before = half.next
             yield from half.add(seq, segment, self.packets)
-            self.grew_ts = segment.ts if half.next > before else self.grew_ts
+            if half.next > before:
+                self.grew_ts = segment.ts
         if flags & _FIN:
             half.finish(seq + len(segment.payload) + segment.missing)
         for each in self.halves:
@@ -130,7 +127,8 @@ def streams(segments: Iterable[Segment | Trouble]) -> Iterator[StreamEvent | Tro
 def _is_reuse(connection: _Connection, side: int, segment: Segment) -> bool:
     if segment.flags & _SYN:
         return connection.is_new(side, segment.seq)
-    return connection.is_of_another(side, segment)
+    # What lies so far behind only another connection can have sent, whose SYN was not captured.
+    return connection.halves[side].is_far_behind(segment.seq) and bool(segment.payload or segment.missing)
 
 
 class Connections:
