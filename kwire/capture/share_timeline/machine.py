@@ -120,6 +120,8 @@ class SharePartitionMachine(StoredState):
                 continue  # A batch size of 0 has the broker send an empty run.
             for low, high, known in self.runs.pieces(first, last):
                 self._explain(low, high, known, count, event.ts)
+            if self.floor is not None:
+                self.floor = min(self.floor, first)  # Nothing below the start is ever given.
             if not self._is_limit_told and count > self._limits[-1][1]:
                 self._limits.append((event.ts, count))
             run = Run(first, last, ACQUIRED, count, event.member_id, event.ts + self._lock_ms * _MS, event.broker)

@@ -30,7 +30,8 @@ COLUMNS = (
     "body_response",
 )
 _FINAL_EPOCH = -1
-_NOT_LEADER = 6
+#: What a broker says of a share partition that it does not lead, and to acknowledgements if it does not have it.
+_NOT_LEADER, _UNKNOWN = 6, 3
 #: A broker that ends a connection that was used so short ago is itself about to go; later it ends one that is idle.
 _IDLE_NS = 60_000_000_000
 #: What follows an answer comes behind what the answer gives, also where times are whole microseconds.
@@ -129,14 +130,15 @@ class ConnectionReader:
             new = self._follow(exchange)
             yield from (exchange.event(Kind.LOOK, place) for place in new if not _refuses(rows.get(place)))
         yield from self._words(exchange, rows, "acknowledgeErrorCode")
-        yield from _moved(exchange, rows, "errorCode", "acknowledgeErrorCode")
+        yield from _moved(exchange, rows, "acknowledgeErrorCode", exchange.taken)
+        yield from _moved(exchange, rows, "errorCode", exchange.row["resp_ts"])
         yield from self._given(exchange, rows)
         yield from self._end(exchange)
 
     def _acknowledge(self, exchange: Exchange) -> Iterator[Event]:
         rows = _partitions(exchange.answered, "responses")
         yield from self._words(exchange, rows, "errorCode")
-        yield from _moved(exchange, rows, "errorCode")
+        yield from _moved(exchange, rows, "errorCode", exchange.taken)
         yield from self._end(exchange)
 
     def _follow(self, exchange: Exchange) -> list[Place]:
@@ -259,13 +261,13 @@ def _refuses(row: Tree | None) -> bool:
     return row is not None and bool(row.get("errorCode"))
 
 
-def _moved(exchange: Exchange, rows: dict[Place, Tree], *errors: str) -> Iterator[Event]:
+def _moved(exchange: Exchange, rows: dict[Place, Tree], error: str, ts: int) -> Iterator[Event]:
     """Partitions that the broker says it does not lead, and who does, if it knows."""
     for place, row in rows.items():
-        if any(row.get(error) == _NOT_LEADER for error in errors):
+        if row.get(error) in (_NOT_LEADER, _UNKNOWN):
             leader = row.get("currentLeader") or {}
             known = {"start": leader["leaderId"], "complete": leader["leaderEpoch"]} if leader else {}
-            yield exchange.event(Kind.MOVE, place, exchange.row["resp_ts"], **known)
+            yield exchange.event(Kind.MOVE, place, ts, **known)
 
 
 def _tree(text: str | None) -> Tree | None:

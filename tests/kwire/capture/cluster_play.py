@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Any
 
 from kwire import Client, uuids
 from kwire.messages.metadata import MetadataRequest
-from mockbroker import Cluster
-from mockbroker.kafka_error import KafkaError
-from mockbroker.server import Server
+from tests.kwire.capture.cluster_stages import ClusterStage
 from tests.kwire.capture.share_kit import Json, Member, Word, ask, produce, runs_of
-from tests.kwire.capture.share_play import LOCK_MS, MockStage, until
+from tests.kwire.capture.share_play import LOCK_MS
 
 TOPIC, PARTITIONS, GROUPS, NODES = "orders", 2, ("g", "h"), 3
 NOT_LEADER = 6
@@ -113,9 +110,9 @@ class Roamer:
 class ClusterPlay:
     """Drawn from a seed; `deeds` names what is done beside the usual."""
 
-    def __init__(self, cluster: Cluster, seed: int, deeds: Iterable[str]) -> None:
-        self.cluster, self.stage, self.chance = cluster, MockStage(cluster), random.Random(seed)
-        self.addresses = dict(enumerate(cluster.bootstrap_servers.split(","), self._first_node()))
+    def __init__(self, stage: ClusterStage, seed: int, deeds: Iterable[str], *, lock_ms: int = LOCK_MS) -> None:
+        self.stage, self.chance, self.lock_ms = stage, random.Random(seed), lock_ms
+        self.addresses = stage.addresses
         self.down: set[int] = set()
         #: Topics that are gone, and when, by the cluster's clock.
         self.gone: dict[str, int] = {}
@@ -129,9 +126,6 @@ class ClusterPlay:
             self._administer("AlterShareGroupOffsets", 0, self._offsets(group, 0))
         for roamer in self.roamers:
             roamer.look()
-
-    def _first_node(self) -> int:
-        return self.cluster.run(lambda server: min(server.core.state.nodes))
 
     def __enter__(self) -> ClusterPlay:
         return self
@@ -204,26 +198,26 @@ class ClusterPlay:
 
     def pass_time(self) -> None:
         """Less than a lock, or more."""
-        self.stage.advance(int(LOCK_MS * self.chance.choice([0.07, 0.47, 0.93, 1.07])))
+        self.stage.advance(int(self.lock_ms * self.chance.choice([0.07, 0.47, 0.93, 1.07])))
 
     # What happens to the cluster.
 
     def move(self) -> None:
         """Another replica leads."""
         partition = self.chance.randrange(PARTITIONS)
-        with suppress(KafkaError):
-            self.cluster.move_leader(TOPIC, partition, to=self.chance.choice(sorted(self.addresses)))
+        to = self.chance.choice(sorted(set(self.addresses) - self.down))
+        if to != self.leader(partition):
+            self.stage.move(TOPIC, partition, to=to)
         # Whoever moves leaders looks whether they have; a way there and back that nobody sees leaves no trace.
         self.leaders("admin")
 
     def stop(self) -> None:
         """A node stops in good order, or one that is down starts again."""
-        self._end(self.cluster.stop_node)
+        self._end(self.stage.stop)
 
     def kill(self) -> None:
         """A node dies; the others find out when its session is over."""
-        self._end(self.cluster.kill_node)
-        self.stage.advance(10_000)
+        self._end(self.stage.kill)
         self.leaders("admin")
 
     def _end(self, how: Any) -> None:
@@ -239,7 +233,7 @@ class ClusterPlay:
 
     def start(self, node: int) -> None:
         """A node comes back."""
-        self.cluster.start_node(node)
+        self.stage.start(node)
         self.down.discard(node)
         self.leaders("admin")
 
@@ -274,7 +268,7 @@ class ClusterPlay:
     def _hang_up(self, roamer: Roamer, node: int) -> None:
         member = roamer.sessions.pop(node)
         member.client.close()
-        until(lambda: self.cluster.run(lambda server: self._is_gone(server, node, member)))
+        self.stage.until_gone(node, member)
 
     def cut_log(self) -> None:
         """DeleteRecords up to somewhere."""
@@ -297,8 +291,8 @@ class ClusterPlay:
                 6,
                 {"topics": [{"name": TOPIC, "topicId": "AAAAAAAAAAAAAAAAAAAAAA"}], "timeoutMs": 5_000},
             )
-        self.gone[self.topic_id] = self.cluster.clock.now_ms()
-        self.cluster.create_topic(TOPIC, PARTITIONS)
+        self.gone[self.topic_id] = self.stage.now_ms()
+        self.stage.create_topic(TOPIC, PARTITIONS)
         self.look_up()
         for roamer in self.roamers:
             roamer.close()
@@ -334,7 +328,7 @@ class ClusterPlay:
 
     def leader(self, partition: int) -> int:
         """Who leads."""
-        return self.cluster.run(lambda server: _leader(server, partition))
+        return self.leaders("admin")[partition]
 
     def describe(self, group: str) -> Json:
         """What DescribeShareGroupOffsets says of a group."""
@@ -379,16 +373,3 @@ class ClusterPlay:
             if 4 not in kinds:
                 member.held -= {(partition, offset) for offset in chosen}
         return words
-
-    @staticmethod
-    def _is_gone(server: Server, node: int, member: Member) -> bool:
-        found = server.core.state.nodes.get(node)
-        return found is None or found.share_sessions.get(member.group, member.member_id) is None
-
-
-def _leader(server: Server, partition: int) -> int:
-    topic = server.core.state.metadata.topic(TOPIC)
-    assert topic is not None
-    found = topic.partition(partition)
-    assert found is not None
-    return found.leader

@@ -6,10 +6,12 @@
 Both start a real broker, and need Java, Maven, and the right to listen to the loopback interface.
 `kafka_play.pcap`: the random workload of `share_play.py`, with DescribeShareGroupOffsets at the end.
 `kafka_scripts.pcap`: conversations of tests/conversations, one after the other.
+`kafka_cluster.pcap.gz`: the random workload of `cluster_play.py` on three brokers, of which one stops; leaders move.
 """
 
 from __future__ import annotations
 
+import gzip
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -27,13 +29,17 @@ from tests.conversations.sockets import WallVenue, let_pass
 from tests.conversations.venues import Venue
 from tests.conversations.warm import warm_up
 from tests.kwire.capture import same_rows
+from tests.kwire.capture.cluster_play import GROUPS, ClusterPlay
+from tests.kwire.capture.cluster_stages import RealClusterStage
 from tests.kwire.capture.listening import listening
 from tests.kwire.capture.share_kit import ask
 from tests.kwire.capture.share_play import GROUP, PARTITIONS, TOPIC, Play, RealStage
 from tests.kwire.capture.wire import CAPTURES
-from tools.oracle.broker import running
+from tests.nodes.record import RealCluster
+from tools.oracle.broker import running, running_cluster
 
 PLAY, SCRIPTS = CAPTURES / "kafka_play.pcap", CAPTURES / "kafka_scripts.pcap"
+CLUSTER = CAPTURES / "cluster" / "kafka_cluster.pcap.gz"
 BROKER = "common"
 NAMES = (
     "share-session-worked",
@@ -55,6 +61,7 @@ NAMES = (
     "other-txn-commit-abort",
 )
 _SEED, _STEPS, _LOCK_MS = 7, 60, 1_000
+_CLUSTER_STEPS = 90
 #: So that what a broker does after its last answer, as writing what a session held, is in the capture too.
 _AFTERMATH_S = 1.0
 
@@ -92,6 +99,46 @@ def record_scripts(addresses: Mapping[str, str], path: Path) -> None:
         let_pass(_AFTERMATH_S)
 
 
+def record_cluster(port: int, folder: Path, path: Path) -> None:
+    """The random workload on brokers that follow each other by their ports."""
+    addresses = {node: f"127.0.0.1:{port + node}" for node in range(3)}
+    stage = RealClusterStage(RealCluster(port, folder), addresses)
+    with Client(addresses[0], client_id="admin") as client:
+        topic = {"name": TOPIC, "numPartitions": PARTITIONS, "replicationFactor": len(addresses), "configs": []}
+        ask(client, "CreateTopics", 7, {"topics": [topic], "timeoutMs": 30_000})
+        for group in GROUPS:
+            _until_coordinated(client, addresses, group)
+        with listening(port, path, count=len(addresses)):
+            with ClusterPlay(stage, _SEED, ("move", "move", "stop"), lock_ms=_LOCK_MS) as play:
+                play.go(_CLUSTER_STEPS)
+                let_pass(3 * _LOCK_MS / 1000)
+                for group in GROUPS:
+                    play.describe(group)
+            let_pass(_AFTERMATH_S)
+
+
+def _until_coordinated(client: Client, addresses: Mapping[int, str], group: str) -> None:
+    """Make a group, for which the first coordinator of a cluster takes a while."""
+    rows = [{"partitionIndex": index, "startOffset": 0} for index in range(PARTITIONS)]
+    body = {"groupId": group, "topics": [{"topicName": TOPIC, "partitions": rows}]}
+    code = -1
+    while code:
+        let_pass(_AFTERMATH_S)
+        found = ask(client, "FindCoordinator", 6, {"keyType": 0, "coordinatorKeys": [group]})["coordinators"][0]
+        if found["nodeId"] in addresses:
+            with Client(addresses[found["nodeId"]]) as coordinator:
+                code = ask(coordinator, "AlterShareGroupOffsets", 0, body)["errorCode"]
+
+
+def _cluster_properties(folder: Path) -> Path:
+    """Those of `tests/nodes`, with short locks."""
+    known = (Path(__file__).parents[2] / "nodes" / "cluster.properties").read_text("utf-8")
+    made = folder / "cluster.properties"
+    locks = "".join(f"group.share.{name}record.lock.duration.ms={_LOCK_MS}\n" for name in ("min.", ""))
+    made.write_text(known + locks, "utf-8")
+    return made
+
+
 def _port(address: str) -> int:
     return int(address.rsplit(":", 1)[1])
 
@@ -102,8 +149,13 @@ def record() -> None:
         warm_up(addresses["PLAINTEXT"])
         record_scripts(addresses, SCRIPTS)
         record_play(addresses["PLAINTEXT"], PLAY)
+    with tempfile.TemporaryDirectory() as folder, running_cluster(_cluster_properties(Path(folder))) as (port, where):
+        made = Path(folder) / "made.pcap"
+        record_cluster(port, where, made)
+        CLUSTER.write_bytes(gzip.compress(made.read_bytes(), mtime=0))
     for path in (PLAY, SCRIPTS):
         path.with_suffix(".log").unlink()
+    for path in (PLAY, SCRIPTS, CLUSTER):
         print(f"{path.name}: {path.stat().st_size:,} bytes")
 
 

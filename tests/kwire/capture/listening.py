@@ -46,8 +46,8 @@ def _knows_loopback(dumpcap: str) -> bool:
 
 
 @contextmanager
-def listening(port: int, path: Path) -> Iterator[None]:
-    """Capture a broker's port into a file for as long as the block lasts; at its end nothing is missing."""
+def listening(port: int, path: Path, *, count: int = 1) -> Iterator[None]:
+    """Capture a broker's port, or so many in a row, for as long as the block lasts; at its end nothing is missing."""
     program = tool()
     assert program is not None
     # Packets are handed on at once, and a large buffer keeps those that come meanwhile.
@@ -57,7 +57,8 @@ def listening(port: int, path: Path) -> Iterator[None]:
     }
     way = ways[Path(program).name]
     command = [program, "-i", "lo", *way, str(path)]
-    command += ["-f", f"tcp port {port}"] if Path(program).name == "dumpcap" else [f"tcp port {port}"]
+    ports = f"tcp portrange {port}-{port + count - 1}"
+    command += ["-f", ports] if Path(program).name == "dumpcap" else [ports]
     path.unlink(missing_ok=True)
     with path.with_suffix(".log").open("wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)

@@ -16,7 +16,7 @@ from kwire.capture.pipeline import rows
 from kwire.capture.rows import Row
 from kwire.capture.share_timeline import CAUSES, share_timeline
 from tests.kwire.capture.impaired import WAYS
-from tests.kwire.capture.kafka_captures import PLAY, SCRIPTS
+from tests.kwire.capture.kafka_captures import CLUSTER, PLAY, SCRIPTS
 from tests.kwire.capture.wire import ip_packets, pcap
 
 Place = tuple[str, str, int]
@@ -69,7 +69,7 @@ def described(path: Path) -> Iterator[Described]:
 
 
 @pytest.mark.parametrize("hides_brokers", [False, True], ids=["with traffic between brokers", "clients alone"])
-@pytest.mark.parametrize("path", [PLAY, SCRIPTS], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [PLAY, SCRIPTS, CLUSTER], ids=lambda path: path.stem)
 def test_the_timeline_stands_where_the_real_broker_says_that_it_stands(path: Path, hides_brokers: bool) -> None:
     timeline = timeline_of(path, hides_brokers=hides_brokers)
     # In one conversation a client writes state as if it were a broker, and so says what is stored.
@@ -86,7 +86,7 @@ def test_the_timeline_stands_where_the_real_broker_says_that_it_stands(path: Pat
 
 def test_what_is_inferred_from_clients_alone_is_what_the_leaders_wrote() -> None:
     causes: set[str] = set()
-    for path in (PLAY, SCRIPTS):
+    for path in (PLAY, SCRIPTS, CLUSTER):
         shown, inferred = timeline_of(path, hides_brokers=False), timeline_of(path, hides_brokers=True)
         for place in shown.keys() | inferred.keys():
             of_brokers, of_clients = (lives(found[place]) for found in (shown, inferred))
@@ -94,6 +94,15 @@ def test_what_is_inferred_from_clients_alone_is_what_the_leaders_wrote() -> None
             causes |= {one[0] for life in of_clients.values() for one in life}
 
     assert causes == {"acquire", "accept", "release", "reject", "gap", "renew", "lock_timeout", "session_close"}
+
+
+def test_a_real_leader_that_moves_is_told_as_a_state_that_is_read_anew() -> None:
+    """Three brokers, of which one stops; what is read anew stands in ReadShareGroupState as well."""
+    for hides_brokers in (False, True):
+        found = timeline_of(CLUSTER, hides_brokers=hides_brokers)
+        loads = [row for rows_of in found.values() for row in rows_of if row["cause"] == "load"]
+        assert {row["is_inferred"] for row in loads} == ({True} if hides_brokers else {True, False})
+        assert not [row for rows_of in found.values() for row in rows_of if row["cause"] == "unseen"]
 
 
 def lives(found: list[dict[str, Any]]) -> dict[int, list[tuple[str, str, int | None, str | None]]]:
