@@ -153,7 +153,8 @@ def _with_payload(wire: Wire, begin: int, skip: int, payload: bytes) -> Wire:
     return wire._replace(packet=head + payload)
 
 
-def _split(wire: Wire, size: int) -> list[Wire]:
+def split(wire: Wire, size: int) -> list[Wire]:
+    """The packet in several that have so much of its payload each."""
     begin, payload = _tcp(wire)
     if len(payload) <= size or len(payload) > 3000:
         return [wire]
@@ -204,6 +205,6 @@ IMPAIRED: dict[str, Callable[[list[Wire]], list[Wire]]] = {
     "midstream": lambda wires: wires[len(wires) // 3 :],
     "end": lambda wires: wires[: len(wires) * 2 // 3],
     "twice": lambda wires: wires + [each._replace(ts=each.ts + 60_000_000_000) for each in wires],
-    "small segments": lambda wires: [piece for each in wires for piece in _split(each, 11)],
+    "small segments": lambda wires: [piece for each in wires for piece in split(each, 11)],
     "two frames in a segment": _glued,
 }

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kwire.capture import index
-from kwire.capture.index import builder, keeping, merging, parallel, walk
+from kwire.capture.index import beginnings, builder, keeping, merging, parallel, walk
 from kwire.capture.index.columns import Columns
 from kwire.capture.index.joining import Folder, join
 from kwire.capture.index.merging import merge
@@ -21,9 +21,11 @@ from kwire.capture.index.parallel import build_by, places_of
 from kwire.capture.index.ranges import Range, RangeFile, cut, read_range
 from kwire.capture.index.shards import build_shard
 from kwire.capture.index.spans import Place
-from tests.kwire.capture.index.kit import FILES, copies, made
+from kwire.capture.packets import packets
+from kwire.capture.values import Packet
+from tests.kwire.capture.index.kit import FILES, copies, made, split
 from tests.kwire.capture.index.nested import INNER, NESTED
-from tests.kwire.capture.wire import SHARE, section
+from tests.kwire.capture.wire import SHARE, Wire, pcap, section
 
 MADE = made()
 SPAN_SIZE = 4_096
@@ -106,6 +108,15 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def joiners(crowd: Path) -> Path:
+    """The same connections, which began before the capture; their bodies lie in many pieces."""
+    wires = [Wire(each.ts, each.data) for each in packets(crowd) if isinstance(each, Packet)]
+    path = crowd.with_name("joiners.pcap")
+    path.write_bytes(pcap([piece for each in wires[len(wires) // 3 :] for piece in split(each, 60)]))
+    return path
+
+
+@pytest.fixture(scope="module")
 def crowd_index(crowd: Path) -> index.Index:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(walk, "SPAN_SIZE", SPAN_SIZE)
@@ -171,6 +182,30 @@ def test_what_waits_for_answers_is_added_up_over_all_shards(
 
     assert "waiting" in {flow.why for flow in expected.flows}
     assert_equal(by_ranges(crowd, tmp_path, *planned(crowd, SPAN_SIZE * 4, walks=False), 4), expected)
+
+
+@pytest.mark.parametrize(("range_size", "count"), [(SPAN_SIZE, 2), (7 * SPAN_SIZE, 5)])
+def test_connections_that_began_before_the_capture_are_told_by_their_shards(
+    joiners: Path, range_size: int, count: int, tmp_path: Path
+) -> None:
+    expected = index.built(joiners)
+
+    assert len(expected.columns["-2.done"])
+    assert len(expected.columns[f"{len(expected.spans)}.pieces.at"])
+    assert_equal(by_ranges(joiners, tmp_path, *planned(joiners, range_size, walks=False), count), expected)
+
+
+@pytest.mark.parametrize("limit", ["begun_size", "undecided"])
+def test_what_is_held_of_beginnings_is_added_up_over_all_shards(
+    limit: str, joiners: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = index.built(joiners)
+    monkeypatch.setattr(merging, "LIMITS", builder.LIMITS._replace(**{limit: 0}))
+    monkeypatch.setattr(beginnings, {"begun_size": "HELD_SIZE_MAX", "undecided": "UNDECIDED_MAX"}[limit], 0)
+    expected = index.built(joiners)
+
+    assert ([flow.why for flow in expected.flows] != [flow.why for flow in before.flows]) == (limit == "begun_size")
+    assert_equal(by_ranges(joiners, tmp_path, *planned(joiners, SPAN_SIZE * 4, walks=False), 3), expected)
 
 
 def test_connections_of_all_shards_may_be_too_many(

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from kwire.capture import arrow, index
-from kwire.capture.index import columns, walk
-from tests.kwire.capture.index.kit import FILES, made
+from kwire.capture.index import columns, sidecar, walk
+from tests.kwire.capture.index.kit import FILES, copies, made
 from tests.kwire.capture.wire import SHARE, block, interface, section
 
 
@@ -188,3 +188,43 @@ def test_pieces_of_bodies_are_found_whichever_span_they_came_in(monkeypatch: pyt
     assert sum(count > 0 for count in counts) > 1
     assert firsts == [sum(counts[:part]) for part in range(len(counts))]
     assert rows(found) == whole
+
+
+def test_an_index_by_several_processes_is_kept_as_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    capture = tmp_path / "crowd.pcap"
+    capture.write_bytes(copies(SHARE, 3))
+    monkeypatch.setattr(walk, "SPAN_SIZE", 4_096)
+    one, several = (index.of(capture, cache=tmp_path / str(count), processes=count) for count in (1, 3))
+
+    assert one.sidecar is not None
+    assert several.sidecar is not None
+    assert len(one.spans) > 12
+    assert Path(one.sidecar).read_bytes() == Path(several.sidecar).read_bytes()
+
+
+def test_what_killed_runs_left_beside_a_capture_is_swept(capture: Path) -> None:
+    folder = capture.parent
+    names = [f".{when}.{what}.part.kwire-index" for when in ("old", "now") for what in ("file", "folder")]
+    for name in names:
+        if name.endswith("folder.part.kwire-index"):
+            (folder / name).mkdir()
+            (folder / name / "range-0").touch()
+        else:
+            (folder / name).touch()
+    for name in names[:2]:
+        os.utime(folder / name, (9, 9))
+    kept = index.of(capture, cache=index.BESIDE)
+
+    sidecar.sweep(folder)
+
+    assert kept.sidecar is not None
+    assert {file.name for file in folder.iterdir()} == {capture.name, Path(kept.sidecar).name, *names[2:]}
+
+
+def test_a_build_that_fails_leaves_no_sidecar(tmp_path: Path) -> None:
+    packed = tmp_path / "packed.pcap"
+    packed.write_bytes(b"\x1f\x8b" + bytes(100))
+
+    with pytest.raises(index.NotIndexed):
+        index.of(packed, cache=tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
