@@ -14,13 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from kwire import registry
 from kwire.capture.exchange import Exchange
+from kwire.capture.message_topics import topics_of
 from kwire.capture.rows import conn_id
 from kwire.capture.talks import address
 from kwire.capture.values import Lost
+from kwire.capture.where.fields import TOPICS
 from kwire.capture.where.where import Where
 
 if TYPE_CHECKING:
     from kwire.capture.exchange import Outcome
+    from kwire.capture.rows import Row
+    from kwire.capture.topic_names import TopicNames
     from kwire.capture.values import Flow
 
 _TESTS: dict[str, Callable[[Any, Any], bool]] = {
@@ -54,10 +58,21 @@ _TIMES: dict[str, tuple[str, str]] = {
     "resp_end_ts": ("response", "end_ts"),
 }
 
+# The times of a row that its exchange's own times tell, by level.
+_TIMES_OF = {
+    "messages": frozenset({"req_ts", "resp_ts"}),
+    "partitions": frozenset({"ts"}),
+    "share_acquired": frozenset({"ts"}),
+    "share_acks": frozenset({"ts"}),
+    "records": frozenset({"ts"}),
+}
+
 _API_NAMES: dict[object, str] = {key: registry.api_name(key) for key in registry.API_KEYS}
 
+TIMES = "times"
+"""What names both times of an exchange: the first of its request, the first of its response."""
 COLUMNS = frozenset({*_OF_FLOW, *_OF_REQUEST, *_TIMES, "req_packet"})
-"""What a condition may name. `tls` is not here: it is known of a connection, but may change while that is read."""
+"""What else a condition may name. `tls` is not here: it is known of a connection, but may change while that is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +101,8 @@ class Condition:
             text, level, number = self.value
             if self.column == "api_key" and value is None:
                 return True  # A raw token has a name and no key: its row decides.
-            return _where(text, level).part_passes(number, _row(self.column, value))
+            rows = _rows_of_times(level, value) if self.column == TIMES else [_row(self.column, value)]
+            return any(_where(text, level).part_passes(number, row) for row in rows)
         if value is None:
             return False
         return _TESTS[self.test](value, self.value) is not self.is_negated
@@ -94,9 +110,13 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """All of these must hold."""
+    """All of these must hold.
+
+    `rows` are text and level of a filter that only rows decide which tell all topics of their message.
+    """
 
     conditions: tuple[Condition, ...]
+    rows: tuple[str, str] | None = None
 
     @property
     def columns(self) -> frozenset[str]:
@@ -112,6 +132,12 @@ class Only:
             return True
         return all(condition.holds(_value(outcome, condition.column)) for condition in self.conditions)
 
+    def wants(self, row: Row, outcome: Outcome, names: TopicNames) -> bool:
+        """Whether a row of an outcome passes `rows`."""
+        if self.rows is None:
+            return True
+        return _where(*self.rows).passes({**row, TOPICS: topics_of(outcome, names)})
+
 
 def of_filter(text: str, level: str) -> tuple[Condition, ...]:
     """The parts of a filter in the language of `kwire.capture.where` that heads decide.
@@ -122,7 +148,10 @@ def of_filter(text: str, level: str) -> tuple[Condition, ...]:
     for number, columns in _where(text, level).parts():
         # The key of an API tells its name; an unknown one has no name, so that this does not tell the key.
         own = columns - {"api_name"} if "api_key" in columns else columns
-        if len(own) == 1 and own <= COLUMNS:
+        if len(own) > 1 or not own <= COLUMNS:
+            if own and own <= _TIMES_OF.get(level, frozenset()):
+                found.append(Condition(TIMES, "where", (text, level, number)))
+        elif own:
             (column,) = own
             found.append(Condition(column, "where", (text, level, number)))
     return tuple(found)
@@ -140,7 +169,18 @@ def _row(column: str, value: object) -> dict[str, object]:
     return {column: value * 1_000 if column in _TIMES and isinstance(value, int) else value}
 
 
+def _rows_of_times(level: str, value: Any) -> list[dict[str, object]]:
+    """The times of the rows that an exchange may have, nanoseconds, by its own."""
+    asked, answered = (None if each is None else each * 1_000 for each in value)
+    either = answered if asked is None else asked
+    # A record is in the request or in the response.
+    times = {"share_acks": (asked,), "share_acquired": (answered,), "records": (asked, answered)}
+    return [{"req_ts": asked, "resp_ts": answered, "ts": own} for own in times.get(level, (either,))]
+
+
 def _value(exchange: Exchange, column: str) -> object:
+    if column == TIMES:
+        return _value(exchange, "req_ts"), _value(exchange, "resp_ts")
     if column in _OF_FLOW:
         return _OF_FLOW[column](exchange.flow)
     if column in _TIMES:

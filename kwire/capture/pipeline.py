@@ -109,7 +109,8 @@ def row_maker(
             learn(names, outcome)
             return []
         if level == "messages":
-            return messages.rows(outcome)
+            made = messages.rows(outcome)
+            return made if options.only is None else [row for row in made if options.only.wants(row, outcome, names)]
         return list(levels.rows(level, outcome)) if isinstance(outcome, Exchange) else []
 
     return make

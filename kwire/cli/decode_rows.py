@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kwire.capture.exchange import Exchange, Outcome
-from kwire.capture.facts import topics
+from kwire.capture.message_topics import topics_of
 from kwire.capture.options import Options
 from kwire.capture.pipeline import learn
 from kwire.capture.rows import MessageRows, Row
@@ -47,18 +47,3 @@ class Messages:
             return True
         necessary = self._necessary
         return necessary is not None and isinstance(outcome, Exchange) and not necessary(decode_heads.head(outcome))
-
-
-def topics_of(outcome: Outcome, names: TopicNames) -> list[str]:
-    """The names of all topics that request, response and session name; their ids where no name is known."""
-    if not isinstance(outcome, Exchange):
-        return []
-    found: dict[str, None] = {}
-    for side in (outcome.request, outcome.response):
-        for topic in topics(side.body) if side is not None and side.body is not None else ():
-            name, topic_id = names.name_and_id(topic)
-            found[name or topic_id or ""] = None
-    session = outcome.session
-    if session is not None and session.partitions is not None:
-        found.update(dict.fromkeys(session.partitions.named(names)))
-    return list(found)

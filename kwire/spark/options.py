@@ -12,7 +12,6 @@ from kwire.capture.keylog import read_key_logs
 from kwire.capture.options import Options
 from kwire.capture.schemas import LEVELS
 from kwire.capture.schemas import columns as columns_of
-from kwire.capture.where.fields import TOPICS
 from kwire.capture.where.where import Where
 from kwire.registry import EDITIONS
 from kwire.spark.indexing import default_folder
@@ -82,10 +81,12 @@ class PlanOptions:
     """How captures become tasks. `index`: where indexes are kept, `beside` or a folder; None makes none.
 
     `names`: rows know the names of topics that all files of the `set` tell, or those that their own `file` told before.
+    `disorder`: packets of a file are in the order of their times, but for so many seconds; None where nobody knows.
     """
 
     index: str | None
     names: str = "set"
+    disorder: float | None = 60
     across_files: bool = False
     task_bytes: int = 128 * 1024 * 1024
 
@@ -123,6 +124,10 @@ def _seconds(text: str) -> float:
     return float(text)
 
 
+def _disorder(text: str) -> float | None:
+    return None if text == "any" else _seconds(text)
+
+
 def _folder(text: str) -> str:
     return os.path.abspath(local(text, "this folder is"))
 
@@ -142,6 +147,7 @@ PLAN_PARSERS: dict[str, Callable[[str], Any]] = {
     "names": _names,
     "across_files": _boolean,
     "task_bytes": _positive,
+    "disorder": _disorder,
 }
 
 # By the name of the option as Spark hands it over: the field of `StreamOptions`, and what makes a value.
@@ -189,8 +195,6 @@ def condition(given: Mapping[str, str]) -> str:
     text = given.get("filter", "")
     if text:
         asked = _value("filter", text, lambda text: Where(text, level(given)))
-        if TOPICS in asked.columns:
-            raise ValueError("option filter: a message has no topic of its own in Spark; filter level partitions")
         if (
             level(given) == "records"
             and given.get("payload", "").lower() != "true"

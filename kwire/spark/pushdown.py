@@ -57,6 +57,8 @@ _TESTS: dict[type[Filter], str] = {
     StringEndsWith: "ends",
     StringContains: "contains",
 }
+# What heads call the time of a row.
+_HEADS = {("share_acquired", "ts"): "resp_ts", ("share_acks", "ts"): "req_ts"}
 _OF_TEXT = (StringStartsWith, StringEndsWith, StringContains)
 
 
@@ -86,13 +88,22 @@ def column_of(wanted: Filter) -> str | None:
     return path[0] if len(path) == 1 else None
 
 
-def head_condition(wanted: Filter) -> Condition | None:
+def head_condition(wanted: Filter, level: str = "messages") -> Condition | None:
     """The same filter for the heads of exchanges, where these decide it. It must be one that `expression` takes."""
+    found = condition(wanted)
+    if found is None:
+        return None
+    column = _HEADS.get((level, found.column), found.column)
+    return replace(found, column=column) if column in HEAD_COLUMNS else None
+
+
+def condition(wanted: Filter) -> Condition | None:
+    """The same filter for single values; times are microseconds. It must be one that `expression` takes."""
     if isinstance(wanted, Not):
-        inner = head_condition(wanted.child)
+        inner = condition(wanted.child)
         return None if inner is None else replace(inner, is_negated=not inner.is_negated)
     name = column_of(wanted)
-    if name is None or name not in HEAD_COLUMNS:
+    if name is None:
         return None
     if isinstance(wanted, IsNull | IsNotNull):
         return Condition(name, "null", is_negated=isinstance(wanted, IsNotNull))

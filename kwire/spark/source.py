@@ -15,7 +15,7 @@ from kwire.capture.traffic import LEVELS
 from kwire.spark import options, paths
 from kwire.spark.indexing import names_told
 from kwire.spark.options import PlanOptions
-from kwire.spark.plan import Task, tasks
+from kwire.spark.plan import Task, of_interest, tasks
 from kwire.spark.reading import read
 from kwire.spark.streaming import CaptureStreamReader
 from kwire.spark.wanted import Wanted, wanted
@@ -59,10 +59,13 @@ class CaptureReader(DataSourceReader):
 
     def partitions(self) -> list[Task]:
         """The tasks. Large files are indexed for this, on the driver, unless their sidecars are there."""
+        prospect = self.wanted.prospect
+        files = of_interest(self.files, self.asked, prospect)
         if self.asked.names == "set" and self.wanted.needs_names:
-            topics = names_told(self.files, self.wanted.options, self.asked)
+            topics = names_told(files, self.wanted.options, self.asked)
             self.wanted.options = replace(self.wanted.options, topics=topics)
-        return tasks(self.files, self.asked, may_cut=self.wanted.level not in LEVELS and self.asked.names == "set")
+        may_cut = self.wanted.level not in LEVELS and self.asked.names == "set"
+        return tasks(files, self.asked, prospect, may_cut=may_cut)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, batch by batch, without those that a pushed filter drops."""

@@ -16,8 +16,10 @@ from pyspark.sql.types import StructType
 from kwire.capture import arrow
 from kwire.capture.only import Condition, Only, of_filter
 from kwire.capture.options import Options
+from kwire.capture.where.fields import TOPICS
 from kwire.capture.where.where import Where
 from kwire.spark import options, pushdown
+from kwire.spark.prospect import Prospect
 
 if TYPE_CHECKING:
     from pyarrow.compute import Expression
@@ -60,7 +62,14 @@ class Wanted:
 
     @property
     def _where_columns(self) -> frozenset[str]:
-        return Where(self.where, self.level).columns if self.where else frozenset()
+        found = Where(self.where, self.level).columns if self.where else frozenset()
+        # Topics are no column; those of a session are told by one.
+        return found - {TOPICS} | {"session_partitions"} if TOPICS in found else found
+
+    @property
+    def _asks_topics(self) -> bool:
+        """Whether the filter asks for the topics of messages, which only their reader knows."""
+        return bool(self.where) and TOPICS in Where(self.where, self.level).columns
 
     @property
     def needs_names(self) -> bool:
@@ -70,14 +79,23 @@ class Wanted:
     @property
     def reading(self) -> Options:
         """How the files are read for this."""
-        heads = tuple(filter(None, map(pushdown.head_condition, self.filters)))
+        heads = tuple(filter(None, (pushdown.head_condition(each, self.level) for each in self.filters)))
         if self.where:
             heads = (*heads, *of_filter(self.where, self.level))
         if self.packets is not None:
             heads = (*heads, Condition("req_packet", "share", self.packets))
         bodies = self.options.bodies and not BODY_COLUMNS.isdisjoint(self.needed)
         sessions = self.options.sessions and not SESSION_COLUMNS.isdisjoint(self.needed)
-        return replace(self.options, bodies=bodies, sessions=sessions, only=Only(heads) if heads else None)
+        return replace(self.options, bodies=bodies, sessions=sessions, only=self._only(heads))
+
+    def _only(self, heads: tuple[Condition, ...]) -> Only | None:
+        rows = (self.where, self.level) if self._asks_topics else None
+        return Only(heads, rows) if heads or rows else None
+
+    @property
+    def prospect(self) -> Prospect:
+        """What of this can be told before anything is read."""
+        return Prospect(Where(self.where, self.level) if self.where else None, tuple(self.filters))
 
     def of_packets(self, span: tuple[int, int]) -> Wanted:
         """The same, of requests that begin in these packets alone."""
@@ -86,7 +104,7 @@ class Wanted:
     def kept(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows that pass the filters, with the columns that leave; empty batches are left out."""
         condition = self._condition()
-        where = Where(self.where, self.level) if self.where else None
+        where = Where(self.where, self.level) if self.where and not self._asks_topics else None
         for batch in batches:
             passed = batch if condition is None else batch.filter(condition)
             if where is not None:

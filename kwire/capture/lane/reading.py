@@ -31,6 +31,7 @@ from kwire.capture.lane.placed import NO_END, Coming, Piece, Placed, piece_of
 from kwire.capture.lane.plain import Plain
 from kwire.capture.levels import reduced
 from kwire.capture.named import named
+from kwire.capture.only import TIMES
 from kwire.capture.options import FRAME_SIZE_MAX
 from kwire.capture.pipeline import ordered, outcomes_of, row_maker
 from kwire.capture.schemas import arrow_schema
@@ -264,6 +265,10 @@ class Lane:
             keys = [key for key in registry.API_KEYS if registry.api_name(key) in options.apis]
             is_wanted &= np.isin(found.request.api_key, keys)
         for condition in options.only.conditions if options.only is not None else ():
+            if condition.column == TIMES:
+                both = (maker.column(name, found).view(pa.int64()).to_pylist() for name in ("req_ts", "resp_ts"))
+                is_wanted &= np.array([condition.holds(times) for times in zip(*both, strict=True)], dtype=np.bool_)
+                continue
             column = maker.column(condition.column, found)
             if pa.types.is_timestamp(column.type):
                 column = column.view(pa.int64())
@@ -332,7 +337,8 @@ def lane_batches(
     try:
         # A session may go on in a flow that is not clean, and topics be named there.
         is_followed = not set(followed.COLUMNS).isdisjoint(columns) and options.sessions
-        if level == "messages" and not (is_followed and lane.slow):
+        by_rows = options.only is not None and options.only.rows is not None
+        if level == "messages" and not by_rows and not (is_followed and lane.slow):
             yield from lane.side_by_side(columns, troubles=troubles)
         else:
             yield from batched(lane.rows(level, troubles=troubles), level, columns)

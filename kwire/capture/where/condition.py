@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from kwire.capture.where.fields import Field, Row, Values
+    from kwire.capture.where.operands import Operand
 
 ALL, ANY = "and", "or"
 
 
 class Comparison(NamedTuple):
-    """One field against what stands behind its operator; `is_negative` for `!=`, `!~` and `not in`."""
+    """One field against what stands behind its operator; `is_negative` for `!=`, `!~` and `not in`.
+
+    `asked` is the operator with its value, where it compares with one.
+    """
 
     field: Field
     values: Values
     holds: Callable[[object], bool]
     is_negative: bool = False
+    asked: tuple[str, Operand] | None = None
 
     def of(self, row: Row) -> bool:
         """Whether it holds for the row."""

@@ -132,8 +132,10 @@ class _Parser:
         if sign.text in _ORDERS:
             if isinstance(wanted, str):
                 raise self._error(f"{sign.text} compares numbers and times; {field.name} is {field.kind.value}", sign)
-            return Comparison(field, _values(field, wanted), _ordered(_ORDERS[sign.text], wanted))
-        return Comparison(field, _values(field, wanted), _equal(wanted), is_negative)
+            order = _ordered(_ORDERS[sign.text], wanted)
+            return Comparison(field, _values(field, wanted), order, asked=(sign.text, wanted))
+        asked = "!=" if is_negative else "=", wanted
+        return Comparison(field, _values(field, wanted), _equal(wanted), is_negative, asked)
 
     def _one_of(self, field: Field, *, is_negative: bool) -> Condition:
         self._expect("(", "( and a list of values")
@@ -152,7 +154,7 @@ class _Parser:
         if token.keyword == "null":
             raise self._error("null stands in no list; say 'or ... = null'", token)
         wanted = self._operand(field, token)
-        return Comparison(field, _values(field, wanted), _equal(wanted))
+        return Comparison(field, _values(field, wanted), _equal(wanted), asked=("=", wanted))
 
     def _value(self) -> Token:
         token = self._now

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kwire.capture.where.condition import ALL, Several, fields_of
+from kwire.capture.where.possible import outcomes
 from kwire.capture.where.syntax import parse
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     from kwire.capture.where.condition import Condition
     from kwire.capture.where.fields import Row
+    from kwire.capture.where.possible import Known
 
 
 class Where:
@@ -29,6 +31,10 @@ class Where:
     def passes(self, row: Row) -> bool:
         """Whether the row is wanted."""
         return self._condition.of(row)
+
+    def may_pass(self, known: Known) -> bool:
+        """Whether a row of which just this is known may be wanted."""
+        return True in outcomes(self._condition, known)
 
     def necessary(self, known: Collection[str]) -> Callable[[Row], bool] | None:
         """A test for rows of which only these columns are known yet: what fails it, fails the whole.

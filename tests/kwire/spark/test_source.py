@@ -282,7 +282,6 @@ def test_times_are_moments_in_utc(spark: SparkSession) -> None:
         ("messages", FILES[0], {"columns": "api_name,api"}, "level messages has no column api; it has file"),
         ("messages", FILES[0], {"colour": "red"}, "kafka_capture has no option colour"),
         ("messages", FILES[0], {"filter": "api=Nope"}, "option filter is 'api=Nope'"),
-        ("messages", FILES[0], {"filter": "topic=orders"}, "filter level partitions"),
         ("records", FILES[0], {"filter": "value='x'"}, "with option payload"),
         ("messages", FILES[0], {"push_filters": "yes"}, "option push_filters is 'yes'"),
         ("messages", FILES[0], {"ports": "ninety"}, "option ports is 'ninety'"),

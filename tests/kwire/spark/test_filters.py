@@ -1,0 +1,155 @@
+"""Conditions on captures, level by level: the rows that pass them afterwards, and less work than reading everything."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from kwire.capture import pipeline
+from kwire.capture.message_topics import topics_of
+from kwire.capture.options import Options
+from kwire.capture.schemas import Kind
+from kwire.capture.schemas import columns as columns_of
+from kwire.capture.topic_map import names_in
+from kwire.capture.topic_names import TopicNames
+from kwire.capture.where.where import Where
+from kwire.spark.source import CaptureDataSource, CaptureReader
+from tests.kwire.capture.counted import responses_decoded
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+SHARE, CLASSIC = CAPTURES / "small_share.pcap", CAPTURES / "small_ck.pcap"
+
+Row = dict[str, Any]
+
+
+class Asked(NamedTuple):
+    """A condition on a level. `saves`: whether fewer responses are decoded for it."""
+
+    level: str
+    text: str
+    saves: bool = False
+
+
+# {middle} is the middle of the share capture, the second of two.
+CONDITIONS = [
+    Asked("messages", "time >= {middle}"),
+    Asked("messages", "time < {middle} or resp_ts < {middle}"),
+    Asked("messages", "not req_ts >= {middle}"),
+    Asked("messages", "api in (ShareFetch, Fetch)"),
+    Asked("messages", "client = ck-producer"),
+    Asked("messages", "client_ip = 127.0.0.1 and client_port in (43604, 44432)"),
+    Asked("messages", "conn = '127.0.0.1:43604'"),
+    Asked("messages", "group = sg1"),
+    Asked("messages", "topic = t-share"),
+    Asked("messages", "topic = t-share and api = ShareFetch and time < {middle}"),
+    Asked("messages", "not topic ~ '^t-' and status = ok"),
+    Asked("messages", "topic = t-ck or error"),
+    Asked("partitions", "time >= {middle}", saves=True),
+    Asked("partitions", "api in (ShareFetch, Fetch)", saves=True),
+    Asked("partitions", "client = ck-producer", saves=True),
+    Asked("partitions", "conn = '127.0.0.1:43604'", saves=True),
+    Asked("partitions", "topic = t-share"),
+    Asked("share_acquired", "time < {middle}", saves=True),
+    Asked("share_acquired", "client = ck-producer", saves=True),
+    Asked("share_acquired", "group = sg1 and topic = t-share and first_offset > 100"),
+    Asked("share_acks", "time < {middle}", saves=True),
+    Asked("share_acks", "api = ShareAcknowledge", saves=True),
+    Asked("share_acks", "conn = '127.0.0.1:43604' and group = sg1", saves=True),
+    Asked("records", "time >= {middle}", saves=True),
+    Asked("records", "api = Produce", saves=True),
+    Asked("records", "topic = t-share"),
+    Asked("flows", "time < {middle}"),
+    Asked("flows", "client_port = 43604"),
+    Asked("packets", "time >= {middle}"),
+    Asked("packets", "conn = '127.0.0.1:43604'"),
+]
+
+
+@pytest.fixture(scope="module")
+def middle() -> str:
+    times = sorted(ts for row in pipeline.rows(str(SHARE)) if isinstance(ts := row["req_ts"], int))
+    moment = datetime.fromtimestamp(times[len(times) // 2] // 1000 / 1e6, UTC)
+    return f"'{moment:%Y-%m-%dT%H:%M:%S.%f}'"
+
+
+def reader_of(*files: Path, **given: str) -> CaptureReader:
+    source = CaptureDataSource({"paths": json.dumps(list(map(str, files))), **given})
+    reader = source.reader(source.schema())
+    assert isinstance(reader, CaptureReader)
+    return reader
+
+
+def rows_of(reader: CaptureReader) -> list[Row]:
+    return [row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist()]
+
+
+@cache
+def all_by_hand(level: str) -> list[Row]:
+    """The rows of both captures, with the topics of their messages."""
+    named = Options(topics=names_in(list(map(str, (SHARE, CLASSIC))), Options()))
+    found = []
+    for file in (SHARE, CLASSIC):
+        names = TopicNames(named.topics)
+        make = pipeline.row_maker(level, str(file), named, names)
+        for outcome in pipeline.outcomes(str(file), named, level):
+            found += [{**row, "topics": topics_of(outcome, names)} for row in make(outcome)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def all_decoded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], int]:
+    """How many responses of a level are decoded when nothing is left out."""
+
+    @cache
+    def count(level: str, task_bytes: str) -> int:
+        folder = tmp_path_factory.mktemp("index")
+        with responses_decoded() as decoded:
+            rows_of(reader_of(SHARE, CLASSIC, level=level, task_bytes=task_bytes, index=str(folder)))
+        return len(decoded)
+
+    return count
+
+
+def comparable(rows: list[Row], columns: list[str]) -> list[str]:
+    return sorted(str([row[name] for name in columns]) for row in rows)
+
+
+@pytest.mark.parametrize("task_bytes", ["1", "1000000"], ids=["apart", "whole"])
+@pytest.mark.parametrize("asked", CONDITIONS, ids=lambda asked: f"{asked.level}: {asked.text}")
+def test_a_filter_gives_the_rows_that_pass_it_afterwards(
+    tmp_path: Path, middle: str, asked: Asked, task_bytes: str, all_decoded: Callable[[str, str], int]
+) -> None:
+    text = asked.text.format(middle=middle)
+    where, everything = Where(text, asked.level), all_by_hand(asked.level)
+    expected = [row for row in everything if where.passes(row)]
+
+    with responses_decoded() as decoded:
+        found = rows_of(
+            reader_of(SHARE, CLASSIC, filter=text, level=asked.level, task_bytes=task_bytes, index=str(tmp_path))
+        )
+
+    columns = [each.name for each in columns_of(asked.level) if each.kind not in (Kind.TIME, Kind.ISSUES)]
+    assert comparable(found, columns) == comparable(expected, columns)
+    assert len(found) < len(everything)
+    assert not asked.saves or len(decoded) < all_decoded(asked.level, task_bytes)
+
+
+def test_the_topics_of_a_message_are_those_that_its_bodies_name() -> None:
+    """By name, by an id that the capture names elsewhere, and by a session; no body is looked at by our own code."""
+    rows = rows_of(reader_of(SHARE, show_secrets="true"))
+    ids = set(re.findall(r'"topicId":"([\w-]{22})"', str([row["body_request"] for row in rows])))
+    words = re.compile("|".join(['"t-share"', *sorted(ids - {"AAAAAAAAAAAAAAAAAAAAAA"})]))
+    texts = ("body_request", "body_response", "session_partitions")
+    expected = [row for row in rows if any(words.search(row[name] or "") for name in texts)]
+
+    found = rows_of(reader_of(SHARE, filter="topic=t-share", show_secrets="true"))
+
+    assert found == expected
+    assert 0 < len(found) < len(rows)
