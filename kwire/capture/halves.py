@@ -100,14 +100,10 @@ class Half:
         """Whether the number lies further behind the next byte than anybody sends again."""
         return self.start is not None and (seq - self.next + _HALF) & _MASK < _HALF - RESENT_DISTANCE_MAX
 
-    def may_speak(self, seq: int, *, is_opening: bool) -> bool:
-        """Whether a packet with this number speaks for this connection.
-
-        Args: is_opening: the other side's SYN was captured.
-        """
-        if self.start is None:
-            return not is_opening
-        return (seq - self.next + RESENT_DISTANCE_MAX) & _MASK <= 2 * RESENT_DISTANCE_MAX
+    def is_near(self, seq: int) -> bool:
+        """Whether the number is one that this side may be at."""
+        is_known = self.start is not None
+        return is_known and (seq - self.next + RESENT_DISTANCE_MAX) & _MASK <= 2 * RESENT_DISTANCE_MAX
 
     def add(self, seq: int, segment: Segment, arrival: int) -> list[Data | Gap]:
         """Take one segment, whose first byte has this number; what can be given in order now."""

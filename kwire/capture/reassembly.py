@@ -43,6 +43,8 @@ class _Connection:
         self.ended: str | None = None
         self.ended_ts = 0
         self.grew_ts = 0
+        self.strays = 0
+        """Packets since the latest new bytes that are far behind, and acknowledge what fits."""
         self._plain_syns: set[int] = set()
 
     def is_new(self, side: int, seq: int) -> bool:
@@ -73,13 +75,13 @@ class _Connection:
                 other.begin(segment.ack, is_certain=True)
             # What a reset acknowledges is often made up; and who was asked to open a connection answers at first for
             # the one before.
-            if not flags & _RST and half.may_speak(seq, is_opening=other.saw_syn):
+            if not flags & _RST and (half.is_near(seq) or (half.start is None and not other.saw_syn)):
                 other.acknowledge(segment.ack)
         if segment.payload or segment.missing:
             before = half.next
             yield from half.add(seq, segment, self.packets)
             if half.next > before:
-                self.grew_ts = segment.ts
+                self.grew_ts, self.strays = segment.ts, 0
         if flags & _FIN:
             half.finish(seq + len(segment.payload) + segment.missing)
         for each in self.halves:
@@ -127,8 +129,14 @@ def streams(segments: Iterable[Segment | Trouble]) -> Iterator[StreamEvent | Tro
 def _is_reuse(connection: _Connection, side: int, segment: Segment) -> bool:
     if segment.flags & _SYN:
         return connection.is_new(side, segment.seq)
-    # What lies so far behind only another connection can have sent, whose SYN was not captured.
-    return connection.halves[side].is_far_behind(segment.seq) and bool(segment.payload or segment.missing)
+    if not connection.halves[side].is_far_behind(segment.seq) or not (segment.payload or segment.missing):
+        return False
+    # Only another connection can have sent what lies so far behind; its SYN was not captured. One packet that fits else
+    # may also have a wrong number.
+    if connection.halves[1 - side].is_near(segment.ack):
+        connection.strays += 1
+        return connection.strays > 1
+    return True
 
 
 class Connections:

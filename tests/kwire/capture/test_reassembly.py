@@ -163,6 +163,15 @@ def test_ports_taken_again_are_another_connection_also_where_its_syn_was_not_cap
     assert found == [(0, each) for each in range(5)] + [(1, each) for each in range(50, 70)]
 
 
+def test_one_packet_with_a_wrong_number_is_no_other_connection() -> None:
+    wires = Wires((1 << 31, 1 << 31)).open().talk(range(5))
+    wires.send(0, PUSH | ACK, b"noise", seq=1_500_000_000)
+    wires.talk(range(5, 10))
+    wires.send(1, PUSH | ACK, b"noise", seq=1_600_000_000)
+
+    assert answers(told(wires.talk(range(10, 15)).made)) == [(0, each) for each in range(15)]
+
+
 def test_an_answer_for_the_connection_before_says_nothing_of_the_next() -> None:
     before = Wires((900_000, 900_000)).open().talk(range(5))
     after = Wires((1000, 5000), before.ts)
