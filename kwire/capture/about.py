@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kwire.capture import blocks, pcap, pcapng
-from kwire.capture.source import opened
-from kwire.capture.values import CaptureError
+from kwire.capture.source import no_capture, opened
 
 if TYPE_CHECKING:
     from kwire.capture.blocks import Interface
@@ -52,7 +51,7 @@ def about(source: Source) -> About:
         if magic in pcap.MAGICS or magic in pcap.IXIA_MAGICS:
             return About("pcap")
         if magic != pcapng.MAGIC:
-            raise CaptureError(f"neither pcap nor pcapng: the file begins with {magic.hex(' ') or 'nothing'}")
+            raise no_capture(magic)
         found = About("pcapng")
         _Walk(reader, found).blocks()
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kwire.capture import pcap, pcapng
-from kwire.capture.source import opened
+from kwire.capture.source import no_capture, opened
 from kwire.capture.values import CaptureError, Packet, Trouble
 
 if TYPE_CHECKING:
@@ -33,4 +33,4 @@ def packets(source: Source, keys: KeyLog | None = None) -> Iterator[Packet | Tro
         elif reader.trouble:
             raise CaptureError(reader.trouble)
         else:
-            raise CaptureError(f"neither pcap nor pcapng: the file begins with {magic.hex(' ') or 'nothing'}")
+            raise no_capture(magic)

@@ -187,3 +187,10 @@ class _Adapter(io.RawIOBase):
             raise CaptureError(f"the file object gives {type(data).__name__}; a capture is read in binary mode")
         view[: len(data)] = data
         return len(data)
+
+
+def no_capture(magic: bytes) -> CaptureError:
+    """What to say of a file that begins with these bytes."""
+    if not magic:
+        return CaptureError("it is empty")
+    return CaptureError(f"neither pcap nor pcapng: the file begins with {magic.hex(' ')}")

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 FIRST_PACKETS = 4000
 
 
+class Pause(NamedTuple):
+    """What comes next takes its time."""
+
+
 class Again(NamedTuple):
     """The capture is told from its beginning once more: what has come is repeated, as `Repeated` or not at all."""
 
@@ -52,7 +56,7 @@ class Passed(NamedTuple):
     number: int
 
 
-Event = Outcome | Again | Repeated | Passed
+Event = Outcome | Pause | Again | Repeated | Passed
 
 
 def may_be_indexed(path: str) -> bool:
@@ -89,6 +93,7 @@ def events(
         yield outcome
     if first.is_whole:
         return
+    yield Pause()
     index = indexed(path)
     if index is None:
         yield Again(options.topics)

@@ -62,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     """What one argument cannot know of the others."""
     registry.require_edition(args.edition)
+    _settle(args)
     _check_input(args)
     if args.format in {"tree", "pcapng"} and args.level != "messages":
         raise WrongUseError(f"--format {args.format} shows whole messages; --level goes with table and jsonl")
@@ -72,15 +73,27 @@ def _check(args: argparse.Namespace) -> None:
         raise WrongUseError("pcapng is not for a terminal: name a file with -o, or write into a pipe")
 
 
+def _settle(args: argparse.Namespace) -> None:
+    """What may be said in two ways is said in one from here on."""
+    args.captures = [*args.captures, *args.read]
+    if args.write is not None:
+        if args.output is not None or args.format not in {None, "pcapng"}:
+            raise WrongUseError("-w is short for --format pcapng -o, and goes with no other of them")
+        args.format, args.output = "pcapng", args.write
+    args.format = args.format or "table"
+
+
 def _column(name: str, level: str) -> str:
     """A column by its name, or by the short one that filters and tables have for it."""
     from kwire.capture.where.fields import fields
+    from kwire.capture.where.operands import nearest
 
     there = [column.name for column in columns(level)]
     field = fields(level).get(name)
     found = name if field is None else field.columns[0]
     if found not in there:
-        raise WrongUseError(f"--columns: {name!r} is not one of {', '.join(there)}")
+        near = nearest(name, [*fields(level), *there])
+        raise WrongUseError(f"--columns: {name!r} is no column of {level}{near or '; it has ' + ', '.join(there)}")
     return found
 
 
@@ -89,6 +102,11 @@ def _check_input(args: argparse.Namespace) -> None:
         raise WrongUseError("-i reads an interface, and no files beside it")
     if args.interface is None and not args.captures:
         raise WrongUseError("which capture? A file, - for stdin, or -i and the name of an interface")
+    for capture in args.captures if not args.follow else ():
+        if os.path.isdir(capture):
+            raise WrongUseError(
+                f"{capture}: is a folder; name the files in it, or follow what is written there with -f"
+            )
     if args.follow and len(args.captures) > 1:
         raise WrongUseError("--follow goes with one file, folder or pattern in quotes")
     if args.duration is not None and not (args.follow or args.interface):

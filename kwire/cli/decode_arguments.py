@@ -34,7 +34,7 @@ filters:
   FIELD OPERATOR VALUE, joined by and, or, not and ( ).
   FIELD is a column of the level, or short: api, error, client, group, member,
   topic, conn, latency, time, packet, issue, ack, deliveries and more.
-  OPERATOR is = != < <= > >= ~ (finds a pattern) !~ or in (VALUE, ...).
+  OPERATOR is = != < <= > >= ~ (finds a pattern) !~ contains in (VALUE, ...).
   VALUE is a word or "quoted": 20ms for a span of time, 64KiB for a size,
   08:59:24.5 for a time (UTC), names or numbers for errors and APIs.
   A comparison with nothing is false; '= null' asks for nothing.
@@ -77,6 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_input(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("-r", "--read", action="append", default=[], metavar="CAPTURE", help="the same as CAPTURE")
     group.add_argument(
         "-f", "--follow", action="store_true", help="go on as the capture grows or is replaced (Ctrl-C ends)"
     )
@@ -101,7 +102,9 @@ def _add_input(group: argparse._ArgumentGroup) -> None:
 
 def _add_choice(group: argparse._ArgumentGroup) -> None:
     group.add_argument("-Y", "--filter", metavar="FILTER", help="only rows for which this holds (see below)")
-    group.add_argument("--api", action="append", type=_api, default=[], help="only this API; may be repeated")
+    group.add_argument(
+        "--api", action="extend", type=_apis, default=[], metavar="A,B,...", help="only these APIs; may be repeated"
+    )
     group.add_argument("--client-id", action="append", default=[], metavar="ID", help="only this client id")
     group.add_argument("--error", action="store_true", help="only what was answered with an error")
     group.add_argument(
@@ -112,7 +115,7 @@ def _add_choice(group: argparse._ArgumentGroup) -> None:
         metavar="STATUS",
         help=f"only this status: {', '.join(STATUSES)}",
     )
-    group.add_argument("--limit", type=_count, metavar="N", help="end after N rows")
+    group.add_argument("-c", "--limit", type=_count, metavar="N", help="end after N rows")
     group.add_argument(
         "--level",
         choices=tuple(LEVELS),
@@ -124,9 +127,10 @@ def _add_choice(group: argparse._ArgumentGroup) -> None:
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--format", choices=FORMATS, default="table", metavar="FORMAT", help=f"{', '.join(FORMATS)} (default: table)"
+        "-T", "--format", choices=FORMATS, metavar="FORMAT", help=f"{', '.join(FORMATS)} (default: table)"
     )
     group.add_argument("-o", "--output", metavar="FILE", help="write there instead of stdout")
+    group.add_argument("-w", "--write", metavar="FILE", help="write packets: --format pcapng --output FILE")
     group.add_argument(
         "--columns",
         type=_names,
@@ -174,9 +178,14 @@ def _span(text: str) -> Fraction:
     return found
 
 
-def _api(text: str) -> str:
+def _apis(text: str) -> list[str]:
     names: Mapping[str, str] = {registry.api_name(key).lower(): registry.api_name(key) for key in registry.API_KEYS}
-    found = names.get(text.lower())
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an API, as Fetch or ShareFetch")
+    found = []
+    for word in _names(text):
+        if word.lower() not in names:
+            from kwire.capture.where.operands import nearest
+
+            near = nearest(word, names.values()) or ", as Fetch or ShareFetch"
+            raise argparse.ArgumentTypeError(f"{word!r} is not an API{near}")
+        found.append(names[word.lower()])
     return found

@@ -47,7 +47,7 @@ class PacketPrinter:
         """Write all that is chosen."""
         self._excerpt.flush()
 
-    idle = show
+    idle = rest = show
 
     def notes(self) -> Iterator[str]:
         """What a reader of the packets should know."""

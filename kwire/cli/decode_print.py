@@ -63,6 +63,12 @@ class Printer:
         self._print(self._held.pass_over(count))
         self._settle_in_time()
 
+    def rest(self) -> None:
+        """Somebody who watches sees what is due, since more takes a moment."""
+        if self._is_watched:
+            self._settle(is_early=True)
+        self._out.flush()
+
     def _settle_in_time(self) -> None:
         if (self._is_live or self._is_watched) and time.monotonic() - self._shown_at > _HELD_SECONDS:
             if self._is_live:

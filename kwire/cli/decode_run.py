@@ -15,7 +15,7 @@ from kwire.capture import traffic
 from kwire.capture.bodies import every_message
 from kwire.capture.options import Options
 from kwire.capture.pipeline import outcomes
-from kwire.capture.twice import Again, Event, Passed, Repeated, events, may_be_indexed
+from kwire.capture.twice import Again, Event, Passed, Pause, Repeated, events, may_be_indexed
 from kwire.cli.decode_filter import Filter, Tally
 from kwire.cli.decode_print import Printer
 from kwire.cli.exit_codes import FOUND_WRONG, GOOD, INTERRUPTED
@@ -82,6 +82,8 @@ class Decoding:
                         printer.pass_over(event.number)
                     elif isinstance(event, Repeated):
                         tally.count(event.outcome)
+                    elif isinstance(event, Pause):
+                        printer.rest()
                     elif isinstance(event, Again):
                         tally = Tally()
                         make = self._view.maker(capture, replace(self._options, topics=event.names), chosen)

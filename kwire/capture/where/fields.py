@@ -63,6 +63,26 @@ SHORT = {
     "deliveries": "delivery_count",
     "ack": "ack_name",
 }
+#: What others call a field -> the field.
+WIRESHARK = {
+    "frame.number": "packet",
+    "frame.time": "time",
+    "kafka.api_key": "api",
+    "kafka.api_version": "version",
+    "kafka.client_id": "client",
+    "kafka.consumer_group": "group",
+    "kafka.correlation_id": "correlation",
+    "kafka.error": "error",
+    "kafka.member_id": "member",
+    "kafka.offset": "offset",
+    "kafka.partition_id": "partition",
+    "kafka.throttle_time": "throttle",
+    "kafka.topic_name": "topic",
+    "frame.len": "payload_bytes",
+    **dict.fromkeys(("tcp.port", "tcp.dstport", "port"), "broker_port"),
+    **dict.fromkeys(("ip.addr", "ip.src", "ip.dst", "ip", "host", "addr", "tcp.stream"), "conn"),
+    "tcp.srcport": "client_port",
+}
 _TIMES = ("req_ts", "ts", "first_ts")
 _UNITS = {"_ns": 1, "_us": 1_000, "_ms": 1_000_000}
 

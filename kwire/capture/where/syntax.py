@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kwire.capture.where.condition import ALL, ANY, Comparison, Condition, Negation, Presence, Several, Truth
-from kwire.capture.where.fields import Field, Kind, fields
+from kwire.capture.where.fields import WIRESHARK, Field, Kind, fields
 from kwire.capture.where.operands import Operand, OperandError, TimeOfDay, nearest, operand
 from kwire.capture.where.tokens import END, QUOTED, SIGN, WORD, FilterError, Token, tokens
 from kwire.regex import Pattern, PatternError
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kwire.capture.where.fields import Values
 
 _DEPTH_MAX = 100
+_CONTAINS = "contains"
 _KEYWORDS = frozenset({"and", "or", "not", "in"})
 _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
@@ -24,6 +25,8 @@ _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
 }
 _OPERATORS = ("=", "==", "!=", "<", "<=", ">", ">=", "~", "!~")
+# What people of Wireshark write instead.
+_WORDS = {"eq": "=", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "matches": "~", "contains": _CONTAINS}
 _TEXTS = frozenset({Kind.TEXT, Kind.API, Kind.ERROR, Kind.STATUS})
 _DAY_NS = 86_400 * 10**9
 
@@ -94,10 +97,12 @@ class _Parser:
         return found
 
     def _comparison(self) -> Condition:
-        """Comparison = field, [ operator, value | [ "not" ], "in", "(", value, { ",", value }, ")" ]."""
+        """Comparison = field, [ ( operator | word ), value | [ "not" ], "in", "(", value, { ",", value }, ")" ]."""
         field = self._field()
         token = self._now
-        if token.kind == SIGN and token.text in _OPERATORS:
+        if token.keyword in _WORDS:
+            token = token._replace(kind=SIGN, text=_WORDS[token.keyword])
+        if token.kind == SIGN and token.text in (*_OPERATORS, _CONTAINS):
             self._next()
             return self._compared(field, token)
         is_negative = token.keyword == "not" and self._tokens[self._at + 1].keyword == "in"
@@ -113,7 +118,8 @@ class _Parser:
             raise self._error(f"expected a field, as api or latency, found {token.shown}")
         found = self._fields.get(token.keyword)
         if found is None:
-            near = nearest(token.text, self._fields)
+            meant = WIRESHARK.get(token.keyword)
+            near = f"; here it is {meant}" if meant in self._fields else nearest(token.text, self._fields)
             known = near or f"; there are {', '.join(self._fields)}"
             raise self._error(f"{token.text!r} is no field of the level {self._level}{known}")
         self._next()
@@ -121,6 +127,9 @@ class _Parser:
 
     def _compared(self, field: Field, sign: Token) -> Condition:
         token = self._value()
+        if sign.text == _CONTAINS:
+            part = token.text
+            return Comparison(field, self._texts(field, sign), lambda value: isinstance(value, str) and part in value)
         is_negative = sign.text in ("!=", "!~")
         if sign.text in ("~", "!~"):
             return Comparison(field, self._texts(field, sign), self._pattern(token), is_negative)

@@ -302,7 +302,8 @@ def test_columns_may_be_chosen(capsys: Capsys) -> None:
     assert [line.split() for line in lines] == [["REQ_PACKET", "API", "LATENCY_US"], ["4", "ApiVersions", "2181"]]
 
     code, _, err = decode(capsys, SHARE, "--columns", "req_packet,nonsense")
-    assert (code, "'nonsense' is not one of file, conn_id" in err) == (2, True)
+    assert (code, "'nonsense' is no column of messages; it has file, conn_id" in err) == (2, True)
+    assert "did you mean client_id?" in decode(capsys, SHARE, "--columns", "clientid")[2]
 
 
 def test_rows_may_go_to_a_file(capsys: Capsys, tmp_path: Path) -> None:
@@ -445,3 +446,24 @@ def test_an_interface_that_is_not_there_is_told(capsys: Capsys) -> None:
     assert code == 2
     assert err.startswith("kwire: ")
     assert "nonsense0" in err
+
+
+def test_options_of_other_tools_are_understood(capsys: Capsys, tmp_path: Path) -> None:
+    chosen = tmp_path / "chosen.pcapng"
+    code, lines, err = decode(capsys, "-r", SHARE, "-Y", "api eq ShareFetch", "-w", chosen)
+    assert (code, lines, "packets written" in err) == (0, [], True)
+
+    apis = {json.loads(line)["api_name"] for line in decode(capsys, "-r", chosen, "-T", "jsonl")[1]}
+    assert "ShareFetch" in apis
+    assert len(decode(capsys, SHARE, "-c", 3)[1]) == 1 + 3
+    assert len(decode(capsys, SHARE, "--api", "sharefetch,ShareAcknowledge")[1]) == 1 + 3
+    assert "did you mean ShareFetch?" in decode(capsys, SHARE, "--api", "Fetch,ShareFetc")[2]
+
+
+def test_a_folder_and_an_empty_file_are_told_as_that(capsys: Capsys, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.pcap"
+    empty.touch()
+
+    assert decode(capsys, empty) == (1, [], f"kwire: {empty}: it is empty\n")
+    code, _, err = decode(capsys, tmp_path)
+    assert (code, "is a folder; name the files in it, or follow" in err) == (2, True)

@@ -271,7 +271,9 @@ def test_a_file_of_interfaces_does_not_fill_the_memory() -> None:
 
 
 def test_what_is_no_capture_is_refused_by_name() -> None:
-    for data in (b"", b"GET ", b"\x00" * 100, gzip.compress(b"nothing")):
+    with pytest.raises(CaptureError, match="it is empty"):
+        list(packets(b""))
+    for data in (b"GET ", b"\x00" * 100, gzip.compress(b"nothing")):
         with pytest.raises(CaptureError, match="neither pcap nor pcapng"):
             read(data)
     with pytest.raises(CaptureError, match="binary"):

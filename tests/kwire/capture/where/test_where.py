@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.capture.schemas import LEVELS, columns
-from kwire.capture.where.fields import TOPICS, fields
+from kwire.capture.where.fields import TOPICS, WIRESHARK, fields
 from kwire.capture.where.tokens import FilterError
 from kwire.capture.where.where import Where
 from kwire.error_codes import ErrorCode
@@ -288,3 +288,29 @@ def test_the_page_names_the_fields_that_there_are() -> None:
 
     # Some are columns of other levels, and there mean those.
     assert there - of_columns <= named <= there
+
+
+@pytest.mark.parametrize(
+    ("text", "is_met"),
+    [
+        ("client contains k-s", True),
+        ("client contains K", False),
+        ("client contains .", False),
+        ("not client contains .", True),
+        ('client matches "^ck-"', True),
+        ("latency gt 1ms && latency le 2ms", True),
+        ("latency ge 3ms or version ne 2 or version lt 2", False),
+        ("version eq 2", True),
+    ],
+)
+def test_operators_may_be_the_words_of_wireshark(text: str, is_met: bool) -> None:
+    assert passes(text, client_id="ck-share", latency_us=2_000, api_version=2) is is_met
+
+
+def test_what_wireshark_calls_a_field_is_told_by_its_name_here() -> None:
+    with pytest.raises(FilterError, match=r"'kafka\.topic_name' is no field of the level messages; here it is topic"):
+        Where("kafka.topic_name == t")
+    with pytest.raises(FilterError, match="contains searches text; latency is a span of time"):
+        Where("latency contains 2")
+    for meant in set(WIRESHARK.values()):
+        assert any(meant in fields(level) for level in LEVELS)
