@@ -25,7 +25,7 @@ ENDS: tuple[End, End] = (b"\x00", 0), (b"\x00", 1)
 # Whether a Produce request gets an answer is in its body; no other body matters here.
 _OPTIONS = Options(sessions=False, decoded=frozenset({"ProduceRequest"}))
 # What tells who a client is; its place among rows that come all at once would matter.
-_TELLING = frozenset({17, 18, 36})
+TELLING = (17, 18, 36)
 _SYN = 0x02
 _WRAP = 1 << 32
 # So many packets, payload bytes or waiting requests are looked at; flows that need more are left to the generators.
@@ -160,7 +160,7 @@ class Beginning:
         if (
             request is None
             or request.is_token
-            or request.api_key in _TELLING
+            or request.api_key in TELLING
             or any(issue.kind == "duplicate_correlation" for issue in request.issues)
         ):
             self.has_failed = True
@@ -170,7 +170,7 @@ class Beginning:
 
     def _is_simple(self, standing: Standing) -> bool:
         ids = {request.correlation_id for request in standing.requests}
-        is_known = not any(request.api_key in _TELLING for request in standing.requests)
+        is_known = not any(request.api_key in TELLING for request in standing.requests)
         return is_known and len(ids) == len(standing.requests) < _WAITING_MAX
 
     def _side(self, half: Half, cutter: Assembler | None) -> Side | None:

@@ -14,6 +14,7 @@ from kwire.capture.exchange import HELD_SIZE_MAX, WAITING_MAX
 from kwire.capture.halves import PATIENCE
 from kwire.capture.index import beginnings, order, pairing
 from kwire.capture.index.beginnings import Beginnings, Begun
+from kwire.capture.index.early import Early
 from kwire.capture.index.flows import Flows
 from kwire.capture.index.headers import ClientIds, Headers
 from kwire.capture.index.heads import Heads
@@ -72,6 +73,7 @@ class Builder:
         self._beginnings = Beginnings(self.flows, read, known, is_limited=is_limited)
         self._read = read
         self._is_limited = is_limited
+        self._early = Early()
         self._left: list[order.Pieces] = [order.NO_PIECES]
         nothing = np.zeros(0, dtype=np.int64)
         self._waiting = pairing.Asked(Frames(*[nothing] * 9), *[nothing] * 8)
@@ -101,11 +103,12 @@ class Builder:
         self._begin(found)
         complete, begun = frames(flows, found, held, self._read, self._pieces)
         asked, answered = self._headers.split(complete, *held)
-        asked = pairing.numbered(flows, asked, answered)
         self._beginnings.asked(asked)
-        flows.spoil((asked.frame.side >> 1)[asked.in_flight >= WAITING_MAX], "waiting")
         waits = pairing.joined_asked(self._waiting, entry.waiting)
-        done, self._waiting = pairing.exchanges(flows, waits, asked, answered)
+        met = self._early.sift(flows, waits, asked, answered)
+        asked = pairing.numbered(flows, asked, met)
+        flows.spoil((asked.frame.side >> 1)[asked.in_flight >= WAITING_MAX], "waiting")
+        done, self._waiting = pairing.exchanges(flows, waits, asked, met)
         done, self._waiting = pairing.given_up(flows, done, self._waiting)
         counted = self._counted()
         if self._is_limited and counted.waits_size > LIMITS.waits_size:
@@ -120,6 +123,7 @@ class Builder:
         """The requests that wait at the end; flows whose streams do not end with a frame are not clean."""
         flows = self.flows
         self._beginnings.close()
+        self._early.close(flows)
         for left in self._left:
             flows.spoil(left.side >> 1, "cut")
         every = np.arange(2 * len(flows))

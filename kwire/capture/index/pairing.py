@@ -104,14 +104,25 @@ def joined(parts: Sequence[Exchanges]) -> Exchanges:
     return Exchanges(asked, answered, np.concatenate([each.done for each in parts]))
 
 
-def exchanges(flows: Flows, waiting: Asked, asked: Asked, answered: Answered) -> tuple[Exchanges, Asked]:
+class Met(NamedTuple):
+    """Responses: those that came before their requests, and all others.
+
+    early: the places of the requests that are answered already when they come, by `answers` in the same order.
+    """
+
+    early: Ints
+    answers: Answered
+    answered: Answered
+
+
+def exchanges(flows: Flows, waiting: Asked, asked: Asked, met: Met) -> tuple[Exchanges, Asked]:
     """The exchanges that are complete now, and the requests that wait on.
 
     Flows in which anything but one answer follows one request are spoiled.
     """
-    quiet = np.nonzero(asked.wants_answer == 0)[0]
-    silent = asked.of(quiet)
-    asked = joined_asked(waiting, asked.of(np.nonzero(asked.wants_answer)[0]))
+    answered = met.answered
+    silent, early = asked.of(np.nonzero(asked.wants_answer == 0)[0]), asked.of(met.early)
+    asked = joined_asked(waiting, asked.of(np.nonzero(_waits(asked, met))[0]))
     own = len(asked.number)
     key = np.concatenate(
         [
@@ -136,7 +147,11 @@ def exchanges(flows: Flows, waiting: Asked, asked: Asked, answered: Answered) ->
     is_open = np.zeros(own, dtype=np.bool_)
     is_open[order[is_request & clean]] = True
     is_open[requests] = False
-    pairs = asked.of(requests), answered.of(responses)
+    some = np.nonzero(flows.is_clean(early.frame.side >> 1))[0]
+    pairs = (
+        joined_asked(asked.of(requests), early.of(some)),
+        joined_answered(answered.of(responses), met.answers.of(some)),
+    )
     pairs = pairs[0], _with_order(flows, *pairs)
     silent = silent.of(np.nonzero(flows.is_clean(silent.frame.side >> 1))[0])
     return _complete(pairs, silent), asked.of(np.nonzero(is_open)[0])
@@ -186,15 +201,22 @@ def events(asked: Asked, answered: Answered) -> tuple[Ints, Ints]:
     return order, flow[order]
 
 
-def numbered(flows: Flows, asked: Asked, answered: Answered) -> Asked:
+def _waits(asked: Asked, met: Met) -> Ints:
+    """Whether requests wait for an answer when they come."""
+    waits = asked.wants_answer.copy()
+    waits[met.early] = 0
+    return waits
+
+
+def numbered(flows: Flows, asked: Asked, met: Met) -> Asked:
     """The requests with their numbers, and how many were in flight."""
-    order, flow = events(asked, answered)
+    order, flow = events(asked, met.answered)
     if not len(order):
         return asked
     own = len(asked.number)
     is_request = order < own
     wants = np.zeros(len(order), dtype=np.int64)
-    wants[is_request] = asked.wants_answer[order[is_request]]
+    wants[is_request] = _waits(asked, met)[order[is_request]]
     firsts = np.nonzero(np.append(True, flow[1:] != flow[:-1]))[0]
     counts = np.diff(np.append(firsts, len(flow)))
     rank = _running(is_request.astype(np.int64), firsts, counts)
@@ -222,7 +244,8 @@ def _with_order(flows: Flows, asked: Asked, answered: Answered) -> Answered:
     flow = asked.frame.side >> 1
     if not len(flow):
         return answered
-    order = np.lexsort((answered.frame.offset, flow))
+    done, place = _completion(asked, answered)
+    order = np.lexsort((place, done, flow))
     number, own = asked.number[order], flow[order]
     is_first = np.append(True, own[1:] != own[:-1])
     group = np.cumsum(is_first)
@@ -238,11 +261,20 @@ def _with_order(flows: Flows, asked: Asked, answered: Answered) -> Answered:
     return answered._replace(order_ok=order_ok)
 
 
+def _completion(asked: Asked, answered: Answered) -> tuple[Ints, Ints]:
+    """With which packet pairs were complete, and where in its stream that began which came last."""
+    is_late = asked.frame.done > answered.frame.done
+    done = np.where(is_late, asked.frame.done, answered.frame.done)
+    return done, np.where(is_late, asked.frame.offset, answered.frame.offset)
+
+
 def _complete(pairs: tuple[Asked, Answered], silent: Asked) -> Exchanges:
     """Pairs and requests without an answer, in the order in which they were complete."""
     asked, answered = pairs
-    done = np.concatenate([answered.frame.done, silent.frame.done])
-    place = np.concatenate([answered.frame.offset, silent.frame.offset])
+    done, place = (
+        np.concatenate(columns)
+        for columns in zip(_completion(asked, answered), (silent.frame.done, silent.frame.offset), strict=True)
+    )
     order = np.lexsort((place, done))
     both = joined_answered(answered, no_answers(len(silent.number)))
     return Exchanges(joined_asked(asked, silent).of(order), both.of(order), done[order])

@@ -90,6 +90,12 @@ class Lane:
         """Makes the exchanges of clean flows."""
         return Objects(self._index, self._decoder, self.bodies, self.clients)
 
+    @property
+    def _unasked(self) -> set[str]:
+        """The columns that the options leave empty."""
+        bodies = () if self._options.bodies else written.COLUMNS
+        return {*bodies, *(() if self._options.sessions else followed.COLUMNS)}
+
     def close(self) -> None:
         """Give the file back."""
         if "bodies" in self.__dict__:
@@ -170,7 +176,7 @@ class Lane:
         maker = self._maker
         slow, placed, count = Coming(self._slow_rows(troubles=troubles)), Placed(), 0
         sessions = None
-        if not set(followed.COLUMNS).isdisjoint(columns):
+        if self._options.sessions and not set(followed.COLUMNS).isdisjoint(columns):
             sessions = followed.Followed(self._objects, self._options.topics)
         for part, whole in self.parts():
             told = None if sessions is None else sessions.told(whole)
@@ -196,7 +202,8 @@ class Lane:
         plain, odd = asked[is_plain], asked[~is_plain]
         # Only what was read side by side is known to be good enough to be read without care.
         needed = decoded.COLUMNS.intersection(columns)
-        if not set(written.COLUMNS).isdisjoint(columns):
+        unasked = self._unasked
+        if not set(written.COLUMNS).isdisjoint(columns) and unasked.isdisjoint(written.COLUMNS):
             needed |= {"status"}
         span = self._span(number, whole.of(plain)) if needed else decoded.Span(0, b"")
         read, good = None, np.arange(len(plain), dtype=np.int64)
@@ -209,7 +216,9 @@ class Lane:
         schema = arrow_schema("messages")
         arrays = []
         for name in columns:
-            if read is not None and name in decoded.COLUMNS:
+            if name in unasked:
+                arrays.append(pa.nulls(len(chosen), schema.field(name).type))
+            elif read is not None and name in decoded.COLUMNS:
                 arrays.append(read.column(name, good))
             elif name in written.COLUMNS:
                 texts = written.texts(name, span, chosen, self._options)

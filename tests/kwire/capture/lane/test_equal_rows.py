@@ -155,6 +155,8 @@ OPTIONS = {
     "small frames": Options(frame_size_max=200),
     "name": Options(name="somewhere"),
     "secrets": Options(show_secrets=True, payload=True),
+    "no bodies": Options(bodies=False),
+    "no sessions": Options(sessions=False),
 }
 
 
