@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kwire import read_capture
 from kwire.capture.pipeline import rows
 from tests import needs
 from tests.kwire.capture.test_fragments import cut
@@ -35,9 +36,19 @@ def gre(kind: int, payload: bytes, flags: int = 0) -> bytes:
     return ipv4(47, struct.pack(">HH", flags, kind) + bytes(4 * options) + payload)
 
 
-def vxlan(frame: bytes, port: int = 4789) -> bytes:
-    payload = b"\x08\0\0\0\0\0\x2a\0" + frame
+def udp(port: int, payload: bytes) -> bytes:
     return ipv4(17, struct.pack(">HHHH", 50_000, port, 8 + len(payload), 0) + payload)
+
+
+def vxlan(frame: bytes, port: int = 4789) -> bytes:
+    return udp(port, b"\x08\0\0\0\0\0\x2a\0" + frame)
+
+
+def geneve(kind: int, payload: bytes, options: bytes = b"") -> bytes:
+    return udp(6081, struct.pack(">BBHI", len(options) // 4, 0, kind, 42 << 8) + options + payload)
+
+
+LABELS = struct.pack(">II", 100 << 12 | 64, 101 << 12 | 0x100 | 64)
 
 
 ERSPAN_2 = b"\x10\x05\x00\x01" + bytes(4)
@@ -54,6 +65,12 @@ TUNNELS: dict[str, Callable[[bytes], bytes]] = {
     "VXLAN": lambda packet: vxlan(FRAME + packet),
     "VXLAN with a VLAN tag": lambda packet: vxlan(TAGGED + packet),
     "VXLAN on Linux's old port": lambda packet: vxlan(FRAME + packet, 8472),
+    "VXLAN-GPE with Ethernet": lambda packet: udp(4790, b"\x0c\0\0\3\0\0\x2a\0" + FRAME + packet),
+    "VXLAN-GPE with IP": lambda packet: udp(4790, b"\x0c\0\0\1\0\0\x2a\0" + packet),
+    "Geneve": lambda packet: geneve(0x6558, FRAME + packet),
+    "Geneve with options": lambda packet: geneve(0x6558, TAGGED + packet, b"\1\2\3\1abcd\0\0\0\0"),
+    "Geneve with IP": lambda packet: geneve(0x0800, packet),
+    "MPLS in GRE": lambda packet: gre(0x8847, LABELS + packet),
     "ERSPAN I": lambda packet: gre(0x88BE, FRAME + packet),
     "ERSPAN II": lambda packet: gre(0x88BE, ERSPAN_2 + FRAME + packet, 0x1000),
     "ERSPAN III": lambda packet: gre(0x22EB, ERSPAN_3 + FRAME + packet, 0x1000),
@@ -71,6 +88,47 @@ def test_what_a_tunnel_carries_is_read(name: str) -> None:
     wires = [Wire(each.ts, TUNNELS[name](each.packet)) for each in WIRES]
 
     assert matched(read(pcap(wires))) == ORIGINAL
+    assert matched(read_capture(pcap(wires)).to_pylist()) == ORIGINAL
+
+
+ETHERNET: dict[str, Callable[[bytes], bytes]] = {
+    "MPLS": lambda packet: bytes(12) + b"\x88\x47" + LABELS + packet,
+    "MPLS with IPv6": lambda packet: bytes(12) + b"\x88\x48" + LABELS + as_ipv6(packet),
+    "MPLS behind a VLAN tag": lambda packet: bytes(12) + b"\x81\0\0\5\x88\x47" + LABELS + packet,
+    "a wire for Ethernet in MPLS": lambda packet: bytes(12) + b"\x88\x47" + LABELS + bytes(4) + TAGGED + packet,
+    "PPPoE": lambda packet: bytes(12) + b"\x88\x64\x11\0\0\7" + struct.pack(">HH", len(packet) + 2, 0x21) + packet,
+    "SNAP": lambda packet: bytes(12) + b"\5\xdc\xaa\xaa\3\0\0\0\x08\0" + packet,
+}
+UNREAD: dict[str, Callable[[bytes], bytes]] = {
+    "ESP (IPsec)": lambda packet: FRAME + ipv4(50, bytes(40)),
+    "AH (IPsec)": lambda packet: FRAME + ipv4(51, bytes(40)),
+    "GTP": lambda packet: FRAME + udp(2152, struct.pack(">BBHI", 0x30, 255, len(packet), 7) + packet),
+    "MACsec": lambda packet: bytes(12) + b"\x88\xe5" + bytes(60),
+    "provider backbone bridging": lambda packet: bytes(12) + b"\x88\xe7" + bytes(60),
+    "MPLS without a control word": lambda packet: bytes(12) + b"\x88\x47" + LABELS + b"\xfe" + bytes(60),
+}
+
+
+@pytest.mark.parametrize("name", ETHERNET)
+def test_what_stands_between_ethernet_and_ip_is_passed_over(name: str) -> None:
+    data = pcap([Wire(each.ts, ETHERNET[name](each.packet)) for each in WIRES], link=1)
+
+    assert matched(read(data)) == ORIGINAL
+    assert matched(read_capture(data).to_pylist()) == ORIGINAL
+
+
+@pytest.mark.parametrize("path", ["plain", "indexed"])
+def test_tunnels_that_are_not_read_are_named_and_their_packets_counted(path: str) -> None:
+    wires = [Wire(7, make(each.packet)) for make in UNREAD.values() for each in WIRES[:3]]
+    data = pcap([Wire(1, FRAME + WIRES[0].packet), *wires], link=1)
+
+    found = read(data) if path == "plain" else read_capture(data).to_pylist()
+    told = [issue for row in found for issue in row["issues"]]
+    expected = [
+        f"packets inside {name} are not read (packet {2 + 3 * index}, 3 times)" for index, name in enumerate(UNREAD)
+    ]
+    assert sorted(issue["detail"] for issue in told) == sorted(expected)
+    assert {issue["kind"] for issue in told} == {"encapsulated"}
 
 
 @pytest.mark.parametrize("name", sorted(TUNNELS.keys() - {"VXLAN on Linux's old port"}))
@@ -94,6 +152,9 @@ def test_a_tunnel_whose_packets_are_cut_into_fragments_is_read() -> None:
 
 def test_datagrams_that_are_no_tunnel_say_nothing() -> None:
     datagrams = [
+        b"\0\0\x17\xc1\0\x10\0\0\xff" + bytes(7),
+        b"\0\0\x12\xb6\0\x10\0\0\x0c\0\0\x09\0\0\0\0",
+        b"\0\0\x08\x68\0\x10\0\0\x32\x01" + bytes(6),
         struct.pack(">HHHH", 4789, 53, 12, 0) + b"\x08abc",
         b"\0\0\x12\xb5\0\x08\0\0",
         b"\0\0\x12\xb5" + bytes(40),
