@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,11 +41,19 @@ def merge(source: Source, folder: Folder, columns: Columns) -> None:
     texts = [text for each in shards for text in each.client_ids]
     moves = _moves(shards)
     before = 0
-    for span, extent in enumerate(joined.extents):
-        whole = _joined_places([each.places(span) for each in shards], moves, before)
-        before += len(whole.at)
-        found = _in_order([move(each.exchanges(span)) for each, move in zip(shards, moves, strict=True)])
-        keeper.span(extent, joined.packets(span), renumbered(found, keeper.clients, texts), whole)
+    # While one span is written, the next is put together.
+    with ThreadPoolExecutor(1) as writer:
+        written: Future[None] | None = None
+        for span, extent in enumerate(joined.extents):
+            whole = _joined_places([each.places(span) for each in shards], moves, before)
+            before += len(whole.at)
+            found = _in_order([move(each.exchanges(span)) for each, move in zip(shards, moves, strict=True)])
+            found, packets = renumbered(found, keeper.clients, texts), joined.packets(span)
+            if written is not None:
+                written.result()
+            written = writer.submit(keeper.span, extent, packets, found, whole)
+        if written is not None:
+            written.result()
     left = pairing.joined([move(each.exchanges(-1)) for each, move in zip(shards, moves, strict=True)])
     left = renumbered(left.of(np.lexsort((left.request.number, left.request.frame.side))), keeper.clients, texts)
     found, pieces, lost = _begun(shards, moves)

@@ -21,7 +21,7 @@ from kwire.capture.index.ranges import Range, cut, read_range
 from kwire.capture.index.shards import build_shard
 from kwire.capture.index.spans import Place
 
-# A range has so many spans at least: what is smaller than two of them is not cut.
+# A range has so many spans, nearly, at least: what is smaller than two of them is not cut.
 RANGE_SPANS_MIN = 4
 
 Path_ = str | os.PathLike[str]
@@ -39,19 +39,20 @@ def build_by(source: Path_, columns: Columns, processes: int) -> None:
     if way is None or "fork" not in get_all_start_methods():
         build(source, columns)
         return
-    with temporary_folder() as folder, ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
-        places = [None] * len(ranges)
-        list(pool.map(partial(read_ranges, source, folder), range(len(ranges)), ranges, places))
-        join(source, folder, ranges, processes)
-        list(pool.map(partial(build_shard, source, folder), range(processes)))
+    count = len(ranges)
+    with temporary_folder() as folder, ProcessPoolExecutor(count, mp_context=get_context("fork")) as pool:
+        list(pool.map(partial(read_ranges, source, folder), range(count), ranges, [None] * count))
+        join(source, folder, ranges, count)
+        list(pool.map(partial(build_shard, source, folder), range(count)))
         merge(source, folder, columns)
 
 
 def cut_for(size: int, processes: int) -> list[Range]:
     """The ranges of a file of this size for so many processes."""
-    range_size = max(-(-size // max(processes, 1)), RANGE_SPANS_MIN * walking.SPAN_SIZE)
+    span_size = walking.SPAN_SIZE
+    count = max(1, min(processes, size // (RANGE_SPANS_MIN * span_size)))
     # Whole spans, and no small rest.
-    return cut(size, -(-range_size // walking.SPAN_SIZE) * walking.SPAN_SIZE, walking.SPAN_SIZE)
+    return cut(size, -(-size // (count * span_size)) * span_size, span_size)
 
 
 def places_of(source: Path_, ranges: Sequence[Range]) -> list[Place]:
