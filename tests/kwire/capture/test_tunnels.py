@@ -123,7 +123,11 @@ def test_tunnels_that_are_not_read_are_named_and_their_packets_counted(path: str
     data = pcap([Wire(1, FRAME + WIRES[0].packet), *wires], link=1)
 
     found = read(data) if path == "plain" else read_capture(data).to_pylist()
-    told = [issue for row in found for issue in row["issues"]]
+    told: list[dict[str, str]] = []
+    for row in found:
+        issues = row["issues"]
+        assert isinstance(issues, list)
+        told += issues
     expected = [
         f"packets inside {name} are not read (packet {2 + 3 * index}, 3 times)" for index, name in enumerate(UNREAD)
     ]
