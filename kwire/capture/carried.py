@@ -12,6 +12,7 @@ import builtins
 import collections
 import importlib
 import io
+import json
 import pickle
 from bisect import bisect_right
 from dataclasses import replace
@@ -47,6 +48,10 @@ _WORLDLY = frozenset({"kwire.capture.live", "kwire.capture.source"})
 
 class NotCarried(ValueError):
     """Bytes that `dump` did not write."""
+
+
+class OtherVersion(NotCarried):
+    """What was written down has another shape than what would go on with it."""
 
 
 class Carried:
@@ -112,8 +117,10 @@ class Carried:
 def dump(carried: Carried) -> bytes:
     """What `load` makes the same rooms from. Options and key logs are not in it."""
     out = io.BytesIO()
-    _Writer(out, protocol=5).dump(carried)
-    return out.getvalue()
+    writer = _Writer(out, protocol=5)
+    writer.dump(carried)
+    shapes = {f"{kind.__module__}.{kind.__qualname__}": _shape(kind) for kind in writer.kinds}
+    return json.dumps(shapes).encode() + b"\n" + out.getvalue()
 
 
 def load(written: bytes, options: Options, keys: KeyLog) -> Carried:
@@ -121,8 +128,12 @@ def load(written: bytes, options: Options, keys: KeyLog) -> Carried:
 
     Raises: NotCarried for anything that `dump` did not write.
     """
+    first, _, rest = written.partition(b"\n")
     try:
-        found = _Reader(io.BytesIO(written), {"options": options, "keys": keys}).load()
+        reader = _Reader(io.BytesIO(rest), {"options": options, "keys": keys}, json.loads(first))
+        found = reader.load()
+    except OtherVersion:
+        raise
     except Exception as error:  # Damaged bytes may fail in any of the classes that they name.
         raise NotCarried(f"the state of open connections cannot be read: {error}") from error
     if not isinstance(found, Carried):
@@ -130,7 +141,19 @@ def load(written: bytes, options: Options, keys: KeyLog) -> Carried:
     return found
 
 
+def _shape(kind: type) -> list[str]:
+    """What an object of a class consists of, as far as the class tells."""
+    declared = {*getattr(kind, "__struct_fields__", ()), *vars(kind).get("__annotations__", {})}
+    slots = vars(kind).get("__slots__", ())
+    made = getattr(vars(kind).get("__init__"), "__code__", None)
+    return sorted({*declared, *([slots] if isinstance(slots, str) else slots), *(made.co_names if made else ())})
+
+
 class _Writer(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, protocol: int) -> None:
+        super().__init__(file, protocol=protocol)
+        self.kinds: set[type] = set()
+
     def persistent_id(self, thing: object) -> str | None:
         """Options and secrets are given anew to whoever goes on."""
         if isinstance(thing, Options):
@@ -139,13 +162,17 @@ class _Writer(pickle.Pickler):
 
     def reducer_override(self, thing: object) -> Any:
         """Decoded messages look at records where the frame has them."""
+        kind = type(thing)
+        if kind.__module__.startswith(_ROOMS):
+            self.kinds.add(kind)
         return (memoryview, (thing.tobytes(),)) if isinstance(thing, memoryview) else NotImplemented
 
 
 class _Reader(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, given: dict[str, object]) -> None:
+    def __init__(self, file: io.BytesIO, given: dict[str, object], shapes: dict[str, list[str]]) -> None:
         super().__init__(file)
         self._given = given
+        self._shapes = shapes
 
     def persistent_load(self, name: str) -> object:
         """Options or secrets, as they are now."""
@@ -160,4 +187,7 @@ class _Reader(pickle.Unpickler):
                 found = None
         if not isinstance(found, type):
             raise pickle.UnpicklingError(f"{module}.{name} is nothing that is carried")
+        own = self._shapes.get(f"{module}.{name}")
+        if own is not None and own != _shape(found):
+            raise OtherVersion(f"the state of open connections is of another version of kwire ({name} has changed)")
         return found

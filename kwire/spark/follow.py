@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from kwire.capture import index
-from kwire.capture.carried import Carried, dump, load
+from kwire.capture.carried import Carried, NotCarried, dump, load
 from kwire.capture.ip import segments
 from kwire.capture.keylog import KeyLog
 from kwire.capture.packets import packets
 from kwire.capture.pipeline import row_maker
 from kwire.capture.values import CaptureError, Segment, Trouble
-from kwire.spark.journal import Journal, load_carried, newest_carried, save_carried
+from kwire.spark.journal import Journal, StateError, load_carried, newest_carried, save_carried
 from kwire.spark.reading import in_batches, named_rows
+from kwire.spark.rolling import Beginning, first_ts
 from kwire.spark.shares import share_of
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from kwire.capture.exchange import Outcome
     from kwire.capture.rows import Row
+    from kwire.capture.source import Source
     from kwire.spark.journal import Batch, Planned
     from kwire.spark.options import StreamOptions
     from kwire.spark.wanted import Wanted
@@ -70,8 +73,12 @@ class _Following:
 
     def begin(self, number: int) -> None:
         """From what was open at the end of this batch; before the first there is nothing."""
-        if number:
+        if not number:
+            return
+        try:
             self._carried = load(load_carried(self._asked.state, number, self._task), self._options, self._keys)
+        except NotCarried as error:
+            raise StateError(f"{self._asked.state}: {error}; begin with another state folder and checkpoint") from error
 
     def end(self, number: int) -> None:
         """Write down what is open now."""
@@ -90,14 +97,14 @@ class _Following:
     def _next(self, file: Planned) -> Iterator[Row]:
         if file.first_ts:
             self._carried.files.append((file.first_ts, file.path))
-        return self._made(self._carried, file.path, self._carried.outcomes(self._segments(file.path)))
+        return self._made(self._carried, file.path, self._carried.outcomes(self._segments(file)))
 
     def _late(self, file: Planned) -> Iterator[Row]:
         """What it holds comes before what was read already: its connections cannot go on, only be read alone."""
         yield from self._told(file.path, "file_late", "it begins before files that were read already: it is read alone")
         alone = self._new()
         alone.files.append((file.first_ts, file.path))
-        yield from self._made(alone, file.path, chain(alone.outcomes(self._segments(file.path)), alone.close()))
+        yield from self._made(alone, file.path, chain(alone.outcomes(self._segments(file)), alone.close()))
 
     def _told(self, path: str, kind: str, detail: str) -> Iterator[Row]:
         """A row about a file, from the first task alone."""
@@ -107,37 +114,49 @@ class _Following:
     def _made(self, carried: Carried, file: str, found: Iterable[Outcome]) -> Iterator[Row]:
         return named_rows(self._level, self._options, carried, file, found)
 
-    def _segments(self, path: str) -> Iterator[Segment | Trouble]:
+    def _segments(self, file: Planned) -> Iterator[Segment | Trouble]:
         """Those of this task's hosts. What belongs to no connection is told by the first task."""
         try:
-            yield from self._read(path)
+            if first_ts(file.path) != file.first_ts and os.path.exists(file.path):
+                # That one is read by a batch of its own.
+                yield self._gone("another capture got its name")
+                return
+            yield from self._read(file)
         except CaptureError as error:
             if self._task == 0:
                 yield Trouble("file_unreadable", str(error), 0, self._last_ts)
         except OSError as error:
             if error.errno not in _GONE:
                 raise
-            # Each task says so: a file may go when some have read it, and none of them knows of the others.
-            share = f"the connections of task {self._task + 1} of {self._asked.tasks}"
-            yield Trouble("file_gone", f"it was taken away before {share} were read", 0, self._last_ts)
+            yield self._gone("it was taken away")
 
-    def _read(self, path: str) -> Iterator[Segment | Trouble]:
+    def _gone(self, why: str) -> Trouble:
+        # Each task says so: a file may go when some have read it, and none of them knows of the others.
+        share = f"the connections of task {self._task + 1} of {self._asked.tasks}"
+        return Trouble("file_gone", f"{why} before {share} were read", 0, self._last_ts)
+
+    def _read(self, file: Planned) -> Iterator[Segment | Trouble]:
+        """As much as there was when the batch was planned: all tasks read the same, and whoever runs them again."""
         try:
-            yield from self._by_index(path)
+            found = index.built(file.path) if os.stat(file.path).st_size == file.size else None
         except index.NotIndexed:
-            yield from self._by_packet(path)
+            found = None
+        if found is not None and found.size == file.size:
+            yield from self._by_index(found)
+            return
+        with open(file.path, "rb") as opened:
+            yield from self._by_packet(Beginning(opened, file.size))
 
-    def _by_index(self, path: str) -> Iterator[Segment | Trouble]:
+    def _by_index(self, found: index.Index) -> Iterator[Segment | Trouble]:
         """Payload of others is not even read."""
-        found = index.built(path)
         self._keys.add(found.secrets)
         self._last_ts = max([self._last_ts, *(flow.last_ts for flow in found.flows)])
         own = [flow.key for flow in found.flows if self._is_own(flow.key[0][0], flow.key[1][0])]
         yield from index.segments_of([found], own, troubles=self._task == 0)
 
-    def _by_packet(self, path: str) -> Iterator[Segment | Trouble]:
-        """A packed file is walked through."""
-        for each in segments(packets(path, self._keys)):
+    def _by_packet(self, source: Source) -> Iterator[Segment | Trouble]:
+        """A packed file is walked through, and one that is longer now."""
+        for each in segments(packets(source, self._keys)):
             if isinstance(each, Trouble):
                 if self._task == 0:
                     yield each

@@ -16,9 +16,11 @@ from typing import NamedTuple
 
 from kwire.spark.rolling import Finished
 
-VERSION = 1
+VERSION = 2
 # Batches whose lists are kept one by one; older ones become one list of the files that are still there.
 _KEPT_COUNT_MAX = 128
+# So many files that are not there any more are remembered.
+_GONE_COUNT_MAX = 1_000
 _MAGIC = b"kwire carried 1\n"
 
 
@@ -38,13 +40,15 @@ class Planned(NamedTuple):
 class Batch(NamedTuple):
     """What one batch reads, in order. `grown` are files that got longer after an earlier batch had read them.
 
-    `newest_ts` is the latest beginning of a file up to here, whether the file is still there or not.
+    `newest_ts` is the latest beginning of a file up to here, whether the file is still there or not. `renamed` are
+    files that an earlier batch had read under another name: they are not read again.
     """
 
     number: int
     files: list[Planned]
     grown: list[Finished]
     newest_ts: int
+    renamed: list[Finished]
 
 
 class _Older(NamedTuple):
@@ -81,7 +85,8 @@ class Journal:
         except FileNotFoundError:
             return None
         files = [Planned(*each) for each in read["files"]]
-        return Batch(number, files, [Finished(*each) for each in read["grown"]], read["newest_ts"])
+        grown, renamed = ([Finished(*each) for each in read[name]] for name in ("grown", "renamed"))
+        return Batch(number, files, grown, read["newest_ts"], renamed)
 
     def required(self, number: int) -> Batch:
         """The same, of a batch that Spark's checkpoint says was planned."""
@@ -93,9 +98,18 @@ class Journal:
         return found
 
     def plan(self, batch: Batch) -> None:
-        """Write a batch down. From now on it reads just these files."""
-        content = {"files": batch.files, "grown": batch.grown, "newest_ts": batch.newest_ts}
-        _write(self._batches / f"{batch.number}.json", json.dumps(content).encode())
+        """Write a batch down. From now on it reads just these files; whoever was first decides."""
+        content = {name: value for name, value in batch._asdict().items() if name != "number"}
+        _write(self._batches / f"{batch.number}.json", json.dumps(content).encode(), replaces=False)
+
+    def check(self, number: int) -> None:
+        """StateError for a batch before those that are known one by one: there is no planning it again."""
+        first = self._older().number + 1
+        if number < first:
+            raise StateError(
+                f"{self._folder} has forgotten batches before {first}, and the checkpoint asks for {number}: "
+                "they do not fit together; delete both to begin anew"
+            )
 
     def read_before(self, number: int) -> Iterator[Finished]:
         """All files that batches up to this number read, as far as they were there when lists were put together."""
@@ -106,6 +120,7 @@ class Journal:
             yield from (Finished(file.path, file.first_ts, file.size) for file in batch.files)
             # Their new size, so that they are told once.
             yield from batch.grown
+            yield from batch.renamed
 
     def forget(self, number: int, present: Iterable[str]) -> None:
         """The batches up to this number are done: states go that nobody begins with, and old lists of what is gone.
@@ -118,7 +133,10 @@ class Journal:
         if last - first < _KEPT_COUNT_MAX:
             return
         there = set(present)
-        files = list({file.path: file for file in self.read_before(last) if file.path in there}.values())
+        read = {file.path: file for file in self.read_before(last)}
+        # One that is gone may come under another name yet.
+        gone = [path for path in read if path not in there][:-_GONE_COUNT_MAX]
+        files = [file for path, file in read.items() if path not in set(gone)]
         _write(self._folder / "older.json", json.dumps({"number": last, "files": files}).encode())
         for each in range(first, last + 1):
             (self._batches / f"{each}.json").unlink(missing_ok=True)
@@ -179,15 +197,28 @@ def _carried(folder: Path) -> list[tuple[int, Path]]:
     return [(int(each.name), each) for each in place.iterdir()] if place.exists() else []
 
 
-def _write(place: Path, content: bytes) -> None:
-    """Whole or not at all, also when two tasks write the same at once."""
+def _write(place: Path, content: bytes, *, replaces: bool = True) -> None:
+    """Whole or not at all, also when two write the same at once. `replaces`: the last one wins, else the first."""
     handle, draft = tempfile.mkstemp(dir=place.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(draft, place)
+        if replaces or not _linked(draft, place):
+            os.replace(draft, place)
     except BaseException:
         Path(draft).unlink(missing_ok=True)
         raise
+
+
+def _linked(draft: str, place: Path) -> bool:
+    """Give the draft its name, unless something has it; False where the file system cannot do so."""
+    try:
+        os.link(draft, place)
+    except FileExistsError:
+        pass
+    except OSError:
+        return False
+    os.unlink(draft)
+    return True

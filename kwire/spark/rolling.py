@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from kwire.capture.packets import packets
 from kwire.capture.values import CaptureError, Packet
@@ -52,6 +52,38 @@ class Folder:
             found.append(file)
         self._known = known
         return sorted(found, key=lambda file: (file.first_ts or known[file.path][1], file.path))
+
+
+class Beginning:
+    """The first bytes of an open file, as a file."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        """So many of them."""
+        self._file = file
+        self._left = size
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes; none at the end."""
+        data = self._file.read(self._left if size < 0 else min(size, self._left))
+        self._left -= len(data)
+        return data
+
+
+class Names:
+    """Tells a file that was read under another name, which is gone, from one that is new."""
+
+    def __init__(self, read: Iterable[Finished], there: Iterable[Finished]) -> None:
+        """What was read before, and what is there now."""
+        present = {file.identity for file in there}
+        gone = [file for file in read if file.first_ts and file.identity not in present]
+        self._contents = {(file.first_ts, file.size) for file in gone}
+        self._names = {file.identity for file in gone}
+
+    def is_renamed(self, file: Finished) -> bool:
+        """Whether it is one of those that are gone: it begins when that did and is as long, or is that file packed."""
+        unpacked = file.path.removesuffix(".gz").removesuffix(".zst")
+        is_packed = unpacked != file.path and (unpacked, file.first_ts) in self._names
+        return is_packed or (file.first_ts, file.size) in self._contents
 
 
 def first_ts(path: str) -> int:

@@ -22,8 +22,8 @@ from pyspark.sql.streaming.datasource import (
 
 from kwire.spark import options, paths
 from kwire.spark.follow import follow
-from kwire.spark.journal import Batch, Journal, Planned
-from kwire.spark.rolling import Finished, Folder
+from kwire.spark.journal import Batch, Journal, Planned, StateError
+from kwire.spark.rolling import Finished, Folder, Names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,8 +72,9 @@ class CaptureStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """The next batch: the one that an earlier run planned already, or one of new files up to the limit."""
-        number = start["batch"] + 1
+        number = _number(start) + 1
         if self.journal.batch(number) is None:
+            self.journal.check(number)
             batch = self._next(number, limit)
             if batch is None:
                 return start
@@ -82,7 +83,7 @@ class CaptureStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> list[StreamTask]:
         """A task for each share of the hosts."""
-        numbers = range(start["batch"] + 1, end["batch"] + 1)
+        numbers = range(_number(start) + 1, _number(end) + 1)
         batches = [self.journal.required(number) for number in numbers]
         return [StreamTask(batches, number) for number in range(self.asked.tasks)] if batches else []
 
@@ -93,7 +94,7 @@ class CaptureStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Offset) -> None:
         """These batches are done."""
-        self.journal.forget(end["batch"], paths.present(self._names))
+        self.journal.forget(_number(end), paths.present(self._names))
 
     @property
     def journal(self) -> Journal:
@@ -112,23 +113,38 @@ class CaptureStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         read = {file.identity: file for file in self.journal.read_before(number - 1)}
         before = self.journal.required(number - 1) if number > 1 else None
         newest = before.newest_ts if before else 0
-        new, grown = [], []
-        for file in self._finished():
+        new: list[Finished] = []
+        grown: list[Finished] = []
+        renamed: list[Finished] = []
+        there = self._finished()
+        names = Names(read.values(), there)
+        for file in there:
             known = read.get(file.identity)
-            if known is None:
-                new.append(file)
-            elif file.size > known.size:
-                grown.append(file)
+            if known is not None:
+                grown += [file] if file.size > known.size else []
+            else:
+                (renamed if names.is_renamed(file) else new).append(file)
         chosen = _within(new, limit)
         if not chosen and not grown:
             return None
         # A file without packets is neither late, nor makes others late.
         planned = [Planned(*file, is_late=0 < file.first_ts < newest) for file in chosen]
-        return Batch(number, planned, grown, max([newest, *(file.first_ts for file in chosen)]))
+        return Batch(number, planned, grown, max([newest, *(file.first_ts for file in chosen)]), renamed)
 
     def __getstate__(self) -> dict[str, Any]:
         """What a worker needs."""
         return {**self.__dict__, "_folder": None, "_journal": None}
+
+
+def _number(offset: Offset) -> int:
+    """The batch of an offset.
+
+    Raises: StateError for one that this source did not write.
+    """
+    number = offset.get("batch")
+    if not isinstance(number, int):
+        raise StateError(f"the checkpoint has the offset {offset}, which is none of this source: give it another one")
+    return number
 
 
 def _within(files: list[Finished], limit: ReadLimit) -> list[Finished]:
