@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from kwire.capture.index.builder import Builder
 from kwire.capture.index.columns import Columns
 from kwire.capture.index.files import File, Source
-from kwire.capture.index.heads import HeadPass, Heads
+from kwire.capture.index.head_pass import HeadPass
+from kwire.capture.index.heads import Heads
 from kwire.capture.index.hop import Held
 from kwire.capture.index.ids import FlowIds
 from kwire.capture.index.keeping import Keeper

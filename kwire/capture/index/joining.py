@@ -15,7 +15,8 @@ import numpy as np
 
 from kwire.capture.index.columns import Columns, fresh
 from kwire.capture.index.files import File, Source
-from kwire.capture.index.heads import HeadPass, Heads, refuse_too_much
+from kwire.capture.index.head_pass import HeadPass, refuse_too_much
+from kwire.capture.index.heads import Heads
 from kwire.capture.index.model import PACKETS
 from kwire.capture.index.ranges import Range, RangeFile, read_range
 from kwire.capture.index.spans import Walked

@@ -14,7 +14,8 @@ import numpy as np
 from kwire.capture.blocks import Interface
 from kwire.capture.index.columns import Columns, fresh
 from kwire.capture.index.files import File, Source
-from kwire.capture.index.heads import HeadPass, Heads
+from kwire.capture.index.head_pass import HeadPass
+from kwire.capture.index.heads import Heads
 from kwire.capture.index.ids import FlowIds
 from kwire.capture.index.model import PACKETS
 from kwire.capture.index.spans import Place, Walked

@@ -10,7 +10,8 @@ import numpy as np
 
 from kwire.capture import blocks, pcapng
 from kwire.capture.index.files import File, NotIndexed, Source
-from kwire.capture.index.heads import TROUBLES_MAX, gather
+from kwire.capture.index.head_pass import TROUBLES_MAX
+from kwire.capture.index.heads import gather
 from kwire.capture.index.resync import pcapng_place
 from kwire.capture.index.spans import Place, Span, Walked, read_size
 from kwire.capture.keylog import KeyLog
