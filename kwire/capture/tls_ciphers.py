@@ -1,7 +1,7 @@
 """What opens TLS records: keys from logged secrets, and the ciphers of TLS 1.2 and 1.3.
 
 Sources: RFC 8446 sections 5.2, 5.3, 7.1 to 7.3 (TLS 1.3), RFC 5246 sections 5, 6.2.3 and 6.3 (TLS 1.2), RFC 5288 (GCM),
-RFC 7905 (ChaCha20-Poly1305), RFC 7366 (encrypt-then-MAC).
+RFC 6655 and RFC 7251 (CCM), RFC 7905 (ChaCha20-Poly1305), RFC 7366 (encrypt-then-MAC).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 
 _BLOCK = 16
-_TAG = 16
 
 
 class Opened(NamedTuple):
@@ -55,15 +54,23 @@ _SUITES_13 = {
     0x1304: _Suite("ccm", 16, "sha256"),
     0x1305: _Suite("ccm8", 16, "sha256"),
 }
+# By what is the same in many of them, whatever way their keys are agreed on.
+_GCM_128 = (0x009C, 0x009E, 0x00A0, 0x00A2, 0x00A4, 0x00A6, 0xC02B, 0xC02D, 0xC02F, 0xC031)
+_SHA_128 = (*range(0x002F, 0x0035), 0xC004, 0xC009, 0xC00E, 0xC013, 0xC018)
+_SHA256_128 = (0x003C, 0x003E, 0x003F, 0x0040, 0x0067, 0x006C, 0xC023, 0xC025, 0xC027, 0xC029)
 _SUITES_12 = {
-    **dict.fromkeys((0x009C, 0x009E, 0xC02B, 0xC02F), _Suite("gcm", 16, "sha256")),
-    **dict.fromkeys((0x009D, 0x009F, 0xC02C, 0xC030), _Suite("gcm", 32, "sha384")),
+    **dict.fromkeys(_GCM_128, _Suite("gcm", 16, "sha256")),
+    **dict.fromkeys((each + 1 for each in _GCM_128), _Suite("gcm", 32, "sha384")),
+    **dict.fromkeys((0xC09C, 0xC09E, 0xC0AC), _Suite("ccm", 16, "sha256")),
+    **dict.fromkeys((0xC09D, 0xC09F, 0xC0AD), _Suite("ccm", 32, "sha256")),
+    **dict.fromkeys((0xC0A0, 0xC0A2, 0xC0AE), _Suite("ccm8", 16, "sha256")),
+    **dict.fromkeys((0xC0A1, 0xC0A3, 0xC0AF), _Suite("ccm8", 32, "sha256")),
     **dict.fromkeys((0xCCA8, 0xCCA9, 0xCCAA), _Suite("chacha", 32, "sha256")),
-    **dict.fromkeys((0x002F, 0x0033, 0xC009, 0xC013), _Suite("cbc", 16, "sha256", "sha1")),
-    **dict.fromkeys((0x0035, 0x0039, 0xC00A, 0xC014), _Suite("cbc", 32, "sha256", "sha1")),
-    **dict.fromkeys((0x003C, 0x0067, 0xC023, 0xC027), _Suite("cbc", 16, "sha256", "sha256")),
-    **dict.fromkeys((0x003D, 0x006B), _Suite("cbc", 32, "sha256", "sha256")),
-    **dict.fromkeys((0xC024, 0xC028), _Suite("cbc", 32, "sha384", "sha384")),
+    **dict.fromkeys(_SHA_128, _Suite("cbc", 16, "sha256", "sha1")),
+    **dict.fromkeys((each + (6 if each < 0xC000 else 1) for each in _SHA_128), _Suite("cbc", 32, "sha256", "sha1")),
+    **dict.fromkeys(_SHA256_128, _Suite("cbc", 16, "sha256", "sha256")),
+    **dict.fromkeys((0x003D, *range(0x0068, 0x006C), 0x006D), _Suite("cbc", 32, "sha256", "sha256")),
+    **dict.fromkeys((0xC024, 0xC026, 0xC028, 0xC02A), _Suite("cbc", 32, "sha384", "sha384")),
 }
 _MAC_SIZES = {"sha1": 20, "sha256": 32, "sha384": 48}
 
@@ -96,8 +103,8 @@ def of_master(
     """The ciphers of client and server in TLS 1.2. Args: randoms: those of client and server."""
     chosen = _SUITES_12[suite]
     mac_size = _MAC_SIZES.get(chosen.mac, 0)
-    # GCM sends the rest of its nonce with each record, CBC all of its vector.
-    iv_size = {"gcm": 4, "chacha": 12, "cbc": 0}[chosen.cipher]
+    # GCM and CCM send the rest of their nonce with each record, CBC all of its vector.
+    iv_size = {"chacha": 12, "cbc": 0}.get(chosen.cipher, 4)
     block = _prf(master, b"key expansion" + randoms[1] + randoms[0], 2 * (mac_size + chosen.key_size + iv_size), chosen)
     at = 0
     parts: list[bytes] = []
@@ -119,7 +126,11 @@ def _aead(name: str, key: bytes) -> _Aead:
         return AESGCM(key)
     if name == "chacha":
         return ChaCha20Poly1305(key)
-    return AESCCM(key, 8 if name == "ccm8" else _TAG)
+    return AESCCM(key, _tag_size(name))
+
+
+def _tag_size(name: str) -> int:
+    return 8 if name == "ccm8" else 16
 
 
 def _expand_label(secret: bytes, label: bytes, size: int, hash_name: str) -> bytes:
@@ -143,7 +154,7 @@ class _Cipher13:
         self._made_of = name, key, iv
         self._aead = _aead(name, key)
         self._iv = int.from_bytes(iv, "big")
-        self.overhead = 5 + 1 + (8 if name == "ccm8" else _TAG)
+        self.overhead = 5 + 1 + _tag_size(name)
 
     def __reduce__(self) -> tuple[type, tuple[str, bytes, bytes]]:
         """A connection may go on in another capture and process; the library's own objects cannot."""
@@ -160,14 +171,15 @@ class _Cipher13:
 
 
 class _Cipher12:
-    """An AEAD of TLS 1.2: GCM with a salt of four bytes and the rest of the nonce in the record, or ChaCha20."""
+    """An AEAD of TLS 1.2: GCM or CCM with a salt of four bytes and the rest of the nonce in the record, or ChaCha20."""
 
     def __init__(self, name: str, key: bytes, iv: bytes) -> None:
         self._made_of = name, key, iv
         self._aead = _aead(name, key)
         self._iv = iv
         self._explicit = 12 - len(iv)
-        self.overhead = 5 + self._explicit + _TAG
+        self._tag = _tag_size(name)
+        self.overhead = 5 + self._explicit + self._tag
 
     def __reduce__(self) -> tuple[type, tuple[str, bytes, bytes]]:
         """A connection may go on in another capture and process; the library's own objects cannot."""
@@ -179,7 +191,7 @@ class _Cipher12:
             nonce = self._iv + body[: self._explicit]
         else:
             nonce = (int.from_bytes(self._iv, "big") ^ number).to_bytes(12, "big")
-        size = len(body) - self._explicit - _TAG
+        size = len(body) - self._explicit - self._tag
         if size < 0:
             return None
         about = struct.pack(">Q3sH", number, head[:3], size)

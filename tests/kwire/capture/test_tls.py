@@ -69,6 +69,11 @@ SUITES_12 = [
     ("ECDHE-RSA-AES128-SHA256:@SECLEVEL=0", "rsa"),
     ("ECDHE-RSA-AES256-SHA384:@SECLEVEL=0", "rsa"),
     ("ECDHE-ECDSA-AES256-SHA:@SECLEVEL=0", "ecdsa"),
+    ("ECDHE-ECDSA-AES128-CCM", "ecdsa"),
+    ("ECDHE-ECDSA-AES256-CCM8:@SECLEVEL=0", "ecdsa"),
+    ("AES256-CCM:@SECLEVEL=0", "rsa"),
+    ("AECDH-AES128-SHA:@SECLEVEL=0", "ecdsa"),
+    ("AECDH-AES256-SHA:@SECLEVEL=0", "ecdsa"),
 ]
 
 
@@ -80,6 +85,24 @@ def test_tls_1_2_is_read(suite: str, kind: str) -> None:
     assert names(found) == EXPECTED
     assert {row["tls"] for row in found} == {True}
     assert issue_kinds(found) == set()
+
+
+def test_every_suite_with_aes_that_openssl_has_is_read_with_its_own_cipher() -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    ways = ("PSK", "SRP", "CAMELLIA", "ARIA", "CHACHA20")
+    found = [each for each in context.get_ciphers() if each["protocol"] != "TLSv1.3"]
+    found = [each for each in found if not any(way in each["name"] for way in ways)]
+
+    assert len(found) > 40
+    for each in found:
+        suite = tls_ciphers._SUITES_12[each["id"] & 0xFFFF]
+        _, bits, mode = each["symmetric"].rsplit("-", 2)
+        assert suite.key_size == int(bits) // 8
+        assert suite.cipher.removesuffix("8") == mode
+        assert suite.cipher.endswith("8") == each["name"].endswith("CCM8")
+        assert suite.mac == (each["digest"] or "")
+        assert suite.hash == ("sha384" if each["name"].endswith("SHA384") else "sha256")
 
 
 def test_tls_1_3_is_read() -> None:
