@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 from pyspark.sql.types import TimestampType
 
 from kwire.spark import analyses
+from kwire.spark.tables import is_small
 
 # Rows of one table; a capture may name as many groups or members as it likes, and a page has an end.
 ROWS_MAX = 200
@@ -61,8 +61,7 @@ NOT_SHOWN = frozenset({"failures", "outcomes", "attempts", "share_timeline"})
 @contextmanager
 def tuned(spark: SparkSession, files: Sequence[str]) -> Iterator[None]:
     """Settings of the session that suit small captures, for as long as the block runs."""
-    known = [os.path.getsize(file) for file in files if os.path.isfile(file)]
-    settings = SMALL_SETTINGS if len(known) == len(files) and sum(known) < SMALL else {}
+    settings = SMALL_SETTINGS if is_small(files, SMALL) else {}
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)

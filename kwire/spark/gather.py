@@ -34,7 +34,7 @@ from kwire.spark.row_types import (
     StepRow,
     VersionRow,
 )
-from kwire.spark.share_plot import SharePanel
+from kwire.spark.share_panel import SharePanel
 
 Progress = Callable[[str], None]
 T = TypeVar("T")

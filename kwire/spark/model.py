@@ -29,7 +29,7 @@ from kwire.spark.row_types import (
     StepRow,
     VersionRow,
 )
-from kwire.spark.share_plot import SharePanel
+from kwire.spark.share_panel import SharePanel
 
 
 @dataclass(frozen=True, slots=True)

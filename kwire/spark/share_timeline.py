@@ -13,17 +13,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from heapq import merge
 from itertools import groupby, islice
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 
-from kwire.capture.share_timeline import DELIVERY_COUNT_LIMIT, context, reading
+from kwire.capture.share_timeline import DELIVERY_COUNT_LIMIT, LOCK_DURATION_MS, context, reading
+from kwire.capture.share_timeline import share_timeline as plain_timeline
 from kwire.capture.share_timeline.context import Context, Fact
 from kwire.capture.share_timeline.events import Event, Kind, place_in_time
 from kwire.capture.share_timeline.machine import SharePartitionMachine
 from kwire.capture.share_timeline.reading import ConnectionReader
+from kwire.registry import DEFAULT_EDITION
 
 #: Names, limits and deletions that are read from the captures; they travel to every task.
 FACTS_MAX = 100_000
@@ -40,9 +43,10 @@ _ROW = (
     "group_id string, topic string, topic_id string, partition int, ts long, number long, first_offset long, "
     "last_offset long, state string, delivery_count int, member_id string, cause string, is_inferred boolean, "
     "start_offset long, end_offset long, stored_start_offset long, delivery_complete_count long, available long, "
-    "acquired long, file string, conn_id string, correlation_id int"
+    "acquired long, acknowledged long, archived long, file string, conn_id string, correlation_id int"
 )
 _US = 1_000
+_OF_FLOWS = ("last_ts", "ended", "ended_by", "kind")
 
 
 def share_timeline(
@@ -50,22 +54,34 @@ def share_timeline(
     flows: DataFrame | None = None,
     *,
     delivery_count_limit: int = DELIVERY_COUNT_LIMIT,
+    lock_duration_ms: int = LOCK_DURATION_MS,
     topics: Mapping[str, str] | None = None,
+    edition: str = DEFAULT_EDITION,
 ) -> DataFrame:
     """The transitions of all share partitions; `number` is their order within each.
 
     Two small questions are asked at once, for what concerns many share partitions and for the end of the capture; the
     rest is computed when the result is. A task holds one connection's sessions, or one share partition, at a time.
     Args: messages: the level `messages`, with bodies. flows: the level `flows`; without it a member that dies is not
-        seen to end its session. delivery_count_limit: of groups of which no message tells it. topics: names by id.
+        seen to end its session. delivery_count_limit: of groups of which no message tells it. lock_duration_ms: where
+        no answer tells it, as in editions before 4.3. topics: names by id. edition: in which the captures were read.
     """
     known = _context(messages, topics or {})
-    work = partial(_transitions, known=known, until=_until(messages), delivery_count_limit=delivery_count_limit)
-    events = _rows_of_connections(messages, flows).mapInArrow(_events, _EVENT)
+    limits = {"delivery_count_limit": delivery_count_limit, "lock_duration_ms": lock_duration_ms}
+    work = partial(_transitions, known=known, until=_until(messages), limits=limits)
+    events = _rows_of_connections(messages, flows).mapInArrow(partial(_events, edition=edition), _EVENT)
     in_order = events.repartition(*_PLACE).sortWithinPartitions(
         *_PLACE, "ts", "kind", "file", "conn_id", "correlation_id"
     )
     return in_order.mapInArrow(work, _ROW).withColumn("ts", F.timestamp_micros("ts"))
+
+
+def local_timeline(messages: pa.Table, flows: pa.Table, *, edition: str = DEFAULT_EDITION) -> pa.Table:
+    """The same of levels that this process has already."""
+    made = plain_timeline(_local(messages), _local(flows), edition=edition)
+    rows = pa.Table.from_pylist([{**row, "ts": cast(int, row["ts"]) // _US} for row in made], _ROWS_SCHEMA)
+    stamps = pc.cast(rows["ts"], pa.timestamp("us", tz="UTC"))
+    return rows.set_column(rows.schema.get_field_index("ts"), "ts", stamps)
 
 
 def _rows_of_connections(messages: DataFrame, flows: DataFrame | None) -> DataFrame:
@@ -74,7 +90,7 @@ def _rows_of_connections(messages: DataFrame, flows: DataFrame | None) -> DataFr
         *(_micros(name).alias(name) if name.endswith("_ts") else F.col(name) for name in reading.COLUMNS),
         F.coalesce(_micros("req_ts"), F.lit(0)).alias("moment"),
         F.lit(0).alias("place"),
-        F.lit(None).cast("string").alias("ended"),
+        *(F.lit(None).cast("string").alias(name) for name in ("ended", "ended_by")),
         F.lit(None).cast("long").alias("last_ts"),
     )
     if flows is not None:
@@ -83,7 +99,7 @@ def _rows_of_connections(messages: DataFrame, flows: DataFrame | None) -> DataFr
             "conn_id",
             _micros("last_ts").alias("moment"),
             F.lit(1).alias("place"),
-            "ended",
+            *("ended", "ended_by"),
             _micros("last_ts").alias("last_ts"),
         )
         shared = shared.unionByName(ends, allowMissingColumns=True)
@@ -120,8 +136,8 @@ def _facts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return _in_batches(({**fact, "ts": fact["ts"] // _US} for fact in made), _FACTS_SCHEMA)
 
 
-def _events(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    reader = ConnectionReader()
+def _events(batches: Iterable[pa.RecordBatch], *, edition: str) -> Iterator[pa.RecordBatch]:
+    reader = ConnectionReader(edition)
     made = (event for row in _plain(batches) for event in (reader.end(row) if row["place"] else reader.read(row)))
     return _in_batches(
         ({**event._asdict(), "ts": event.ts // _US, "kind": int(event.kind)} for event in made), _EVENTS_SCHEMA
@@ -129,19 +145,19 @@ def _events(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _transitions(
-    batches: Iterable[pa.RecordBatch], *, known: Context, until: int, delivery_count_limit: int
+    batches: Iterable[pa.RecordBatch], *, known: Context, until: int, limits: dict[str, int]
 ) -> Iterator[pa.RecordBatch]:
-    return _in_batches(_told(_plain(batches), known, until, delivery_count_limit), _ROWS_SCHEMA)
+    return _in_batches(_told(_plain(batches), known, until, limits), _ROWS_SCHEMA)
 
 
 def _told(
-    rows: Iterator[dict[str, Any]], known: Context, until: int, delivery_count_limit: int
+    rows: Iterator[dict[str, Any]], known: Context, until: int, limits: dict[str, int]
 ) -> Iterator[dict[str, Any]]:
     for key, mine in groupby(rows, key=lambda row: tuple(row[name] for name in _PLACE)):
         group_id, topic_id, partition = key
         place = {"group_id": group_id, "topic": known.names.get(topic_id), "topic_id": topic_id, "partition": partition}
         wide = sorted(known.events(group_id, topic_id, partition), key=place_in_time)
-        machine = SharePartitionMachine(delivery_count_limit=delivery_count_limit)
+        machine = SharePartitionMachine(**limits)
         for transition in machine.run(merge(map(_event, mine), wide, key=place_in_time), until):
             yield {**place, **transition._asdict(), "ts": transition.ts // _US}
 
@@ -156,6 +172,16 @@ def _plain(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
     for batch in batches:
         for row in batch.to_pylist():
             yield {name: _nanoseconds(value) if _is_time(name) else value for name, value in row.items()}
+
+
+def _local(table: pa.Table) -> Iterator[dict[str, Any]]:
+    wanted = [name for name in (*reading.COLUMNS, *_OF_FLOWS, *_MOMENTS) if name in table.schema.names]
+    columns = {name: table[name] for name in dict.fromkeys(wanted)}
+    plain = {
+        name: pc.cast(column, pa.int64()) if pa.types.is_timestamp(column.type) else column
+        for name, column in columns.items()
+    }
+    return _plain(pa.table(plain).to_batches())
 
 
 def _is_time(name: str) -> bool:

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 
+from kwire.capture.schemas import LEVELS as LEVELS_OF
 from kwire.capture.share_timeline import context, reading
-from kwire.registry import api_name
-from kwire.spark import analyses
+from kwire.registry import DEFAULT_EDITION, api_name
+from kwire.spark import analyses, here
 from kwire.spark.analyses.conformance import API_VERSIONS
 from kwire.spark.analyses.rebalances import API_KEYS
-from kwire.spark.share_timeline import share_timeline
+from kwire.spark.share_timeline import local_timeline, share_timeline
 
 # The bodies that analyses look into; those of other APIs are never rendered.
 BODIES = (*{*map(api_name, (*API_KEYS, API_VERSIONS)), *reading.APIS, *context.APIS},)
+
+_PLAIN = [column.name for column in LEVELS_OF["messages"] if not column.name.startswith("body_")]
+_DETAILS = [column.name for column in LEVELS_OF["messages"] if column.name != "issues"]
+# What is read, by the names in `Levels`: the level, and more options.
+LEVELS: dict[str, tuple[str, dict[str, str]]] = {
+    "messages": ("messages", {"columns": ",".join(_PLAIN)}),
+    "details": ("messages", {"columns": ",".join(_DETAILS), "filter": f"api in ({', '.join(BODIES)})"}),
+    "partitions": ("partitions", {}),
+    "acquired": ("share_acquired", {}),
+    "acks": ("share_acks", {}),
+    "flows": ("flows", {}),
+    "records": ("records", {}),
+}
+
+# Bytes of captures that are decoded in this process: one task of Spark would read them all as well.
+HERE_MAX = 16 * 1024 * 1024
 
 # Records whose lives are drawn line by line.
 LIVES_MAX = 16
@@ -26,7 +46,8 @@ LIVES_MAX = 16
 class Levels:
     """The levels of some captures. `details` holds the messages of the APIs in `BODIES`, with their bodies.
 
-    `records` is there only where the content of records was asked for.
+    `records` is there only where the content of records was asked for. `here` holds levels that were decoded in this
+    process, by name.
     """
 
     messages: DataFrame
@@ -35,36 +56,47 @@ class Levels:
     acquired: DataFrame
     acks: DataFrame
     flows: DataFrame
-    records: DataFrame | None
+    records: DataFrame | None = None
+    here: Mapping[str, pa.Table] = field(default_factory=dict)
+    edition: str = DEFAULT_EDITION
 
     def release(self) -> None:
         """Forget what was decoded."""
         for each in fields(self):
             level = getattr(self, each.name)
-            if level is not None:
+            if isinstance(level, DataFrame):
                 level.unpersist()
+
+    def timeline(self) -> DataFrame:
+        """The timeline of all share partitions."""
+        if not self.here:
+            return share_timeline(self.details, self.flows, edition=self.edition)
+        made = local_timeline(self.here["details"], self.here["flows"], edition=self.edition)
+        return here.frame(self.details.sparkSession, made)
 
 
 def read(spark: SparkSession, files: Sequence[str], options: Mapping[str, str] | None) -> Levels:
-    """The levels of these files; each is decoded once, when it is first asked."""
+    """The levels of these files; each is decoded once."""
+    asked = {name: {**(options or {}), **more, "level": level} for name, (level, more) in LEVELS.items()}
+    edition = (options or {}).get("edition", DEFAULT_EDITION)
+    if (options or {}).get("payload") != "true":
+        del asked["records"]
+    if is_small(files, HERE_MAX):
+        decoded = {name: here.table(files, each) for name, each in asked.items()}
+        frames: dict[str, Any] = {name: here.frame(spark, table) for name, table in decoded.items()}
+        return Levels(**frames, here=decoded, edition=edition)
+    # Several analyses ask the same rows, and decoding is what costs; records are asked once, for a few.
+    source = {
+        name: spark.read.format("kafka_capture").options(**each).load(list(files)) for name, each in asked.items()
+    }
+    kept: dict[str, Any] = {name: rows if name == "records" else rows.persist() for name, rows in source.items()}
+    return Levels(**kept, edition=edition)
 
-    def level(name: str, **more: str) -> DataFrame:
-        """The rows of one level."""
-        reader = spark.read.format("kafka_capture").option("level", name)
-        return reader.options(**dict(options or {}), **more).load(list(files))
 
-    bodies = ("body_request", "body_response")
-    return Levels(
-        # Several analyses ask the same rows, and decoding is what costs.
-        messages=level("messages").drop(*bodies).persist(),
-        details=level("messages", filter=f"api in ({', '.join(BODIES)})").drop("issues").persist(),
-        partitions=level("partitions").persist(),
-        acquired=level("share_acquired").persist(),
-        acks=level("share_acks").persist(),
-        flows=level("flows").persist(),
-        # Asked once, for a few records: not worth keeping.
-        records=level("records") if (options or {}).get("payload") == "true" else None,
-    )
+def is_small(files: Sequence[str], size_max: int) -> bool:
+    """Whether all of these are files of this machine, and together no larger."""
+    known = [os.path.getsize(file) for file in files if os.path.isfile(file)]
+    return len(known) == len(files) and sum(known) <= size_max
 
 
 def tables(levels: Levels, *, start_us: int, step_us: int, has_shares: bool) -> dict[str, DataFrame]:
@@ -127,5 +159,5 @@ def _shares(levels: Levels, tried: DataFrame, *, start_us: int, step_us: int) ->
         "life_lines": analyses.life_lines(tried, worst),
         "lock_times": held,
         "lock_use": analyses.lock_use(held),
-        "share_timeline": share_timeline(levels.details, levels.flows).persist(),
+        "share_timeline": levels.timeline().persist(),
     }

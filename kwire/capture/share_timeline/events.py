@@ -81,9 +81,10 @@ class Transition(NamedTuple):
     ts: nanoseconds. number: of the transition within its share partition, from 0. last_offset: null where the row is
     about everything from an offset on. start_offset, end_offset: of the share partition afterwards, the first offset
     that may still be delivered, and the first one that never was. stored_start_offset, delivery_complete_count: what
-    the leader has last written, as DescribeShareGroupOffsets tells it. available, acquired: records between start and
-    end in these states; the others there are settled, or were never delivered. cause: one of `CAUSES`. is_inferred: no
-    message says it in so many words. file, conn_id, correlation_id: of the message that says or shows it, if any.
+    the leader has last written, as DescribeShareGroupOffsets tells it. available, acquired, acknowledged, archived:
+    records between start and end in these states; what is left between them was never delivered. cause: one of
+    `CAUSES`. is_inferred: no message says it in so many words. file, conn_id, correlation_id: of the message that says
+    or shows it, if any.
     """
 
     ts: int
@@ -101,6 +102,8 @@ class Transition(NamedTuple):
     delivery_complete_count: int | None
     available: int
     acquired: int
+    acknowledged: int
+    archived: int
     file: str | None
     conn_id: str | None
     correlation_id: int | None

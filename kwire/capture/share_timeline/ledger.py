@@ -35,6 +35,8 @@ class _Window(NamedTuple):
     delivery_complete_count: int | None
     available: int
     acquired: int
+    acknowledged: int
+    archived: int
 
 
 class Ledger:
@@ -96,8 +98,7 @@ class Ledger:
             _fitting(self.end_offset),
             _fitting(self.stored[0]),
             _fitting(self.stored[1]),
-            min(self.runs.sizes[AVAILABLE], _INT64_MAX),
-            min(self.runs.sizes[ACQUIRED], _INT64_MAX),
+            *(min(self.runs.sizes[state], _INT64_MAX) for state in (AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED)),
         )
 
     def _transition(self, step: Step, window: _Window, event: Event | None) -> Transition:

@@ -27,8 +27,8 @@ from kwire.capture.share_timeline.stored import StoredState
 
 #: Kafka's default of `group.share.delivery.count.limit`.
 DELIVERY_COUNT_LIMIT = 5
-#: Kafka's default of `group.share.record.lock.duration.ms`, where no answer has told another.
-_LOCK_MS = 30_000
+#: Kafka's default of `group.share.record.lock.duration.ms`, where no answer tells another.
+LOCK_DURATION_MS = 30_000
 _INVALID_RECORD_STATE = 121
 _ACKNOWLEDGED_AS = {
     0: ("gap", ARCHIVED),
@@ -45,13 +45,15 @@ _SLACK_MAX_MS = 1_000
 class SharePartitionMachine(StoredState):
     """Feed it events in the order of `place_in_time`; each gives the transitions that it causes."""
 
-    def __init__(self, *, delivery_count_limit: int = DELIVERY_COUNT_LIMIT) -> None:
+    def __init__(
+        self, *, delivery_count_limit: int = DELIVERY_COUNT_LIMIT, lock_duration_ms: int = LOCK_DURATION_MS
+    ) -> None:
         super().__init__()
         self._default_limit = delivery_count_limit
         # Limits, with the time from which on each holds: a lock that has run out is told a little late.
         self._limits = [(0, delivery_count_limit)]
         self._is_limit_told = False
-        self._lock_ms = _LOCK_MS
+        self._lock_ms = lock_duration_ms
         # Up to where an answer has shown that the start goes; for one event.
         self._passed = 0
 

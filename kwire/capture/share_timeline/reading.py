@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from kwire.capture.share_rows import ack_runs
 from kwire.capture.share_timeline.events import GONE, Event, Kind, Runs, Told
+from kwire.registry import DEFAULT_EDITION
 
 Tree = dict[str, Any]
 Place = tuple[str | None, int]
@@ -38,6 +39,8 @@ _IDLE_NS = 60_000_000_000
 _AFTER = 1_000
 #: How the brokers' own client calls itself that carries the state of share partitions.
 _PERSISTER = "Persister-client-"
+#: Where accept, release and reject are 0, 1 and 2, and gaps cannot be told.
+_EARLY_TYPES = frozenset({"kip932-r1", "kip932-r2", "kip932-r3"})
 
 
 class Exchange(NamedTuple):
@@ -70,9 +73,10 @@ class Exchange(NamedTuple):
 
 
 class ConnectionReader:
-    """Reads the rows of one connection after the other."""
+    """Reads the rows of one connection after the other. edition: in which their bodies are."""
 
-    def __init__(self) -> None:
+    def __init__(self, edition: str = DEFAULT_EDITION) -> None:
+        self._first_type = 1 if edition in _EARLY_TYPES else 0
         self._connection: str | None = None
         self._answered = 0
         self._sessions: dict[tuple[str, str], set[Place]] = {}
@@ -157,9 +161,11 @@ class ConnectionReader:
     def _words(self, exchange: Exchange, rows: dict[Place, Tree], error: str) -> Iterator[Event]:
         for place, partition in _partitions(exchange.asked, "topics").items():
             runs = tuple(
-                run
+                (first, last, kind + self._first_type)
                 for batch in partition.get("acknowledgementBatches") or ()
-                for run in ack_runs(batch["firstOffset"], batch["lastOffset"], tuple(batch["acknowledgeTypes"] or ()))
+                for first, last, kind in ack_runs(
+                    batch["firstOffset"], batch["lastOffset"], tuple(batch["acknowledgeTypes"] or ())
+                )
             )
             if runs:
                 code = exchange.error_code or (rows[place].get(error, 0) if place in rows else exchange.error_code)

@@ -99,18 +99,19 @@ def _states(report: Report) -> list[Figure]:
         (
             f"{formats.name(each.topic)}-{each.partition}",
             named(each.group),
-            *(formats.count(value) for value in (each.begin, each.end)),
-            formats.count(each.deliveries_max),
+            *(formats.count(value) for value in (each.begin, each.end, each.deliveries_max)),
+            *(formats.count(value) for value in (each.transitions, each.inferred)),
         )
         for each in report.panels
     ]
-    head = ("Partition", "Group", "First start", "Last start", "Deliveries")
+    head = ("Partition", "Group", "First start", "Last start", "Deliveries", "Transitions", "Inferred")
     note = (
-        "Records in flight by state, rebuilt from the traffic alone: acquired by a member, given back and waiting to "
-        "be acquired again, or settled and waiting for the start offset to pass; as it stands at the end of each step."
+        "Above, the offsets from the start of each share partition to its end; below, the records between them: "
+        "acquired by a member, available again, or acknowledged or archived behind one that is not. Rebuilt from the "
+        f"traffic alone, at the end of each step of {formats.span(report.panels[0].step_us)}; pale is the most that "
+        "was acquired within a step. Inferred is what no message says in so many words, as a lock that runs out."
     )
-    # What came and went within one span of time is not to be seen at its end.
-    seen = [each for each in report.panels if any(map(any, each.series.values()))]
+    seen = [each for each in report.panels if any(map(any, (*each.series.values(), each.peaks)))]
     plot = share_plot.multiples(seen) if seen else None
     return [Figure("State of share partitions", note, plot, Table(head, cells, labels=2), is_wide=True)]
 

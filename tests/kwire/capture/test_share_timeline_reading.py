@@ -199,3 +199,80 @@ def test_topics_are_named_by_what_any_message_tells_and_by_the_user() -> None:
     assert [row["topic"] for row in share_timeline([held, metadata])] == ["orders"]
     assert [row["topic"] for row in share_timeline([held], topics={TOPIC_ID: "bills"})] == ["bills"]
     assert [row["topic"] for row in share_timeline([held])] == [None]
+
+
+def leads(at: float, leader: int, epoch: int) -> Row:
+    """A Metadata answer that names the leader of partition 0."""
+    row = {"partitionIndex": 0, "leaderId": leader, "leaderEpoch": epoch}
+    return message(
+        at, "Metadata", {}, {"topics": [{"name": "t", "topicId": TOPIC_ID, "partitions": [row]}]}, conn="x>b"
+    )
+
+
+def causes(*rows: Row, **more: Any) -> list[tuple[object, ...]]:
+    found = share_timeline(rows, **more)
+    return [
+        (row["cause"], row["first_offset"], row["state"], row["delivery_count"], row["is_inferred"]) for row in found
+    ]
+
+
+def test_what_an_old_leader_held_is_as_it_was_stored_once_the_new_one_is_asked() -> None:
+    found = causes(
+        leads(0, 1, 4),
+        fetch(1, 0, listed=[(0, ())], given=[(0, 5, 9, 3)], conn="a>b1"),
+        leads(2, 2, 5),
+        fetch(3, 0, listed=[(0, ())], conn="a>b2"),
+        leads(60, 2, 5),
+    )
+
+    assert found == [
+        ("acquire", 5, "Acquired", 3, False),
+        ("load", 5, "Available", 0, True),
+        ("load", 5, "Available", 2, True),
+    ]
+
+
+def test_locks_of_an_old_leader_run_out_until_the_new_one_is_asked() -> None:
+    found = causes(
+        leads(0, 1, 4),
+        fetch(1, 0, listed=[(0, ())], given=[(0, 0, 4, 1)], conn="a>b1"),
+        leads(2, 2, 5),
+        fetch(40, 0, listed=[(0, ())], conn="a>b2"),
+    )
+
+    assert [each[:2] for each in found] == [("acquire", 0), ("lock_timeout", 0), ("load", 0)]
+
+
+def test_metadata_that_names_the_same_leader_again_tells_no_move() -> None:
+    found = causes(
+        leads(0, 1, 4), fetch(1, 0, listed=[(0, ())], given=[(0, 0, 4, 1)], conn="a>b1"), leads(2, 1, 4),
+        fetch(3, 0, member="B", listed=[(0, ())], conn="c>b1"),
+    )  # fmt: skip
+
+    assert [each[0] for each in found] == ["acquire"]
+
+
+def test_a_topic_that_is_deleted_ends_its_share_partitions() -> None:
+    gone = message(2, "DeleteTopics", {}, {"responses": [{"errorCode": 0, "name": "t", "topicId": TOPIC_ID}]})
+    found = causes(fetch(1, 0, listed=[(0, ())], given=[(0, 0, 4, 1)]), gone, close(3), leads(90, 1, 1))
+
+    assert [each[0] for each in found] == ["acquire", "delete_topic"]
+
+
+def test_the_first_drafts_number_acknowledgements_from_accept_on() -> None:
+    words = [(0, 0, [0]), (1, 1, [1]), (2, 2, [2])]
+    rows = (fetch(1, 0, listed=[(0, ())], given=[(0, 0, 4, 1)]), fetch(2, 1, listed=[(0, words)]))
+
+    assert [each[0] for each in causes(*rows)][1:] == ["gap", "accept", "release"]
+    assert [each[0] for each in causes(*rows, edition="kip932-r2")][1:] == ["accept", "release", "reject"]
+
+
+def test_an_answer_that_tells_no_lock_has_the_one_that_is_said() -> None:
+    row = fetch(1, 0, listed=[(0, ())], given=[(0, 0, 4, 1)])
+    row["body_response"] = str(row["body_response"]).replace('"acquisitionLockTimeoutMs": 30000, ', "")
+
+    assert [each[0] for each in causes(row, close(8, member="B"))] == ["acquire"]
+    assert [each[0] for each in causes(row, close(8, member="B"), lock_duration_ms=5_000)] == [
+        "acquire",
+        "lock_timeout",
+    ]

@@ -28,7 +28,7 @@ from kwire.spark.row_types import (
     StepRow,
     VersionRow,
 )
-from kwire.spark.share_plot import SharePanel
+from kwire.spark.share_panel import Reading, SharePanel
 
 START_US = 1_795_257_723_000_000
 CONNECTION = "127.0.0.1:40000>127.0.0.1:9092"
@@ -99,8 +99,21 @@ def report(name: str = "orders") -> Report:
         panels=[
             SharePanel(
                 *(name, name, 0, START_US, 1_000_000),
-                {"acquired": [10] * 48, "available again": [0, 4] * 24, "settled, waiting for the start": [2] * 48},
-                *(100, 1_300, 4),
+                {
+                    "acquired": [10] * 48,
+                    "available": [0, 4] * 24,
+                    "acknowledged": [2] * 48,
+                    "archived": [1, 1, 0] * 16,
+                },
+                peaks=[10, 12] * 24,
+                starts=[None, *range(100, 1_275, 25)],
+                ends=[None, *range(140, 1_315, 25)],
+                readings=[Reading(1, "alter_offsets"), Reading(30, "load")],
+                begin=100,
+                end=1_300,
+                deliveries_max=4,
+                transitions=740,
+                inferred=12,
             )
         ],
         **_locks(name),

@@ -10,9 +10,9 @@ import pytest
 
 from kwire.capture import share_timeline as plain
 from kwire.capture.pipeline import rows
-from kwire.spark import share_plot
-from kwire.spark.share_plot import SharePanel
-from kwire.spark.share_timeline import share_timeline
+from kwire.spark import here, share_plot
+from kwire.spark.share_panel import STATES, Reading, SharePanel
+from kwire.spark.share_timeline import local_timeline, share_timeline
 from tests.kwire.capture.wire import CAPTURES
 
 if TYPE_CHECKING:
@@ -57,21 +57,72 @@ def test_spark_gives_the_rows_of_the_plain_library_and_their_plot(spark: SparkSe
 
     panels = {(panel.group, panel.topic, panel.partition): panel for panel in drawn}
     assert set(panels) == {("sg1", "t-share", 0), ("sg1", "t-share", 1), ("sg2", "t-share2", 0)}
-    assert panels["sg1", "t-share", 0].series == {
-        "acquired": [0, 0, 98, *[0] * 7],
-        "available again": [0, 0, 0, *[98] * 7],
-        "settled, waiting for the start": [0] * 10,
-    }
+    one = panels["sg1", "t-share", 0]
+    # A step of the page is cut into four.
+    assert (one.step_us, len(one.peaks)) == (2_500, 40)
+    last = {name: values[-1] for name, values in one.series.items()}
+    assert last == {"acquired": 0, "available": 98, "acknowledged": 0, "archived": 0}
+    assert max(one.peaks) == max(row["acquired"] for row in found if (row["topic"], row["partition"]) == ("t-share", 0))
+    assert one.starts[-1] == one.end
+    assert one.ends[-1] == max(row["end_offset"] for row in found if (row["topic"], row["partition"]) == ("t-share", 0))
+    assert one.transitions == sum((row["topic"], row["partition"]) == ("t-share", 0) for row in found)
     assert (panels["sg1", "t-share", 1].begin, panels["sg1", "t-share", 1].end) == (102, 204)
 
 
+@pytest.mark.spark
+def test_levels_that_this_process_has_give_the_same_timeline(spark: SparkSession) -> None:
+    names = [str(file) for file in FILES]
+    messages, flows = (here.table(names, {"level": level}) for level in ("messages", "flows"))
+
+    order = ("group_id", "topic", "partition", "number")
+    found = here.frame(spark, local_timeline(messages, flows)).orderBy(*order).collect()
+    assert found == in_spark(spark, FILES).orderBy(*order).collect()
+
+
+def panel(**more: Any) -> SharePanel:
+    """Four steps of a share partition."""
+    states = dict(zip(STATES, ([0, 5, 5, 0], [0, 0, 2, 2], [0, 0, 0, 1], [0, 0, 1, 0]), strict=True))
+    made = {
+        "group": "<b>",
+        "topic": "orders",
+        "partition": 3,
+        "start_us": 0,
+        "step_us": 1_000_000,
+        "series": states,
+        "peaks": [0, 5, 9, 0],
+        "starts": [None, 0, 0, 12],
+        "ends": [None, 5, 8, 15],
+        "readings": [Reading(3, "load")],
+        "begin": 0,
+        "end": 12,
+        "deliveries_max": 4,
+        "transitions": 9,
+        "inferred": 2,
+    }
+    return SharePanel(**{**made, **more})
+
+
 def test_the_plot_has_a_small_one_for_each_share_partition_and_its_text_stays_text() -> None:
-    states = dict(zip(share_plot.STATES, ([0, 5, 5, 0], [0, 0, 2, 2], [0, 0, 0, 1]), strict=True))
-    one = SharePanel("<b>", "orders", 3, 0, 1_000_000, states, begin=0, end=12, deliveries_max=4)
-    made = share_plot.multiples([one, one])
+    made = share_plot.multiples([panel(), panel()])
 
     assert made.count("<svg class=") + made.count('<svg role="img"') == 2
     assert "<b>" not in made
     assert "&lt;b&gt;: orders-3" in made
-    assert "start 0 to 12; at most 7 records in flight; delivered up to 4 times." in made
+    assert "start 0 to 12; at most 8 records in flight; delivered up to 4 times." in made
     assert made.count("acquired: 5</title>") == 2
+
+
+def test_the_plot_tells_offsets_states_the_most_within_a_step_and_where_the_state_began_anew() -> None:
+    made = share_plot.multiples([panel()])
+
+    for told in (
+        "00:00:01  start 0, end 5<",
+        "00:00:03  start 12, end 15<",
+        "00:00:02  available: 2<",
+        "00:00:03  acknowledged: 1<",
+        "00:00:02  archived: 1<",
+        "00:00:02  at most acquired within the step: 9<",
+        "00:00:03  a leader has read the state anew<",
+    ):
+        assert told in made, told
+    assert "read anew" not in share_plot.multiples([panel(readings=[])])
