@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from kwire.capture.exchange import Exchange
 from kwire.capture.watching import Ended, Seen
@@ -24,6 +24,14 @@ _LARGE = ("body_request", "body_response", "session_partitions", "key", "value")
 SIZE_MAX = 64 * 1024 * 1024
 
 
+class Made(NamedTuple):
+    """A row of messages that was made without its exchange, and where it belongs: its time and place in its stream."""
+
+    ts: int
+    offset: int
+    row: Row
+
+
 class InOrder(Generic[T]):
     """Holds what was made of outcomes, and gives it back by their times, as far as a window of outcomes allows."""
 
@@ -34,7 +42,7 @@ class InOrder(Generic[T]):
         self._count = 0
         self._size = 0
 
-    def push(self, outcome: Outcome, made: Sequence[T], size: int = 0) -> Sequence[T]:
+    def push(self, outcome: Outcome | Made, made: Sequence[T], size: int = 0) -> Sequence[T]:
         """Hold what was made of an outcome, which takes `size`; what has waited long enough comes back."""
         held = self._held
         if made or self._counts_all:
@@ -76,8 +84,10 @@ def size_of(row: Row) -> int:
     return sum(len(value) for name in _LARGE if isinstance(value := row.get(name), str | bytes))
 
 
-def _place_of(outcome: Outcome) -> tuple[int, int]:
+def _place_of(outcome: Outcome | Made) -> tuple[int, int]:
     """When it began; requests that came in one packet have one time, but follow each other in their stream."""
+    if isinstance(outcome, Made):
+        return outcome.ts, outcome.offset
     if isinstance(outcome, Ended):
         return outcome.traffic.first_ts, 0
     if isinstance(outcome, Seen):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,13 +17,14 @@ from kwire.capture.arrow import indexed
 from kwire.capture.exchange import Exchange, Outcome
 from kwire.capture.ip import segments
 from kwire.capture.keylog import KeyLog
+from kwire.capture.order import Made
 from kwire.capture.packets import packets
 from kwire.capture.pipeline import outcomes, outcomes_of
 from kwire.capture.topic_names import TopicNames
 from kwire.capture.values import Foreign, Lost, Packet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from kwire.capture.lane.chosen import Condition
     from kwire.capture.options import Options
@@ -56,7 +58,7 @@ class Passed(NamedTuple):
     number: int
 
 
-Event = Outcome | Pause | Again | Repeated | Passed
+Event = Outcome | Made | Pause | Again | Repeated | Passed
 
 
 def may_be_indexed(path: str) -> bool:
@@ -78,13 +80,14 @@ def events(
     level: str,
     conditions: Callable[[], list[Condition]],
     *,
+    columns: Collection[str] | None = None,
     stream: Source | None = None,
     tell: Callable[[int], None] = lambda at: None,
 ) -> Iterator[Event]:
     """What a capture holds.
 
-    Args: conditions: of those who want some of it. stream: the same file, if something else shall read its first
-        packets. tell: is given how far the rest is read, in bytes.
+    Args: conditions: of those who want some of it. columns: what passes them is wanted as rows of these. stream: the
+        same file, if something else shall read its first packets. tell: is given how far the rest is read, in bytes.
     """
     first = _First(path if stream is None else stream, options)
     told: set[object] = set()
@@ -102,8 +105,9 @@ def events(
     from kwire.capture.lane.chosen import Chosen
     from kwire.capture.lane.names import names_told
 
-    yield Again(names_told(index, options))
-    chosen = Chosen(index, options, conditions())
+    names = names_told(index, options)
+    yield Again(names)
+    chosen = Chosen(index, replace(options, topics=names, name=path), conditions(), columns, after=first.packet_count)
     try:
         for event in _repeated(chosen.found(level), told, first.packet_count):
             tell(chosen.reached)

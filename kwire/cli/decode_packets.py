@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from kwire.capture.excerpt import Excerpt
 from kwire.capture.keylog import KeyLog
+from kwire.capture.order import Made
 
 if TYPE_CHECKING:
     from kwire.capture.exchange import Outcome
@@ -32,8 +33,9 @@ class PacketPrinter:
         """The outcomes of an input."""
         return self._excerpt.outcomes(source, options, KeyLog(options.tls_keylog))
 
-    def push(self, outcome: Outcome, made: Sequence[Block]) -> None:
+    def push(self, outcome: Outcome | Made, made: Sequence[Block]) -> None:
         """The comments of an outcome that is chosen, or nothing."""
+        assert not isinstance(outcome, Made)
         for request, response in made:
             self._excerpt.choose(outcome, request[0].text, response[0].text)
             if self.left is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TextIO
 
 from kwire.capture.exchange import Outcome
-from kwire.capture.order import InOrder
+from kwire.capture.order import InOrder, Made
 from kwire.cli.decode_view import Block, Layout
 
 # What is held to come in order waits no longer than this where somebody watches.
@@ -53,7 +53,7 @@ class Printer:
         """Whether as many rows as were asked for are printed."""
         return self._left == 0
 
-    def push(self, outcome: Outcome, made: Sequence[Block]) -> None:
+    def push(self, outcome: Outcome | Made, made: Sequence[Block]) -> None:
         """The rows of an outcome; those whose turn it is are printed."""
         self._print(self._held.push(outcome, made, _size_of(made)))
         self._settle_in_time()

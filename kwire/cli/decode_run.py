@@ -9,13 +9,16 @@ import sys
 import time
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 from kwire.capture import traffic
 from kwire.capture.bodies import every_message
 from kwire.capture.options import Options
+from kwire.capture.order import Made
 from kwire.capture.pipeline import outcomes
 from kwire.capture.twice import Again, Event, Passed, Pause, Repeated, events, may_be_indexed
+from kwire.capture.where.fields import TOPICS
 from kwire.cli.decode_filter import Filter, Tally
 from kwire.cli.decode_print import Printer
 from kwire.cli.exit_codes import FOUND_WRONG, GOOD, INTERRUPTED
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from kwire.cli.progress import Progress
     from kwire.cli.stop import Stop
 
+SESSION_COLUMNS = frozenset({"session_id", "session_epoch", "session_partitions"})
 # A file that is read faster than anybody looks needs no progress.
 _LONG_SIZE = 1024 * 1024
 
@@ -80,6 +84,9 @@ class Decoding:
                     if isinstance(event, Passed):
                         tally.count_good(event.number)
                         printer.pass_over(event.number)
+                    elif isinstance(event, Made):
+                        tally.count_good(1)
+                        printer.push(event, self._view.rows(event.row, chosen))
                     elif isinstance(event, Repeated):
                         tally.count(event.outcome)
                     elif isinstance(event, Pause):
@@ -126,14 +133,16 @@ class Decoding:
         if self._packets is not None:
             return self._packets.outcomes(opened.source(printer.idle), self._options)
         # What cannot be decoded is told by the exit code, whatever is shown.
-        options = self._options
-        if level != "messages":
+        options, columns = self._options, None
+        if level == "messages":
+            columns = _columns(self._view, chosen)
+            options = replace(options, sessions=columns is None or not SESSION_COLUMNS.isdisjoint(columns))
+        else:
             options = replace(options, decoded=every_message(options.edition))
         if opened.is_plain_file and level not in traffic.LEVELS:
             stream = opened.source(printer.idle)
-            return events(
-                opened.path, options, level, lambda: chosen.conditions(level), stream=stream, tell=opened.tell
-            )
+            conditions = partial(chosen.conditions, level)
+            return events(opened.path, options, level, conditions, columns=columns, stream=stream, tell=opened.tell)
         return outcomes(opened.source(printer.idle), options, level)
 
     def _tell(self, capture: str, tally: Tally, chosen: Filter, seconds: float, *, was_interrupted: bool) -> None:
@@ -235,6 +244,13 @@ def _packets(args: argparse.Namespace, out: TextIO) -> PacketPrinter | None:
     asked = f" that pass the filter {args.filter}" if args.filter else ""
     comment = one_line(f"packets of Kafka exchanges{asked}, taken from {sources}")
     return PacketPrinter(out.buffer, comment=comment, limit=args.limit)
+
+
+def _columns(view: View, chosen: Filter) -> frozenset[str] | None:
+    """The columns of all that is shown and asked for, where rows of them are enough; None where they are not."""
+    asked = chosen.where.columns if chosen.where is not None else frozenset[str]()
+    # A row without a summary and without names of topics can be made by columns.
+    return view.columns | asked | {"error_code"} if view.columns and TOPICS not in asked else None
 
 
 def _view(args: argparse.Namespace, screen: Screen) -> View:

@@ -9,7 +9,8 @@ from typing import Protocol
 from kwire.capture.exchange import Outcome
 from kwire.capture.options import Options
 from kwire.capture.pipeline import row_maker
-from kwire.capture.rows import MessageRows
+from kwire.capture.rows import MessageRows, Row
+from kwire.capture.schemas import columns
 from kwire.capture.text import json_line
 from kwire.cli.decode_cells import (
     CELL_MAX,
@@ -50,6 +51,13 @@ class Layout(Protocol):
 class View(Protocol):
     """One way to show outcomes."""
 
+    @property
+    def columns(self) -> frozenset[str] | None:
+        """Those of messages that it shows, where it shows nothing else of them; None where it does."""
+
+    def rows(self, row: Row, chosen: Filter) -> list[Block]:
+        """The lines of a row with these columns, and those that a filter asks for, if it is chosen."""
+
     def maker(self, file: str, options: Options, chosen: Filter) -> Maker:
         """What turns an outcome of a file into the lines of its rows."""
 
@@ -71,6 +79,10 @@ class Plain:
     def settle(self, *, is_early: bool = False) -> Iterator[str]:
         """Nothing is held."""
         return iter(())
+
+
+def _of_messages(level: str, names: Sequence[str]) -> frozenset[str] | None:
+    return frozenset(names or [column.name for column in columns(level)]) if level == "messages" else None
 
 
 class JsonLines:
@@ -116,15 +128,34 @@ class JsonLines:
 
         return make
 
+    @property
+    def columns(self) -> frozenset[str] | None:
+        """As of `View`."""
+        return _of_messages(self._level, self._names)
+
+    def rows(self, row: Row, chosen: Filter) -> list[Block]:
+        """As of `View`."""
+        return [((Cell(json_line(row, self._level, self._names)),),)] if chosen.passes_row(row) else []
+
     def layout(self, screen: Screen) -> Layout:
         """As they are; JSON is for programs, and has no colours."""
         return Plain(Screen())
 
 
-class Table:
+class _Exchanges:
+    """What needs whole exchanges."""
+
+    columns: frozenset[str] | None = None
+
+    def rows(self, row: Row, chosen: Filter) -> list[Block]:
+        """Rows tell too little."""
+        raise NotImplementedError
+
+
+class Table(_Exchanges):
     """One line for each message: time, connection, API, latency, outcome, and what it was about."""
 
-    columns = (
+    _HEADS = (
         Column("TIME", short=2),
         Column("CONNECTION", short=1, usual=31),
         Column("API", gives=((4, 21), (6, 12)), usual=22),
@@ -160,7 +191,7 @@ class Table:
 
     def layout(self, screen: Screen) -> Layout:
         """Aligned in columns under a head."""
-        return Grid(self.columns, width=screen.width, is_coloured=screen.is_coloured)
+        return Grid(self._HEADS, width=screen.width, is_coloured=screen.is_coloured)
 
 
 class LevelTable:
@@ -171,6 +202,7 @@ class LevelTable:
 
         self._level = level
         self._columns = shown_columns(level, names)
+        self.columns = _of_messages(level, [column.name for column in self._columns])
 
     def maker(self, file: str, options: Options, chosen: Filter) -> Maker:
         """A line of the table."""
@@ -182,18 +214,22 @@ class LevelTable:
             rows = make_rows(outcome)
             if not rows or not chosen.passes(outcome):
                 return []
-            return [([value_cell(column, row) for column in self._columns],) for row in rows if chosen.passes_row(row)]
+            return [block for row in rows for block in self.rows(row, chosen)]
 
         return make
+
+    def rows(self, row: Row, chosen: Filter) -> list[Block]:
+        """As of `View`."""
+        return [([value_cell(column, row) for column in self._columns],)] if chosen.passes_row(row) else []
 
     def layout(self, screen: Screen) -> Layout:
         """Aligned in columns under a head."""
 
-        columns = [grid_column(column) for column in self._columns]
-        return Grid(columns, width=screen.width, is_coloured=screen.is_coloured)
+        heads = [grid_column(column) for column in self._columns]
+        return Grid(heads, width=screen.width, is_coloured=screen.is_coloured)
 
 
-class Trees:
+class Trees(_Exchanges):
     """Every frame with the byte range of each field."""
 
     def __init__(self, screen: Screen) -> None:
@@ -217,7 +253,7 @@ class Trees:
         return Plain(screen)
 
 
-class Packets:
+class Packets(_Exchanges):
     """What is said of the packets of an exchange: one line for its request, one for its response."""
 
     def maker(self, file: str, options: Options, chosen: Filter) -> Maker:

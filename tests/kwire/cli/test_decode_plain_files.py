@@ -26,6 +26,9 @@ WAYS = {
     "few columns of what is odd": ["--columns", "req_ts,api,status,issues", "-Y", "status!=ok or latency>1ms"],
     "json of what failed": ["--format", "jsonl", "--error"],
     "one client": ["--format", "jsonl", "--client-id", "ck-share", "-Y", "topic ~ t and time>=00:00:00"],
+    "json": ["--format", "jsonl"],
+    "json of few columns": ["--format", "jsonl", "--columns", "req_ts,session_partitions,body_response,tls,software"],
+    "table of columns by what is not shown": ["--columns", "conn,latency", "-Y", "body_request ~ t and issue=null"],
     "records": ["--level", "records", "-Y", "api in (Produce, ShareFetch)"],
     "no response": ["--status", "no_response", "--format", "tree"],
 }
