@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from operator import attrgetter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.capture.values import Data, Flow, Gap, Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # How many packets of the connection a hole may wait for a late one, once its receiver has acknowledged it: then the
 # capture has lost it. Captures are out of order by a few packets even on loopback.
@@ -81,6 +84,11 @@ class Half:
     def is_waiting(self) -> bool:
         """Whether segments wait behind a hole, or for the start to be known."""
         return bool(self._waiting)
+
+    @property
+    def waiting(self) -> Sequence[_Waiting]:
+        """The segments that wait, in the order of the stream; no byte is in two of them."""
+        return self._waiting
 
     def begin(self, seq: int, *, is_certain: bool) -> None:
         """The first byte has this sequence number."""

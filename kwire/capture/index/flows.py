@@ -22,7 +22,6 @@ WHY = (
     "reuse",
     "snaplen",
     "fragments",
-    "overlap",
     "hole",
     "disorder",
     "after_end",

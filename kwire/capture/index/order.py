@@ -8,6 +8,7 @@ import numpy as np
 
 from kwire.capture.halves import PATIENCE, RESENT_DISTANCE_MAX
 from kwire.capture.index.flows import FIN_END, RST_END, Flows
+from kwire.capture.index.overlaps import Row, settled
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -153,16 +154,17 @@ def in_order(flows: Flows, found: Pieces) -> tuple[Pieces, Pieces]:
     is_copy = ~is_first
     is_copy[1:] &= (found.offset[1:] == found.offset[:-1]) & (found.size[1:] == found.size[:-1])
     # Only another connection, whose SYN was not captured, sends what lies so far behind.
-    behind = np.maximum(flows.frame_at[found.side] - RESENT_DISTANCE_MAX // 2, flows.start[found.side])
+    start = np.where(flows.syn_number[found.side] == NO_SYN, 0, flows.start[found.side])
+    behind = np.maximum(flows.frame_at[found.side] - RESENT_DISTANCE_MAX // 2, start)
     flows.spoil(found.side[end < behind] >> 1, "reuse")
     found = found.of(~is_copy & (end > flows.frame_at[found.side]))
     if not len(found.side):
         return found, found
-    is_first = _changes(found.side)
-    expected = np.empty(len(found.side), dtype=np.int64)
-    expected[1:] = (found.offset + found.size)[:-1]
-    expected[is_first] = flows.frame_at[found.side[is_first]]
-    flows.spoil(found.side[found.offset < expected] >> 1, "overlap")
+    is_first, expected = _expected(flows, found)
+    overlaps = np.unique(found.side[found.offset < expected])
+    if len(overlaps):
+        found = _sorted(_settled(flows, found, overlaps))
+        is_first, expected = _expected(flows, found)
     group = np.cumsum(is_first, dtype=np.int64)
     hole = np.where(found.offset > expected, group, 0)
     # The group's number from its first hole on.
@@ -171,6 +173,29 @@ def in_order(flows: Flows, found: Pieces) -> tuple[Pieces, Pieces]:
     _disorder(flows, found, group)
     clean = flows.is_clean(found.side >> 1)
     return found.of(clean & ~is_behind), found.of(clean & is_behind)
+
+
+def _expected(flows: Flows, found: Pieces) -> tuple[Bools, Ints]:
+    """Which of the segments are the first of their side, and where each begins if nothing is missing or comes twice."""
+    is_first = _changes(found.side)
+    expected = np.empty(len(found.side), dtype=np.int64)
+    expected[1:] = (found.offset + found.size)[:-1]
+    expected[is_first] = flows.frame_at[found.side[is_first]]
+    return is_first, expected
+
+
+def _settled(flows: Flows, found: Pieces, sides: Ints) -> Pieces:
+    """The segments; of those of some sides, which overlap, what is new of each."""
+    rows: list[tuple[int, ...]] = []
+    for side in sides.tolist():
+        own = found.of(found.side == side)
+        own = own.of(np.argsort(own.number, kind="stable"))
+        columns = (own.offset, own.size, own.at, own.ts, own.number, own.arrival)
+        given = [Row(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+        for row in settled(given, int(flows.frame_at[side])):
+            rows.append((side, row.offset, row.size, row.at, row.ts, row.number, row.arrival, row.number))
+    others = found.of(~np.isin(found.side, sides))
+    return joined([others, Pieces(*np.array(rows, dtype=np.int64).reshape(-1, len(Pieces._fields)).T)])
 
 
 def _sorted(found: Pieces) -> Pieces:

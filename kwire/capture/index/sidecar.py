@@ -25,7 +25,7 @@ SUFFIX = ".kwire-index"
 PART_SUFFIX = ".part" + SUFFIX
 """Of a sidecar while it is written. A run that is killed leaves it behind."""
 # Grows whenever the columns or their meaning change.
-FORMAT = 8
+FORMAT = 9
 # Nobody writes a sidecar or works in a folder for longer, in seconds: what is older was left by a run that was killed.
 _WRITING_TIME_MAX, _WORKING_TIME_MAX = 3600, 24 * 3600
 # The beginning and the end of the capture are checked: so much of each.

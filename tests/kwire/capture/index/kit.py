@@ -153,6 +153,16 @@ def _with_payload(wire: Wire, begin: int, skip: int, payload: bytes) -> Wire:
     return wire._replace(packet=head + payload)
 
 
+def payload_of(wire: Wire) -> bytes:
+    """What a segment carries."""
+    return _tcp(wire)[1]
+
+
+def again(wire: Wire, skip: int, payload: bytes) -> Wire:
+    """Other bytes from the sender of a segment, so far behind its first one."""
+    return _with_payload(wire, _tcp(wire)[0], skip, payload)
+
+
 def split(wire: Wire, size: int) -> list[Wire]:
     """The packet in several that have so much of its payload each."""
     begin, payload = _tcp(wire)
