@@ -1,0 +1,164 @@
+"""The analyses of a captured workload of share-group members say what the broker's own journal and history say."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from kwire.error_codes import name_of
+from kwire.spark import analyses, tables
+from kwire.uuids import to_text
+from mockbroker import Cluster
+from mockbroker.inside import Happening
+from mockbroker.journal import Exchange
+from mockbroker.server import Server
+from tests.kwire.capture.share_play import LOCK_MS, PARTITIONS, TOPIC, MockStage, Play
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+pytestmark = pytest.mark.spark
+
+KINDS = {0: "gap", 1: "accept", 2: "release", 3: "reject", 4: "renew"}
+STEPS, SEED = 140, 5
+
+
+class Work(NamedTuple):
+    """What the broker knows, and the tables that Spark made of the capture."""
+
+    journal: list[Exchange]
+    acquired: dict[tuple[int, int], list[int]]
+    """Delivery counts of each record, by partition and offset, in order."""
+    made: dict[str, list[Row]]
+
+
+def acquisitions(server: Server) -> dict[tuple[int, int], list[int]]:
+    found: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for note in server.core.state.kept.share_history:
+        key: Any = note.key
+        if note.happening is Happening.ACQUIRED:
+            for offset in range(note.first, note.last + 1):
+                found[key[2], offset].append(note.delivery_count)
+    return dict(found)
+
+
+@pytest.fixture(scope="module")
+def work(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Work:
+    path = tmp_path_factory.mktemp("work") / "share.pcapng"
+    properties = {"group.share.record.lock.duration.ms": LOCK_MS}
+    cluster = Cluster(topics={TOPIC: PARTITIONS}, properties=properties, seed=SEED, capture=path)
+    with cluster, Play(MockStage(cluster), SEED) as play:
+        play.go(STEPS)
+        journal, acquired = cluster.exchanges(), cluster.run(acquisitions)
+    return Work(journal, acquired, made(spark, path))
+
+
+def made(spark: SparkSession, path: Path) -> dict[str, list[Row]]:
+    levels = tables.read(spark, [str(path)], {})
+    found = tables.tables(levels, start_us=0, step_us=1_000_000_000_000, has_shares=True)
+    sizes = analyses.request_sizes(levels.partitions)
+    wanted = ("latency", "clients", "client_versions", "errors", "outcomes", "acknowledgements", "deliveries_by_count")
+    return {**{name: found[name].collect() for name in wanted}, "sizes": sizes.collect()}
+
+
+def answered(journal: list[Exchange]) -> Iterator[tuple[Exchange, Any]]:
+    return ((each, each.response) for each in journal if each.response is not None)
+
+
+def test_latency_is_from_the_request_s_arrival_to_the_departure_of_its_answer(work: Work) -> None:
+    spans: dict[str, list[int]] = defaultdict(list)
+    for each, _ in answered(work.journal):
+        spans[each.api_name].append((each.departed_ns - each.arrived_ns) // 1_000)
+    found = {row["api_name"]: row for row in work.made["latency"]}
+
+    assert {name: row["requests"] for name, row in found.items()} == {name: len(times) for name, times in spans.items()}
+    for name, times in spans.items():
+        in_order = sorted(times)
+        assert abs(found[name]["max_us"] - in_order[-1]) <= 1
+        assert in_order[0] <= found[name]["p50_us"] <= in_order[len(in_order) // 2] + 1
+
+
+def test_clients_and_their_versions_are_those_of_the_journal(work: Work) -> None:
+    asked = Counter(str(each.client_id) for each in work.journal)
+    versions: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for each in work.journal:
+        versions[str(each.client_id), each.api_name].add(each.api_version)
+
+    found = Counter({row["client_id"]: 0 for row in work.made["clients"]})
+    for row in work.made["clients"]:
+        found[row["client_id"]] += row["requests"]
+    assert found == asked
+    told = {(row["client_id"], row["api_name"]): set(row["versions"]) for row in work.made["client_versions"]}
+    assert told == versions
+
+
+def test_errors_of_partitions_are_those_of_the_answers(work: Work) -> None:
+    expected: Counter[tuple[object, ...]] = Counter()
+    for each, response in answered(work.journal):
+        if each.api_name not in ("ShareFetch", "ShareAcknowledge"):
+            continue
+        rows = [row for topic in response.responses for row in topic.partitions]
+        for row in rows:
+            code = row.error_code or getattr(row, "acknowledge_error_code", 0)
+            if code:
+                expected[each.api_name, name_of(code), TOPIC, row.partition_index] += 1
+        if response.error_code and not any(row.error_code for row in rows):
+            expected[each.api_name, name_of(response.error_code), None, None] += 1
+
+    keys = ("api_name", "error_name", "topic", "partition")
+    assert {tuple(row[key] for key in keys): row["failures"] for row in work.made["errors"]} == expected
+    assert len(expected) >= 3
+
+
+def test_redeliveries_are_those_of_the_broker_s_history(work: Work) -> None:
+    found = {(row["partition"], row["offset"]): row for row in work.made["outcomes"]}
+
+    assert {key: (row["deliveries"], row["delivery_count_max"]) for key, row in found.items()} == {
+        key: (len(counts), max(counts)) for key, counts in work.acquired.items()
+    }
+    by_count = Counter(count for counts in work.acquired.values() for count in counts)
+    assert {row["delivery_count"]: row["records"] for row in work.made["deliveries_by_count"]} == by_count
+    assert max(by_count) >= 3
+
+
+def test_the_acknowledgements_of_each_member_are_those_that_it_sent(work: Work) -> None:
+    expected: Counter[tuple[object, ...]] = Counter()
+    for each, response in answered(work.journal):
+        request: Any = each.request
+        if each.api_name not in ("ShareFetch", "ShareAcknowledge"):
+            continue
+        codes = {
+            (topic.topic_id, row.partition_index): getattr(row, "acknowledge_error_code", row.error_code)
+            for topic in response.responses
+            for row in topic.partitions
+        }
+        for topic in request.topics:
+            for place in topic.partitions:
+                code = codes.get((topic.topic_id, place.partition_index), response.error_code)
+                for batch in place.acknowledgement_batches:
+                    size = batch.last_offset - batch.first_offset + 1
+                    types = list(batch.acknowledge_types)
+                    for kind in types * size if len(types) == 1 else types:
+                        expected[request.member_id, KINDS[kind], bool(code)] += 1
+
+    keys = ("member_id", "ack_name", "refused")
+    assert {tuple(row[key] for key in keys): row["records"] for row in work.made["acknowledgements"]} == expected
+    assert {kind for _, kind, _ in expected} == set(KINDS.values())
+
+
+def test_produce_requests_carry_the_records_that_were_written(work: Work) -> None:
+    sent: list[int] = []
+    for each in work.journal:
+        request: Any = each.request
+        if each.api_name == "Produce":
+            assert {to_text(topic.topic_id) for topic in request.topic_data} != set()
+            sent += [len(bytes(row.records)) for topic in request.topic_data for row in topic.partition_data]
+    found = [row for row in work.made["sizes"] if row["api_name"] == "Produce"]
+
+    assert sorted(row["batch_bytes"] for row in found) == sorted(sent)
+    highest = max(offset for partition, offset in work.acquired if partition == 0)
+    assert sum(row["records"] for row in found) >= highest + 1
