@@ -71,6 +71,8 @@ def join(source: Source, folder: Folder, ranges: Sequence[Range], shards: int) -
     """
     again: list[int] = []
     with fresh(folder.joined) as columns, File(source) as file:
+        # A file may grow meanwhile; and an index of one that has changed fits it no more.
+        file.size = min(file.size, ranges[-1].stop)
         way = walk(file, source)
         walked = Walked(way.first)
         joints = list(_chained(source, folder, ranges, walked, again))
@@ -93,7 +95,7 @@ def join(source: Source, folder: Folder, ranges: Sequence[Range], shards: int) -
             "shards": shards,
             "index": {
                 "size": file.size,
-                "mtime_ns": file.mtime_ns,
+                "mtime_ns": min([file.mtime_ns, *(told.head.mtime_ns for _, told, _ in joints)]),
                 "packet_count": walked.packet_count,
                 "first_ts": min((told.head.first_ts for _, told, _ in joints if told.head.spans), default=0),
                 "last_ts": max((told.head.last_ts for _, told, _ in joints), default=0),

@@ -38,7 +38,10 @@ class Range(NamedTuple):
 
 
 class Head(NamedTuple):
-    """What a range tells beside its packets; `begin` is where its first record is believed to be, None for nowhere."""
+    """What a range tells beside its packets.
+
+    begin: where its first record is believed to be, None for nowhere. mtime_ns: of the file, when it was read.
+    """
 
     begin: Place | None
     walked: Walked
@@ -46,6 +49,7 @@ class Head(NamedTuple):
     last_ts: int
     spans: list[tuple[int, int]]
     troubles: list[tuple[int, Trouble]]
+    mtime_ns: int
 
 
 def cut(size: int, range_size: int, span_size: int) -> list[Range]:
@@ -69,7 +73,7 @@ def read_range(source: Source, own: Range, begin: Place | None, path: str | os.P
             if begin is not None:
                 raise
             head = None
-        columns.about = _told(head or Head(None, Walked(Place(0)), 0, 0, [], []))
+        columns.about = _told(head or Head(None, Walked(Place(0)), 0, 0, [], [], file.mtime_ns))
 
 
 def _read(source: Source, file: File, own: Range, begin: Place | None, columns: Columns) -> Head | None:
@@ -101,7 +105,7 @@ def _read(source: Source, file: File, own: Range, begin: Place | None, columns: 
     columns.add("flow.counts", counts)
     # What waits for fragments is none of a range; what was counted over all its packets is.
     passing.close(walked.packet_count)
-    return Head(place, walked, first_ts, last_ts, extents, passing.troubles)
+    return Head(place, walked, first_ts, last_ts, extents, passing.troubles, file.mtime_ns)
 
 
 class RangeFile:
@@ -127,6 +131,7 @@ class RangeFile:
             about["last_ts"],
             [(base, size) for base, size in about["spans"]],
             [(number, Trouble(*each)) for number, each in about["troubles"]],
+            about["mtime_ns"],
         )
 
     def flows(self) -> tuple[npt.NDArray[np.uint64], Ints, Ints]:

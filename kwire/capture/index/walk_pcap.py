@@ -84,8 +84,9 @@ class Pcap:
         if len(self._head) < _FILE_HEAD_SIZE - 4:
             walked.troubles.append(Trouble("file_truncated", "the file ends inside its header", 0, 0))
             return
-        rest = self._file.read(walked.place.at, self.layout.header_size)
-        if rest:
+        # What was written behind the end since then is none of it.
+        if walked.place.at < self._file.size:
+            rest = self._file.read(walked.place.at, self.layout.header_size)
             walked.troubles.append(self._end(rest, walked.packet_count + 1, walked.last_ts))
 
     def _steps(self, stop: int, walked: Walked) -> Iterator[_Step]:

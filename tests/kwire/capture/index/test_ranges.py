@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import tempfile
 from collections.abc import Sequence
@@ -245,6 +246,29 @@ def test_several_processes_refuse_what_one_refuses_and_leave_nothing_behind(
     with pytest.raises(index.NotIndexed, match=str(expected.value)):
         build_by(capture, Columns(), 2)
     assert not list(work.iterdir())
+
+
+def test_a_file_that_grows_meanwhile_has_the_index_of_what_was_there(tmp_path: Path) -> None:
+    path, folder = tmp_path / "growing.pcap", Folder(tmp_path)
+    path.write_bytes(MADE["raw"])
+    expected = index.built(path)
+    ranges, _ = planned(path, 3 * SPAN_SIZE, walks=False)
+    for number, own in enumerate(ranges):
+        read_range(path, own, None, folder.range(number))
+    with path.open("ab") as file:
+        file.write(MADE["raw"][24:])
+    os.utime(path, (9, 9))
+    join(path, folder, ranges, 1)
+    build_shard(path, folder, 0)
+    columns = Columns()
+    merge(path, folder, columns)
+
+    found = index.Index(path, columns)
+    assert list(index.segments_of([found])) == list(index.segments_of([expected]))
+    assert (found.troubles, found.size) == (expected.troubles, expected.size)
+    # So a sidecar of it is not used.
+    assert found.size != path.stat().st_size
+    assert found.mtime_ns == 9 * 10**9
 
 
 def test_small_files_are_not_cut() -> None:
