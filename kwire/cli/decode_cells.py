@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 
 from kwire.capture.exchange import Exchange, Outcome
 from kwire.capture.rows import OK, UNDECODABLE, Row
@@ -61,6 +62,8 @@ _HEADS = {
 }
 # The broker is free to answer these when others act.
 _WAIT_FOR_OTHERS = frozenset({"JoinGroup", "SyncGroup"})
+_COUNTED = ("retransmits", "lost_bytes", "zero_windows")
+_NOTHING = Cell("")
 _ACKS = {"release": "warn", "reject": "bad", "gap": "dim"}
 
 
@@ -78,7 +81,11 @@ def time_of_day(row: Row) -> Cell:
 
 def connection(row: Row) -> Cell:
     """Client and broker; their ports where room is scarce."""
-    text = str(row["conn_id"] or "")
+    return _connection(str(row["conn_id"] or ""))
+
+
+@lru_cache(maxsize=4096)
+def _connection(text: str) -> Cell:
     return Cell(text, "", ">".join(":" + end.rpartition(":")[2] for end in text.split(">")) if text else "")
 
 
@@ -172,11 +179,25 @@ def grid_column(column: Source) -> Column:
     return Column(head, bare=3, gives=((4, 12), (6, 8)))
 
 
+def cell_maker(column: Source) -> Callable[[Row], Cell]:
+    """What makes the cells of a column: most are numbers, of which little is to be said."""
+    name = column.name
+    if column.kind not in _NUMBERS or name == "delivery_count" or name.startswith(_COUNTED):
+        return partial(value_cell, column)
+
+    def number(row: Row) -> Cell:
+        """A plain number."""
+        value = row[name]
+        return _NOTHING if value is None else Cell(str(value))
+
+    return number
+
+
 def value_cell(column: Source, row: Row) -> Cell:
     """A column of a row, escaped."""
     value = row[column.name]
     if value is None:
-        return Cell("")
+        return _NOTHING
     if column.kind is Kind.TIME and isinstance(value, int):
         # The record's own time may be of any day, what was captured is of one.
         text = instant(value)
@@ -203,7 +224,6 @@ def _style_of(name: str, value: object) -> str:
         return "warn" if isinstance(value, int) and value > 1 else ""
     if name in {"issue", "oddity", "issues"}:
         return "warn"
-    is_count = name.startswith(("retransmits", "lost_bytes", "zero_windows"))
-    if is_count and value:
+    if value and name.startswith(_COUNTED):
         return "warn"
     return "name" if name == "api_name" else ""

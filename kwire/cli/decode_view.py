@@ -17,6 +17,7 @@ from kwire.cli.decode_cells import (
     about,
     api,
     api_text,
+    cell_maker,
     connection,
     grid_column,
     latency,
@@ -25,7 +26,6 @@ from kwire.cli.decode_cells import (
     result_text,
     shown_columns,
     time_of_day,
-    value_cell,
 )
 from kwire.cli.decode_filter import Filter
 from kwire.cli.decode_rows import BODIES, Messages
@@ -202,6 +202,7 @@ class LevelTable:
 
         self._level = level
         self._columns = shown_columns(level, names)
+        self._makers = [cell_maker(column) for column in self._columns]
         self.columns = _of_messages(level, [column.name for column in self._columns])
 
     def maker(self, file: str, options: Options, chosen: Filter) -> Maker:
@@ -220,7 +221,7 @@ class LevelTable:
 
     def rows(self, row: Row, chosen: Filter) -> list[Block]:
         """As of `View`."""
-        return [([value_cell(column, row) for column in self._columns],)] if chosen.passes_row(row) else []
+        return [([make(row) for make in self._makers],)] if chosen.passes_row(row) else []
 
     def layout(self, screen: Screen) -> Layout:
         """Aligned in columns under a head."""

@@ -128,6 +128,8 @@ class Grid:
 
     def _laid_out(self, line: Line) -> str:
         assert self._widths is not None
+        if self._width is None:
+            return self._beside_each_other(line, self._widths)
         shown: list[str] = []
         room = self._width
         last = len(line) - 1
@@ -146,4 +148,15 @@ class Grid:
             fill = " " * (width - width_of(text))
             painted = paint(text, cell.style) if self._is_coloured else text
             shown.append(fill + painted if column.is_right else painted + (fill if index != last else ""))
+        return _GAP.join(shown).rstrip()
+
+    def _beside_each_other(self, line: Line, widths: list[int]) -> str:
+        """The line where there is no edge: nothing is cut."""
+        shown: list[str] = []
+        for column, cell, width in zip(self._columns, line, widths, strict=True):
+            text = cell.text
+            fill = " " * (width - (len(text) if text.isascii() else width_of(text)))
+            if self._is_coloured:
+                text = paint(text, cell.style)
+            shown.append(fill + text if column.is_right else text + fill)
         return _GAP.join(shown).rstrip()
