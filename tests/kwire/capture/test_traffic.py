@@ -138,6 +138,17 @@ def test_a_connection_ends_as_it_does() -> None:
     assert [(row["ended"], row["stream_epoch"]) for row in reused] == [("reuse", 0), ("end", 1)]
 
 
+@pytest.mark.parametrize("by_client", [True, False])
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_who_ends_a_connection_is_who_says_so_first(how: str, by_client: bool) -> None:
+    conversation = TcpConversation(("127.0.0.1", 40_000), ("127.0.0.1", 9092))
+    opened = [*conversation.open(), *conversation.from_client(struct.pack(">i", len(ASKED)) + ASKED)]
+    wires = [Wire(1 + at, each) for at, each in enumerate([*opened, *getattr(conversation, how)(by_client=by_client)])]
+
+    assert [row["ended_by"] for row in read(pcap(wires), "flows")] == ["client" if by_client else "broker"]
+    assert [row["ended_by"] for row in read(pcap(wires[: len(opened)]), "flows")] == [None]
+
+
 def test_what_is_sent_again_is_a_retransmission_and_what_was_overtaken_is_not() -> None:
     wires = exchanged(4)
     twice = [*wires[:4], wires[3], *wires[4:]]

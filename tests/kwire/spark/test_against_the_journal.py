@@ -24,7 +24,24 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 KINDS = {0: "gap", 1: "accept", 2: "release", 3: "reject", 4: "renew"}
+#: A lock that ran out. Once the start has passed the record, a broker takes any word on it, which then means nothing.
+OVER = "over"
+WORDS = {
+    Happening.ACCEPTED: "accept",
+    Happening.RELEASED: "release",
+    Happening.REJECTED: "reject",
+    Happening.GAP: "gap",
+    Happening.EXPIRED: OVER,
+}
 STEPS, SEED = 140, 5
+
+
+class Life(NamedTuple):
+    """One delivery of a record, and the word of its holder that ended it, or none."""
+
+    member_id: str
+    delivery_count: int
+    word: str | None = None
 
 
 class Work(NamedTuple):
@@ -33,6 +50,7 @@ class Work(NamedTuple):
     journal: list[Exchange]
     acquired: dict[tuple[int, int], list[int]]
     """Delivery counts of each record, by partition and offset, in order."""
+    lives: dict[tuple[int, int], list[Life]]
     made: dict[str, list[Row]]
 
 
@@ -46,6 +64,19 @@ def acquisitions(server: Server) -> dict[tuple[int, int], list[int]]:
     return dict(found)
 
 
+def lives_of(server: Server) -> dict[tuple[int, int], list[Life]]:
+    found: dict[tuple[int, int], list[Life]] = defaultdict(list)
+    for note in server.core.state.kept.share_history:
+        key: Any = note.key
+        for offset in range(note.first, note.last + 1) if note.happening in {Happening.ACQUIRED, *WORDS} else ():
+            mine = found[key[2], offset]
+            if note.happening is Happening.ACQUIRED:
+                mine.append(Life(note.member_id, note.delivery_count))
+            else:
+                mine[-1] = mine[-1]._replace(word=WORDS[note.happening])
+    return dict(found)
+
+
 @pytest.fixture(scope="module")
 def work(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Work:
     path = tmp_path_factory.mktemp("work") / "share.pcapng"
@@ -53,15 +84,16 @@ def work(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Work:
     cluster = Cluster(topics={TOPIC: PARTITIONS}, properties=properties, seed=SEED, capture=path)
     with cluster, Play(MockStage(cluster), SEED) as play:
         play.go(STEPS)
-        journal, acquired = cluster.exchanges(), cluster.run(acquisitions)
-    return Work(journal, acquired, made(spark, path))
+        journal, acquired, lives = cluster.exchanges(), cluster.run(acquisitions), cluster.run(lives_of)
+    return Work(journal, acquired, lives, made(spark, path))
 
 
 def made(spark: SparkSession, path: Path) -> dict[str, list[Row]]:
     levels = tables.read(spark, [str(path)], {})
     found = tables.tables(levels, start_us=0, step_us=1_000_000_000_000, has_shares=True)
     sizes = analyses.request_sizes(levels.partitions)
-    wanted = ("latency", "clients", "client_versions", "errors", "outcomes", "acknowledgements", "deliveries_by_count")
+    wanted = ["latency", "clients", "client_versions", "errors", "outcomes", "acknowledgements", "deliveries_by_count"]
+    wanted += ["attempts", "connections", "conformance", "churn"]
     return {**{name: found[name].collect() for name in wanted}, "sizes": sizes.collect()}
 
 
@@ -162,3 +194,27 @@ def test_produce_requests_carry_the_records_that_were_written(work: Work) -> Non
     assert sorted(row["batch_bytes"] for row in found) == sorted(sent)
     highest = max(offset for partition, offset in work.acquired if partition == 0)
     assert sum(row["records"] for row in found) >= highest + 1
+
+
+def test_the_deliveries_of_each_record_and_the_words_on_them_are_those_of_the_history(work: Work) -> None:
+    found: dict[tuple[int, int], list[Life]] = defaultdict(list)
+    for row in sorted(work.made["attempts"], key=lambda row: row["acquired_ts"] or row["ack_ts"]):
+        if row["delivery_count"] is not None:
+            word = row["ack_name"] if row["ack_error"] in (None, "NONE") else None
+            found[row["partition"], row["offset"]].append(Life(row["member_id"], row["delivery_count"], word))
+
+    assert found.keys() == work.lives.keys()
+    for key, expected in work.lives.items():
+        told = sorted(found[key], key=lambda life: life.delivery_count)
+        for mine, theirs in zip(told, expected, strict=True):
+            assert mine == (theirs if theirs.word != OVER else theirs._replace(word=mine.word)), key
+
+
+def test_connections_are_those_of_the_journal_and_break_no_rule(work: Work) -> None:
+    expected = Counter(f"{each.client}" for each in work.journal)
+    found = {row["conn_id"].split(">")[0]: row["requests"] for row in work.made["connections"]}
+    closed = sum(row["count"] for row in work.made["churn"] if row["name"] == "closed")
+
+    assert found == expected
+    assert closed == sum(row["ended"] == "fin" for row in work.made["connections"]) >= 4
+    assert {row["rule"] for row in work.made["conformance"]} <= {"late acknowledgement"}

@@ -77,6 +77,29 @@ def test_a_capture_over_tls_holds_the_plaintext_and_says_so(tmp_path: Path) -> N
     assert b"plaintext as the broker saw it" in path.read_bytes()
 
 
+def test_the_capture_tells_who_ended_a_connection_and_how(tmp_path: Path) -> None:
+    path = tmp_path / "ends.pcapng"
+    with Cluster(nodes=3, topics={"orders": 1}, capture=path) as cluster:
+        addresses = cluster.bootstrap_servers.split(",")
+        nodes = cluster.run(lambda server: sorted(server.core.state.nodes))
+        clients = [Client(address) for address in addresses]
+        cluster.stop_node(nodes[1])
+        cluster.kill_node(nodes[2])
+        clients[0].close()
+        with Client(addresses[0]):
+            pass
+        for client in clients[1:]:
+            client.close()
+    flows = {row["broker_port"]: row for row in read_capture(path, "flows").to_pylist() if row["ended_by"]}
+
+    told = [flows[int(address.rsplit(":", 1)[1])] for address in addresses]
+    assert [(row["ended"], row["ended_by"]) for row in told] == [
+        ("fin", "client"),
+        ("fin", "broker"),
+        ("rst", "broker"),
+    ]
+
+
 def test_wireshark_opens_the_capture_and_finds_nothing_odd_in_its_tcp(tmp_path: Path) -> None:
     tshark = needs.tool("tshark")
     path = tmp_path / "plain.pcapng"
