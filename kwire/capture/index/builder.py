@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kwire.capture.exchange import HELD_SIZE_MAX, WAITING_MAX
-from kwire.capture.halves import PATIENCE
 from kwire.capture.index import beginnings, order, pairing
 from kwire.capture.index.beginnings import Beginnings, Begun
 from kwire.capture.index.early import Early
@@ -20,6 +19,7 @@ from kwire.capture.index.headers import ClientIds, Headers
 from kwire.capture.index.heads import Heads
 from kwire.capture.index.hop import Frames, Held, Parts, Places, Read, frames
 from kwire.capture.index.pairing import Exchanges
+from kwire.capture.index.patience import spoil_waiting
 from kwire.capture.looking import REQUEST_HEAD, is_request, is_tls
 from kwire.capture.options import FRAME_SIZE_MAX
 
@@ -97,9 +97,9 @@ class Builder:
         chosen, entry = self._beginnings.take(heads, flow, arrival, held)
         if chosen is not None:
             heads, flow, arrival = heads.of(chosen), flow[chosen], arrival[chosen]
-        order.control(flows, flow, heads)
+        acks = order.control(flows, flow, heads)
         found = order.joined([*self._left, entry.left, order.pieces_of(flows, flow, heads, arrival)])
-        found, waiting = order.in_order(flows, found)
+        found, waiting = order.in_order(flows, found, acks)
         self._begin(found)
         complete, begun = frames(flows, found, held, self._read, self._pieces)
         asked, answered = self._headers.split(complete, *held)
@@ -116,7 +116,7 @@ class Builder:
             flows.spoil(self._waiting.frame.side >> 1, "waiting")
             self._waiting = self._waiting.of(np.zeros(0, dtype=np.int64))
         self._left = [begun, waiting]
-        self._late(waiting)
+        spoil_waiting(flows, waiting)
         return self._part(done, counted)
 
     def close(self) -> Exchanges:
@@ -143,11 +143,6 @@ class Builder:
     def _counted(self) -> Counted:
         waits_size = int(self._waiting.frame.size.sum()) + _REQUEST_COST * len(self._waiting.number)
         return Counted(waits_size, self._beginnings.held_most, self._beginnings.undecided)
-
-    def _late(self, waiting: order.Pieces) -> None:
-        """Holes that reassembly has given up by now."""
-        flow = waiting.side >> 1
-        self.flows.spoil(flow[self.flows.packets[flow] - waiting.arrival >= PATIENCE], "disorder")
 
     def _begin(self, found: order.Pieces) -> None:
         """Look at the first bytes of flows that have none so far: a request of the side that opened the connection."""

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kwire.capture.halves import PATIENCE, RESENT_DISTANCE_MAX
+from kwire.capture.halves import RESENT_DISTANCE_MAX
 from kwire.capture.index.flows import FIN_END, RST_END, Flows
 from kwire.capture.index.overlaps import Row, settled
+from kwire.capture.index.patience import Acks, spoil_late
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -76,7 +77,7 @@ def count_in(flows: Flows, flow: Ints, heads: Heads) -> Ints:
     return arrival
 
 
-def control(flows: Flows, flow: Ints, heads: Heads) -> None:
+def control(flows: Flows, flow: Ints, heads: Heads) -> Acks:
     """Take in the packets that open and end connections, and what was acknowledged."""
     for index in np.nonzero(heads.flags & (_SYN | _FIN | _RST))[0].tolist():
         own, side, flags = int(flow[index]), int(heads.side[index]), int(heads.flags[index])
@@ -95,7 +96,7 @@ def control(flows: Flows, flow: Ints, heads: Heads) -> None:
         if not flows.ended[own] and (flags & _RST or min(flows.fin[2 * own], flows.fin[2 * own + 1]) >= 0):
             flows.ended[own] = RST_END if flags & _RST else FIN_END
             flows.ended_number[own] = number
-    _acknowledged(flows, flow, heads)
+    return _acknowledged(flows, flow, heads)
 
 
 def _syn(flows: Flows, which: tuple[int, int], seq: int, size: int, number: int, *, is_answer: bool) -> None:
@@ -116,17 +117,17 @@ def _syn(flows: Flows, which: tuple[int, int], seq: int, size: int, number: int,
         flows.spoil(np.array([own]), "reuse")
 
 
-def _acknowledged(flows: Flows, flow: Ints, heads: Heads) -> None:
+def _acknowledged(flows: Flows, flow: Ints, heads: Heads) -> Acks:
     """The highest number that each side has had acknowledged."""
+    before = flows.acked.copy()
     has_ack = np.nonzero((heads.flags & _ACK) > 0)[0]
     other = 2 * flow[has_ack] + 1 - heads.side[has_ack]
     known = flows.start[other] >= 0
-    other, ack = other[known], heads.ack[has_ack][known]
-    if not len(other):
-        return
+    other, ack, number = other[known], heads.ack[has_ack][known], heads.number[has_ack][known]
     reference = flows.next[other]
     ack = reference + ((ack - reference + _HALF) & _MASK) - _HALF
     np.maximum.at(flows.acked, other, ack)
+    return Acks(before, other, ack, number)
 
 
 def pieces_of(flows: Flows, flow: Ints, heads: Heads, arrival: Ints) -> Pieces:
@@ -146,7 +147,7 @@ def pieces_of(flows: Flows, flow: Ints, heads: Heads, arrival: Ints) -> Pieces:
     return Pieces(side, offset, heads.kept[chosen], heads.at[chosen], heads.ts[chosen], number, arrival[chosen], number)
 
 
-def in_order(flows: Flows, found: Pieces) -> tuple[Pieces, Pieces]:
+def in_order(flows: Flows, found: Pieces, acks: Acks) -> tuple[Pieces, Pieces]:
     """What continues the streams, by side and offset; and what waits behind a hole that may still be filled."""
     found = _sorted(found)
     end = found.offset + found.size
@@ -170,7 +171,7 @@ def in_order(flows: Flows, found: Pieces) -> tuple[Pieces, Pieces]:
     # The group's number from its first hole on.
     is_behind = np.maximum.accumulate(hole) == group
     found = found._replace(done=np.maximum.accumulate(found.number + group * _APART) - group * _APART)
-    _disorder(flows, found, group)
+    _disorder(flows, found, group, acks)
     clean = flows.is_clean(found.side >> 1)
     return found.of(clean & ~is_behind), found.of(clean & is_behind)
 
@@ -208,13 +209,13 @@ def _sorted(found: Pieces) -> Pieces:
     return found.of(order)
 
 
-def _disorder(flows: Flows, found: Pieces, group: Ints) -> None:
-    """A hole that waits for long is given up by reassembly, even where it is filled later."""
+def _disorder(flows: Flows, found: Pieces, group: Ints, acks: Acks) -> None:
+    """A hole that waits for long may be given up by reassembly, even where it is filled later."""
     if bool((found.done == found.number).all()):
         return
     last = group[-1] - group[::-1]
     lowest = np.minimum.accumulate(found.arrival[::-1] - last * _APART) + last * _APART
-    flows.spoil(found.side[found.arrival - lowest[::-1] >= PATIENCE] >> 1, "disorder")
+    spoil_late(flows, found, found.arrival - lowest[::-1], acks)
 
 
 def _changes(values: Ints) -> Bools:
