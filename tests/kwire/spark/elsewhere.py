@@ -9,13 +9,18 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyspark
 
 import kwire.spark
+from kwire.capture import index
+from kwire.capture.index.walk import SPAN_SIZE
 from kwire.spark import java
+from tests.kwire.spark.large import write_large
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +35,19 @@ def found(spark: SparkSession, captures: str) -> dict[str, object]:
         "counts": {str(row["api_name"]): row["count"] for row in counts},
         "sizes": sorted(row["size"] for row in fetches.collect()),
         "columns": rows.columns,
+        "is_prepared": is_prepared(spark),
     }
+
+
+def is_prepared(spark: SparkSession) -> bool:
+    """Whether tasks that share a large file leave the index that one makes."""
+    with tempfile.TemporaryDirectory() as folder:
+        capture = write_large(Path(folder, "large.pcap"))
+        (told,) = kwire.spark.prepare(spark, str(capture), index=folder, range_bytes=SPAN_SIZE).collect()
+        expected, kept = index.built(capture), index.load(capture, index.sidecar_of(capture, folder))
+        if kept is None or not told["is_indexed"] or len(list(Path(folder).iterdir())) > 2:
+            return False
+        return all(np.array_equal(expected.columns[name], kept.columns[name]) for name in expected.columns)
 
 
 def cluster(captures: str) -> dict[str, object]:

@@ -48,6 +48,7 @@ def expected() -> dict[str, Any]:
         "counts": dict(Counter(str(row["api_name"]) for row in rows)),
         "sizes": sorted(json.loads(row["body_request"])["maxBytes"] for row in fetches),
         "columns": table.column_names,
+        "is_prepared": True,
     }
 
 

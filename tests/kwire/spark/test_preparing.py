@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,28 +12,19 @@ import kwire.spark
 from kwire.capture import index
 from kwire.capture.index.walk import SPAN_SIZE
 from kwire.spark import paths
-from tests.kwire.capture.index.kit import copies
-from tests.kwire.capture.wire import SHARE, Wire, ip_packets, pcap
+from tests.kwire.capture.wire import SHARE
+from tests.kwire.spark.large import write_large
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+pytestmark = pytest.mark.spark
+
+
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A capture of three spans: connections among datagrams of many bytes, the longest of which are captures."""
-    path = tmp_path_factory.mktemp("large") / "large.pcap"
-    some = copies(SHARE, 2)
-    head, records = some[:24], some[24:]
-    ports = struct.pack(">HHHH", 7000, 7001, 60_008, 0)
-    datagram = struct.pack(">BBHHHBBH", 0x45, 0, 60_028, 1, 0, 64, 17, 0) + bytes(8) + ports + some[:60_000]
-    filler = pcap([Wire(ip_packets()[0].ts, datagram)])[24:]
-    with path.open("wb") as file:
-        file.write(head + records)
-        file.writelines([filler] * (SPAN_SIZE // len(filler)))
-        file.write(records)
-        file.writelines([filler] * (SPAN_SIZE // len(filler)))
-        file.write(records)
+    path = write_large(tmp_path_factory.mktemp("large") / "large.pcap")
     yield path
     path.unlink()
 
