@@ -185,7 +185,8 @@ def _requests_of(index: Index, flow: int) -> list[_Request]:
     requests: list[_Request] = []
     for part in (*range(len(index.spans)), -1):
         found = index.exchanges(part)
-        found = found.of(np.nonzero(found.flow == flow)[0])
+        # What was asked for before the capture began is no request of it.
+        found = found.of(np.nonzero((found.flow == flow) & (found.request.frame.size >= 0))[0])
         asked, answered = found.request.frame, found.response.frame
         done = np.where(answered.size < 0, asked.end_ts, answered.end_ts)
         requests += map(_Request, asked.packet.tolist(), asked.ts.tolist(), done.tolist())
