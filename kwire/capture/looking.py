@@ -29,11 +29,9 @@ _VERSIONS_AHEAD = 4
 
 _REQUEST = struct.Struct(">ihhih")
 _INT32 = struct.Struct(">i")
-# The same as a pattern, to pass quickly over what cannot be one: sizes from 10 to 512 MiB, keys to 127, versions to 31.
-_SIZE_PATTERN = rb"(?:\x00\x00\x00[\x0a-\xff]|(?!\x00\x00\x00)[\x00-\x1f].{3})"
-_REQUEST_PATTERN = re.compile(
-    rb"(?=" + _SIZE_PATTERN + rb"\x00[\x00-\x7f]\x00[\x00-\x1f].{4}[\x00-\x04\xff])", re.DOTALL
-)
+# The same as a pattern, to pass quickly over what cannot be one: keys to 127, versions to 31. It begins with the byte
+# behind the size, since a search for one byte is the fastest there is.
+_REQUEST_PATTERN = re.compile(rb"\x00(?=[\x00-\x7f]\x00[\x00-\x1f].{4}[\x00-\x04\xff])", re.DOTALL)
 # More awaited answers than this are not looked for at once; the latest are.
 _AWAITED_MAX = 256
 
@@ -160,8 +158,8 @@ def find_request(data: bytes | bytearray, starts: Collection[int], size_max: int
     """Where a request begins. `starts` are positions where a packet began, which need less evidence than others."""
     tried = 0
     for found in _REQUEST_PATTERN.finditer(data):
-        at = found.start()
-        if not is_request(data, at, size_max):
+        at = found.start() - 4
+        if at < 0 or not is_request(data, at, size_max):
             continue
         tried += 1
         if tried > _TRIED_MAX:
@@ -171,6 +169,15 @@ def find_request(data: bytes | bytearray, starts: Collection[int], size_max: int
         if (is_all_there or at in starts) and is_certain_request(data, at, size_max):
             return at
     return None
+
+
+def holds_requests(data: bytes | bytearray, size_max: int) -> bool:
+    """Whether a whole request is among bytes that may begin inside another one, and a request or nothing behind it."""
+    at = find_request(data, (), size_max)
+    if at is None:
+        return False
+    end = at + 4 + _INT32.unpack_from(data, at)[0]
+    return len(data) < end + REQUEST_HEAD or is_request(data, end, size_max)
 
 
 def find_response(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kwire.capture.extras import has_cryptography
 from kwire.capture.framing import Assembler
-from kwire.capture.looking import REQUEST_HEAD, holds_tls, is_certain_request, is_request, is_tls
+from kwire.capture.looking import REQUEST_HEAD, holds_requests, holds_tls, is_certain_request, is_request, is_tls
 from kwire.capture.search import Begun
 from kwire.capture.values import Closed, Data, Flow, Foreign, Frame, FrameEvent, Gap, Lost, StreamEvent, Trouble
 
@@ -26,6 +26,10 @@ UNDECIDED_TOTAL_MAX = 256 * 1024 * 1024
 _UNDECIDED_SIZE_LESSER = 64 * 1024
 # The same in packets and gaps, which take memory even where they bring few bytes.
 _UNDECIDED_COUNT_MAX = 65_536
+# Where packets and requests do not begin together, requests are sought when so much has come, and each time that it has
+# become so many times as much.
+_SOUGHT_SIZE = 64 * 1024
+_SOUGHT_AGAIN = 4
 _TLS_HEAD = 5
 _NO_REQUEST = "the connection shows no plausible request"
 _TLS_CLOSED = "the connection speaks TLS; its content cannot be read"
@@ -109,6 +113,7 @@ class _Talk:
         self._passed_over = 0
         self._held: list[Data | Gap] = []
         self._held_size = 0
+        self._seek_at = _SOUGHT_SIZE
         self._first: list[bytes] = [b"", b""]
 
     def take(self, event: Data | Gap) -> Iterator[FrameEvent]:
@@ -135,9 +140,9 @@ class _Talk:
                 yield from self._read(each)
             if not self._is_kafka and self._foreign is None and not self._held_size:
                 self._give_up_tls(closed.ts, self._tls.failure or "it carries no data")
-        if self._held_size and self._has_only_answers and self._foreign is None:
-            self._flow.client = self._client
-            yield from self._begin()
+        if self._held_size and self._foreign is None:
+            self._flow.client = self._client_at_last()
+            yield from self._begin() if self._flow.client is not None else ()
         if self._is_kafka:
             for side in self.sides:
                 if side is not None:
@@ -166,12 +171,14 @@ class _Talk:
         self._held_size += size
         self._budget.size += size
         foreign = self._decide(event) if isinstance(event, Data) else None
+        if foreign is None and self._flow.client is None and self._held_size > self._seek_at:
+            self._seek_at *= _SOUGHT_AGAIN
+            self._flow.client = self._client_within()
         if foreign is None and self._flow.client is None and self._is_undecided_for_long():
             foreign = self._tls_within()
-            if foreign is None and self._has_only_answers:
-                # Only the broker's side was captured: the port alone says what it is.
-                self._flow.client = self._client
-            elif foreign is None:
+            if foreign is None:
+                self._flow.client = self._client_at_last()
+            if foreign is None and self._flow.client is None:
                 foreign = Foreign(self._flow, "not_kafka", event.ts, _NO_REQUEST, 0)
         if foreign is not None and foreign.kind == "tls" and self._tls is None:
             yield from self._begin_tls(foreign)
@@ -246,6 +253,11 @@ class _Talk:
             flow.client = client
         return None
 
+    def _client_at_last(self) -> int | None:
+        """The client's side, now that nothing shows it in time."""
+        # Where only the broker's side was captured, the port alone says what it is.
+        return self._client if self._has_only_answers else self._client_within()
+
     @property
     def _has_only_answers(self) -> bool:
         """Whether the port says who the broker is, and nothing of the client was seen."""
@@ -260,6 +272,30 @@ class _Talk:
             if holds_tls(b"".join(pieces)):
                 return Foreign(self._flow, "tls", self._held[0].ts, _TLS_CLOSED, 0)
         return None
+
+    def _client_within(self) -> int | None:
+        """The side whose bytes hold whole requests, of a connection that was captured from the middle of one on."""
+        flow = self._flow
+        begins_late = bool(self._held) and isinstance(self._held[0], Gap)
+        if flow.opener is not None and flow.starts_known[flow.opener] and not begins_late:
+            return None
+        # The larger port is more often the client's; a broker's answers may hold requests as well, in their records.
+        sides = (0, 1) if flow.ends[0][1] > flow.ends[1][1] else (1, 0)
+        for side in sides if flow.opener is None else (flow.opener,):
+            if any(holds_requests(run, self._options.frame_size_max) for run in self._runs(side)):
+                return side
+        return None
+
+    def _runs(self, side: int) -> Iterator[bytes]:
+        """What is held of a side, in pieces without gaps."""
+        run: list[bytes] = []
+        for each in self._held:
+            if each.side == side and isinstance(each, Data):
+                run.append(each.payload)
+            elif each.side == side:
+                yield b"".join(run)
+                run = []
+        yield b"".join(run)
 
     def _is_undecided_for_long(self) -> bool:
         size_max = UNDECIDED_SIZE_MAX if self._budget.size <= UNDECIDED_TOTAL_MAX else _UNDECIDED_SIZE_LESSER

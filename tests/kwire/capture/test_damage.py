@@ -5,12 +5,24 @@ from __future__ import annotations
 import random
 import struct
 from collections import Counter
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
 
+from kwire import read_capture
 from kwire.capture.pipeline import rows
 from kwire.capture.rows import STATUSES, Row
+from kwire.headers import encode_request, encode_response
+from kwire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from kwire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from kwire.records import Record, write_batch
 from tests.kwire.capture.wire import CAPTURES, SHARE, Talk, Wire, ip_packets, issue_kinds, matched, pcap, read
 
 ORIGINAL = list(rows(SHARE))
@@ -160,6 +172,51 @@ def test_midstream_inside_a_large_frame_passes_over_its_rest() -> None:
     assert "midstream" in issue_kinds(found)
     # The Produce that was cut is no request, but its response is there.
     assert [row["correlation_id"] for row in found if row["status"] == "no_request"] == [4]
+
+
+@pytest.mark.parametrize(("count", "size"), [(4, 300), (60, 5_000), (12, 400_000)])
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_midstream_packets_need_not_begin_with_requests(count: int, size: int, is_answered: bool) -> None:
+    chance = random.Random(size)
+    asked = [produced(number, size + chance.randrange(100)) for number in range(count)]
+    stream = b"".join(struct.pack(">i", len(each)) + each for each in asked)[100:]
+    ends = list(accumulate(4 + len(each) for each in asked))
+    talk, done = Talk(), 0
+    for at in range(0, len(stream), 1448):
+        talk.client_bytes(stream[at : at + 1448])
+        while is_answered and done < count and ends[done] - 100 <= at + 1448:
+            talk.answers(encode_response(ProduceResponse(), 9, done))
+            done += 1
+
+    found = read(pcap(talk.wires))
+    requests = [row for row in found if row["api_name"] == "Produce"]
+    assert [row["correlation_id"] for row in requests] == list(range(1, count))
+    assert {row["status"] for row in requests} == {"ok" if is_answered else "no_response"}
+    assert matched(read_capture(pcap(talk.wires)).to_pylist()) == matched(found)
+
+
+def test_requests_inside_the_records_of_an_answer_do_not_make_the_broker_a_client() -> None:
+    inner = b"".join(struct.pack(">i", len(each)) + each for each in (produced(1, 90), produced(2, 90))) * 20
+    data = FetchableTopicResponse("t", partitions=[PartitionData(0, records=write_batch([Record(0, 5, b"k", inner)]))])
+    talk = Talk()
+    for number in range(5):
+        talk.answers(encode_response(FetchResponse(responses=[data]), 12, number))
+        # The first request lies in two packets, so that none begins with it.
+        request = encode_request(
+            FetchRequest(topics=[FetchTopic("t", partitions=[FetchPartition(0)])]), 12, number + 1, "me"
+        )
+        framed = struct.pack(">i", len(request)) + request
+        talk.client_bytes(framed[:9]).client_bytes(framed[9:])
+
+    found = read(pcap(talk.wires))
+    assert {row["broker_port"] for row in found} == {9092}
+    assert [row["api_name"] for row in found if row["api_name"]] == ["Fetch"] * 5
+
+
+def produced(correlation_id: int, size: int) -> bytes:
+    batch = write_batch([Record(0, 5, b"k", bytes(size))])
+    topics = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])]
+    return encode_request(ProduceRequest(acks=1, timeout_ms=9, topic_data=topics), 9, correlation_id, "me")
 
 
 def test_packets_cut_by_the_snaplen_are_truncated_and_their_frames_counted_right() -> None:
