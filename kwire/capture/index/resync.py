@@ -31,6 +31,7 @@ _CHAIN_COUNT = 4
 # Places are tried in stretches of so many bytes.
 _TRIED_SIZE = 256 * 1024
 _HEAD_SIZE = 32
+_HELD_SIZE = 16 * 1024
 # Between the packets of one capture there is no more time than this.
 _APART_S = 400 * 24 * 3600
 _ENHANCED, _CUSTOM = 6, (0xBAD, 0x40000BAD)
@@ -119,21 +120,21 @@ class _Looks(NamedTuple):
 
 
 def _found(file: File, start: int, stop: int, looks: _Looks) -> int | None:
-    base = start
+    base, chains = start, _Chains(file, looks)
     while base < stop:
         size = min(_TRIED_SIZE, stop - base)
         data = file.read(base, size + _HEAD_SIZE)
         if len(data) < _HEAD_SIZE:
             return None
         for place in np.nonzero(looks.likely(data)[:size])[0].tolist():
-            if _follows(file, base + place, looks):
-                at = _outside(file, start, base + place, looks)
+            if chains.follows(base + place):
+                at = _outside(file, start, base + place, looks, chains)
                 return at if at < stop else None
         base += size
     return None
 
 
-def _outside(file: File, start: int, at: int, looks: _Looks) -> int:
+def _outside(file: File, start: int, at: int, looks: _Looks, chains: _Chains) -> int:
     """The record behind the one, if any, that begins in front of `start` and has what is found at `at` inside it.
 
     Where a capture is inside a packet, and ends with it, its records are followed by those around it.
@@ -145,26 +146,43 @@ def _outside(file: File, start: int, at: int, looks: _Looks) -> int:
     ends = [at]
     for place in np.nonzero(looks.likely(data)[: start - base])[0].tolist():
         size = looks.following(data[place : place + _HEAD_SIZE])
-        if size is not None and base + place + size > at and _follows(file, base + place, looks):
+        if size is not None and base + place + size > at and chains.follows(base + place):
             ends.append(base + place + size)
     return max(ends)
 
 
-def _follows(file: File, at: int, looks: _Looks) -> bool:
-    """Whether records follow each other from here on, for so long that they are hardly something else."""
-    begin, count = at, 0
-    held, base = b"", at
-    while count < _CHAIN_COUNT or at - begin < _CHAIN_SIZE:
-        if at == file.size:
-            return count > 0
-        if at + _HEAD_SIZE > base + len(held):
-            held, base = file.read(at, 64 * 1024), at
-        size = looks.following(held[at - base : at - base + _HEAD_SIZE])
-        if size is None or at + size > file.size or not looks.whole(at, size):
-            # A file may end inside a record, where nobody cut it.
-            return size is not None and at + size > file.size and count >= _CHAIN_COUNT
-        at, count = at + size, count + 1
-    return True
+class _Chains:
+    """Records that follow each other. Where chains meet, what is known of one is known of the other."""
+
+    def __init__(self, file: File, looks: _Looks) -> None:
+        self._file = file
+        self._looks = looks
+        self._known: dict[int, bool] = {}
+
+    def follows(self, begin: int) -> bool:
+        """Whether records follow each other from here on, for so long that they are hardly something else."""
+        passed: list[int] = []
+        found = self._walk(begin, passed)
+        self._known.update(dict.fromkeys(passed, found))
+        return found
+
+    def _walk(self, begin: int, passed: list[int]) -> bool:
+        file, at = self._file, begin
+        held, base = b"", at
+        while len(passed) < _CHAIN_COUNT or at - begin < _CHAIN_SIZE:
+            if at in self._known:
+                return self._known[at]
+            if at == file.size:
+                return bool(passed)
+            if at + _HEAD_SIZE > base + len(held):
+                held, base = file.read(at, _HELD_SIZE), at
+            size = self._looks.following(held[at - base : at - base + _HEAD_SIZE])
+            if size is None or at + size > file.size or not self._looks.whole(at, size):
+                # A file may end inside a record, where nobody cut it.
+                return size is not None and at + size > file.size and len(passed) >= _CHAIN_COUNT
+            passed.append(at)
+            at += size
+        return True
 
 
 def _words(data: bytes, at: int, order: str) -> Ints:
