@@ -172,6 +172,9 @@ class Chosen(Lane):
             return [_of_session(name, each, self._names) for each in told]
         if name == "issues":
             return [[] for _ in told]
+        if name == "file":
+            # A name that is no UTF-8 is no text of Arrow.
+            return [self._file] * len(told)
         side, _, when = name.partition("_")
         if when in {"ts", "end_ts"}:
             frame = found.request.frame if side == "req" else found.response.frame
@@ -242,6 +245,8 @@ class Chosen(Lane):
             frame = found.request.frame if side == "req" else found.response.frame
             times, codes = np.unique(np.where(frame.size < 0, -1, getattr(frame, when)), return_inverse=True)
             return codes.astype(np.int64), [None if ts < 0 else ts for ts in times.tolist()]
+        if name == "file":
+            return np.zeros(len(rows), dtype=np.int64), [self._file]
         column = read.column(name, rows) if name in decoded.COLUMNS else self._maker.column(name, found)
         if pa.types.is_nested(column.type):
             # Of what is good there are no issues.

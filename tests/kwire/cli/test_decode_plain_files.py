@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from pathlib import Path
 
@@ -120,3 +122,13 @@ def test_what_the_first_packets_tell_comes_at_once_and_is_repeated_later(tmp_pat
     assert len(told) == len(list(outcomes(path, options)))
     assert 0 < len(repeated) < len(told)
     assert [type(event) for event in found[len(repeated) :][:2]] == [twice.Pause, twice.Again]
+
+
+def test_the_name_of_a_file_may_be_any(tmp_path: Path, capsys: Capsys) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.pcap")
+    path.write_bytes(SHARE.read_bytes())
+    for args in (["--format", "jsonl"], ["--format", "jsonl", "-Y", "file contains caf"]):
+        code, lines, err = shown(capsys, str(path), *args)
+
+        assert (code, err, len(lines)) == (0, "", 44)
+        assert {json.loads(line)["file"] for line in lines} == {str(path)}
