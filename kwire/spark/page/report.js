@@ -8,11 +8,7 @@
   const search = () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     const fits = (text) => words.every((word) => text.includes(word));
-    let rows = 0;
-    for (const { element, text } of places) {
-      element.hidden = !fits(text);
-      rows += !element.hidden && element.matches("tr");
-    }
+    for (const { element, text } of places) element.hidden = !fits(text);
     // Figures before sections: what holds nothing that fits is put away, unless its own title does.
     for (const { element, text } of holders) {
       const inside = element.matches("section") ? "figure:not([hidden])" : "tbody tr:not([hidden]), .rows > li:not([hidden]):not(.axis)";
@@ -20,6 +16,8 @@
       element.hidden = words.length > 0 && !own && !element.querySelector(inside);
       if (own) for (const each of element.querySelectorAll("[hidden]")) each.hidden = false;
     }
+    // With the title of a figure all its rows are found.
+    const rows = places.filter(({ element }) => element.matches("tr") && !element.closest("[hidden]")).length;
     found.textContent = words.length ? `${rows.toLocaleString("en")} row${rows === 1 ? "" : "s"}` : "";
   };
   input.closest("[hidden]").hidden = false;

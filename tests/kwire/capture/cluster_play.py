@@ -18,6 +18,7 @@ NOT_LEADER = 6
 MOVES = ("move", "stop", "kill", "limit")
 CHANGES = ("alter", "forget_offsets", "delete_group", "make_anew", "limit")
 CUTS = ("cut_log",)
+TRANSACTIONS = ("transact",)
 
 
 class Roamer:
@@ -124,6 +125,8 @@ class ClusterPlay:
         self.deeds = [getattr(self, name) for name in deeds]
         for group in GROUPS:
             self._administer("AlterShareGroupOffsets", 0, self._offsets(group, 0))
+            if self.transact in self.deeds:
+                self._configure(group, "share.isolation.level", "read_committed")
         for roamer in self.roamers:
             roamer.look()
 
@@ -302,8 +305,28 @@ class ClusterPlay:
 
     def limit(self) -> None:
         """Another delivery-count limit of a group."""
-        config = {"name": "share.delivery.count.limit", "configOperation": 0, "value": str(self.chance.randint(2, 4))}
-        resource = {"resourceType": 32, "resourceName": self.chance.choice(GROUPS), "configs": [config]}
+        self._configure(self.chance.choice(GROUPS), "share.delivery.count.limit", str(self.chance.randint(2, 4)))
+
+    def transact(self) -> None:
+        """A transaction that is committed, or is not."""
+        from confluent_kafka import Producer
+
+        up = ",".join(self.addresses[node] for node in sorted(set(self.addresses) - self.down))
+        producer = Producer({"bootstrap.servers": up, "transactional.id": "t", "log_level": 0})
+        producer.init_transactions(20)
+        producer.begin_transaction()
+        at = self.chance.randrange(PARTITIONS)
+        for _ in range(self.chance.randint(1, 4)):
+            producer.produce(TOPIC, b"v", partition=at)
+        producer.flush(20)
+        if self.chance.random() < 0.5:
+            producer.commit_transaction(20)
+        else:
+            producer.abort_transaction(20)
+
+    def _configure(self, group: str, name: str, value: str) -> None:
+        config = {"name": name, "configOperation": 0, "value": value}
+        resource = {"resourceType": 32, "resourceName": group, "configs": [config]}
         with self.client() as client:
             ask(client, "IncrementalAlterConfigs", 1, {"resources": [resource]})
 

@@ -35,9 +35,13 @@ def lives_of_history(history: Iterable[Transition]) -> Lives:
         if one.happening is not Happening.LOADED:
             assert one.last_offset is not None
             for offset in range(one.first_offset, one.last_offset + 1):
+                if one.happening is Happening.ABORTED:
+                    # It was acquired at this moment, and taken out before anybody got it.
+                    assert lives[offset].pop()[0] == "acquire"
+                    continue
                 state = one.state.name.capitalize()
                 lives[offset].append((CAUSES[one.happening], state, one.delivery_count, one.member_id))
-    return dict(lives)
+    return {offset: life for offset, life in lives.items() if life}
 
 
 def lives_of_notes(notes: Iterable[Note]) -> Lives:

@@ -17,7 +17,17 @@ from mockbroker import Cluster
 from mockbroker.inside import Happening, State
 from mockbroker.server import Server
 from mockbroker.state.share_history import NO_END, Note
-from tests.kwire.capture.cluster_play import CHANGES, CUTS, GROUPS, MOVES, NODES, PARTITIONS, TOPIC, ClusterPlay
+from tests.kwire.capture.cluster_play import (
+    CHANGES,
+    CUTS,
+    GROUPS,
+    MOVES,
+    NODES,
+    PARTITIONS,
+    TOPIC,
+    TRANSACTIONS,
+    ClusterPlay,
+)
 from tests.kwire.capture.cluster_stages import MockClusterStage
 from tests.kwire.capture.share_lives import Lives, lives_of_notes, lives_of_timeline, whole_number
 from tests.kwire.capture.share_play import LOCK_MS
@@ -117,3 +127,9 @@ def test_where_state_is_changed_the_timeline_is_the_history(seed: int, tmp_path:
 @pytest.mark.parametrize("seed", range(4))
 def test_above_what_the_log_has_cut_off_the_timeline_is_the_history(seed: int, tmp_path: Path) -> None:
     compare(played(tmp_path / "share.pcapng", seed, CUTS))
+
+
+@pytest.mark.client
+@pytest.mark.parametrize("seed", range(3))
+def test_where_transactions_are_aborted_the_timeline_tells_what_is_given(seed: int, tmp_path: Path) -> None:
+    compare(played(tmp_path / "share.pcapng", seed, TRANSACTIONS))

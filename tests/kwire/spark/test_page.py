@@ -151,7 +151,7 @@ def test_a_search_for_a_title_shows_what_stands_below_it(chromium: Browser, tmp_
     found = chromium.ask(f"{SEARCH}('groups and rebalances')")
 
     assert found["sections"] == ["groups"]
-    assert found["rows"] == 8
+    assert (found["rows"], found["told"]) == (8, "8 rows")
 
 
 def test_a_hostile_search_stays_text(chromium: Browser, tmp_path: Path) -> None:

@@ -125,4 +125,4 @@ def test_the_plot_tells_offsets_states_the_most_within_a_step_and_where_the_stat
         "00:00:03  a leader has read the state anew<",
     ):
         assert told in made, told
-    assert "read anew" not in share_plot.multiples([panel(readings=[])])
+    assert "begins anew" not in share_plot.multiples([panel(readings=[])])
