@@ -13,7 +13,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.capture import pcap, pcapng
-from kwire.capture.arrow import indexed
 from kwire.capture.exchange import Exchange, Outcome
 from kwire.capture.ip import segments
 from kwire.capture.keylog import KeyLog
@@ -26,6 +25,7 @@ from kwire.capture.values import Foreign, Lost, Packet
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+    from kwire.capture.index import Index
     from kwire.capture.lane.chosen import Condition
     from kwire.capture.options import Options
     from kwire.capture.source import Source
@@ -87,7 +87,8 @@ def events(
     """What a capture holds.
 
     Args: conditions: of those who want some of it. columns: what passes them is wanted as rows of these. stream: the
-        same file, if something else shall read its first packets. tell: is given how far the rest is read, in bytes.
+        same file, if something else shall read its first packets. tell: is given how far it is read, in
+        bytes: once for the index, and once for the rows.
     """
     first = _First(path if stream is None else stream, options)
     told: set[object] = set()
@@ -97,7 +98,7 @@ def events(
     if first.is_whole:
         return
     yield Pause()
-    index = indexed(path)
+    index = _indexed(path, tell)
     if index is None:
         yield Again(options.topics)
         yield from _repeated(outcomes(path, options, level), told, first.packet_count)
@@ -114,6 +115,19 @@ def events(
             yield event
     finally:
         chosen.close()
+
+
+def _indexed(path: str, tell: Callable[[int], None]) -> Index | None:
+    from kwire.capture.index import Index, NotIndexed
+    from kwire.capture.index.build import build
+    from kwire.capture.index.columns import Columns
+
+    columns = Columns()
+    try:
+        build(path, columns, tell)
+    except NotIndexed:
+        return None
+    return Index(path, columns)
 
 
 class _First:

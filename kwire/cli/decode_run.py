@@ -168,6 +168,7 @@ class _Input:
         self._stack = stack
         self.is_live = args.follow or args.interface is not None or is_endless(capture)
         self._progress: Progress | None = None
+        self._told = 0
         self._stop: Stop | None = None
         if self.is_live:
             from kwire.cli.stop import Stop
@@ -224,6 +225,11 @@ class _Input:
 
     def tell(self, at: int) -> None:
         """Show how far it is read, where somebody may be waiting for it."""
+        if at < self._told:
+            # It is read once more, for its rows.
+            self.hide_progress()
+            self._progress = None
+        self._told = at
         if self._progress is None:
             if not is_terminal(sys.stderr):
                 return

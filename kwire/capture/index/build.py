@@ -18,6 +18,8 @@ from kwire.capture.index.spans import Walked
 from kwire.capture.index.walk import walk
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     import numpy.typing as npt
 
@@ -36,8 +38,11 @@ def built(source: Source) -> Index:
     return Index(source, columns)
 
 
-def build(source: Source, columns: Columns) -> None:
-    """The same, with the columns that the index shall have. Raises: as `built`."""
+def build(source: Source, columns: Columns, tell: Callable[[int], None] = lambda at: None) -> None:
+    """The same, with the columns that the index shall have; `tell` is given how far the file is read.
+
+    Raises: as `built`.
+    """
     passing, ids, keeper = HeadPass(), FlowIds(), Keeper(columns)
     first_ts, last_ts = 2**63 - 1, 0
     with File(source) as file:
@@ -50,6 +55,7 @@ def build(source: Source, columns: Columns) -> None:
             part = builder.part(heads, flow, Held(span.base, span.data))
             found = renumbered(part.exchanges, keeper.clients, builder.client_ids)
             keeper.span((span.base, span.extent), packets_of(heads, flow), found, part.places)
+            tell(span.base + span.extent)
         unanswered = renumbered(builder.close(), keeper.clients, builder.client_ids)
         begun = builder.begun()
         keeper.begun(renumbered(begun.exchanges, keeper.clients, builder.client_ids), begun.pieces, begun.lost)
