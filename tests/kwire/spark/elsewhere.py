@@ -36,6 +36,9 @@ def found(spark: SparkSession, captures: str) -> dict[str, object]:
         "sizes": sorted(row["size"] for row in fetches.collect()),
         "columns": rows.columns,
         "is_prepared": is_prepared(spark),
+        "filtered": filtered(spark, captures),
+        "remote": remote(spark, captures),
+        "followed": followed(spark, captures),
     }
 
 
@@ -50,16 +53,41 @@ def is_prepared(spark: SparkSession) -> bool:
         return all(np.array_equal(expected.columns[name], kept.columns[name]) for name in expected.columns)
 
 
+def filtered(spark: SparkSession, captures: str) -> list[int]:
+    """How many rows pass a filter of ours, and one of Spark that the source takes over."""
+    reader = spark.read.format("kafka_capture").option("columns", "client_id,api_name")
+    ours = reader.option("filter", "api=Metadata and topic='t-ck'").load(captures)
+    theirs = spark.read.format("kafka_capture").option("push_filters", "true").load(captures)
+    return [ours.count(), theirs.filter("client_id = 'ck-producer'").count()]
+
+
+def remote(spark: SparkSession, captures: str) -> int:
+    """How many rows come through Spark and its shuffle."""
+    wanted = {"filter": "api=Fetch", "columns": "file,conn_id", "across_files": "true"}
+    return kwire.spark.read_remote(spark, f"file:{captures}", **wanted).count()
+
+
+def followed(spark: SparkSession, captures: str) -> int:
+    """How many rows a stream writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        stream = spark.readStream.format("kafka_capture").option("state", f"{folder}/state").option("closed_after", "0")
+        rows = stream.option("filter", "api=Fetch and status=ok").option("columns", "file,api_name").load(captures)
+        sink = rows.writeStream.format("parquet").option("checkpointLocation", f"{folder}/checkpoint")
+        sink.trigger(availableNow=True).start(f"{folder}/out").awaitTermination()
+        return spark.read.parquet(f"{folder}/out").count()
+
+
 def cluster(captures: str) -> dict[str, object]:
     """Two executors, each a process of its own, none of which stands where the driver does."""
     spark = kwire.spark.session("local-cluster[2,1,1024]", is_short=True)
+    # A local cluster leaves the folders of its executors where PySpark is installed; those of others are theirs.
+    left = Path(pyspark.__file__).with_name("work") / spark.sparkContext.applicationId
     try:
         spread = spark.sparkContext.parallelize(range(8), 8).map(lambda _: os.environ["SPARK_EXECUTOR_DIRS"])
         return {"executors": spread.distinct().count(), **found(spark, captures)}
     finally:
         kwire.spark.end(spark)
-        # A local cluster leaves the folders of its executors where PySpark is installed.
-        shutil.rmtree(Path(pyspark.__file__).with_name("work"), ignore_errors=True)
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def connect(captures: str) -> dict[str, object]:

@@ -14,7 +14,7 @@ import pytest
 
 import kwire
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[3]
 CAPTURES = ROOT / "tests" / "captures"
@@ -30,7 +30,7 @@ def told_by(program: str) -> dict[str, Any]:
         [sys.executable, "-m", "tests.kwire.spark.elsewhere", program, str(CAPTURES / SOME)],
         capture_output=True,
         text=True,
-        timeout=360,
+        timeout=540,
         cwd=ROOT,
         env=environ,
         check=False,
@@ -44,7 +44,13 @@ def expected() -> dict[str, Any]:
     table = kwire.read_capture(sorted(CAPTURES.glob(SOME)))
     rows = table.to_pylist()
     fetches = [row for row in rows if row["api_name"] == "Fetch"]
+    asked = [row for row in rows if row["api_name"] == "Metadata"]
+    named = [row for row in asked if '"t-ck"' in f"{row['body_request']}{row['body_response']}"]
+    assert 0 < len(named) < len(asked)
     return {
+        "filtered": [len(named), sum(row["client_id"] == "ck-producer" for row in rows)],
+        "remote": len(fetches),
+        "followed": sum(row["status"] == "ok" for row in fetches),
         "counts": dict(Counter(str(row["api_name"]) for row in rows)),
         "sizes": sorted(json.loads(row["body_request"])["maxBytes"] for row in fetches),
         "columns": table.column_names,

@@ -22,6 +22,7 @@ from kwire.capture.topic_names import TopicNames
 from kwire.capture.where.where import Where
 from kwire.spark.source import CaptureDataSource, CaptureReader
 from tests.kwire.capture.counted import responses_decoded
+from tests.kwire.spark.pieces import pieces
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 SHARE, CLASSIC = CAPTURES / "small_share.pcap", CAPTURES / "small_ck.pcap"
@@ -153,3 +154,15 @@ def test_the_topics_of_a_message_are_those_that_its_bodies_name() -> None:
 
     assert found == expected
     assert 0 < len(found) < len(rows)
+
+
+@pytest.mark.parametrize("kept", ["none", "folder"])
+def test_the_topics_of_messages_in_a_series_are_those_of_the_whole(tmp_path: Path, kept: str) -> None:
+    files = pieces(SHARE, tmp_path / "in", 5)
+    place = str(tmp_path / "index") if kept == "folder" else kept
+
+    found = rows_of(reader_of(*files, filter="topic=t-share", across_files="true", task_bytes="20000", index=place))
+
+    whole = rows_of(reader_of(SHARE, filter="topic=t-share"))
+    keys = ["conn_id", "correlation_id", "api_name", "status", "body_request", "body_response"]
+    assert comparable(found, keys) == comparable(whole, keys) != []
