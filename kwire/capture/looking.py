@@ -29,9 +29,12 @@ _VERSIONS_AHEAD = 4
 
 _REQUEST = struct.Struct(">ihhih")
 _INT32 = struct.Struct(">i")
-# The same as a pattern, to pass quickly over what cannot be one: keys to 127, versions to 31. It begins with the byte
-# behind the size, since a search for one byte is the fastest there is.
-_REQUEST_PATTERN = re.compile(rb"\x00(?=[\x00-\x7f]\x00[\x00-\x1f].{4}[\x00-\x04\xff])", re.DOTALL)
+# The same as a pattern, to pass quickly over what cannot be one: sizes from 10 to 512 MiB, keys to 127, versions to 31.
+# It begins with the byte behind the size, since a search for one byte is the fastest there is.
+_SIZE_PATTERN = rb"\x00\x00\x00[\x0a-\xff]|\x00\x00[\x01-\xff].|\x00[\x01-\xff]..|[\x01-\x1f]..."
+_REQUEST_PATTERN = re.compile(
+    rb"\x00(?<=(?:" + _SIZE_PATTERN + rb")\x00)(?=[\x00-\x7f]\x00[\x00-\x1f].{4}[\x00-\x04\xff])", re.DOTALL
+)
 # More awaited answers than this are not looked for at once; the latest are.
 _AWAITED_MAX = 256
 
@@ -159,7 +162,7 @@ def find_request(data: bytes | bytearray, starts: Collection[int], size_max: int
     tried = 0
     for found in _REQUEST_PATTERN.finditer(data):
         at = found.start() - 4
-        if at < 0 or not is_request(data, at, size_max):
+        if not is_request(data, at, size_max):
             continue
         tried += 1
         if tried > _TRIED_MAX:
