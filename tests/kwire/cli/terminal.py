@@ -43,9 +43,9 @@ class Terminal:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.text = ""
 
-    def read_until(self, wanted: str) -> str:
-        """All that has come, as soon as the wanted text is in it."""
-        while wanted not in self.text:
+    def read_until(self, wanted: str, *, times: int = 1) -> str:
+        """All that has come, as soon as the wanted text is in it so many times."""
+        while self.text.count(wanted) < times:
             came = self._read()
             assert came, f"{wanted!r} did not come: {self.text!r}"
         return self.text
