@@ -23,7 +23,9 @@ FLOOR = TOP + OFFSETS_HEIGHT + GAP + STATES_HEIGHT
 HEIGHT = FLOOR + 20
 
 #: What the legend tells besides the states.
-BAND, PEAK, READ = ("offsets from start to end", "band"), ("acquired within the step", "peak"), ("state begins anew", "read")
+BAND = ("offsets from start to end", "band")
+PEAK = ("acquired within the step", "peak")
+READ = ("state begins anew", "read")
 _PLACE = ("group_id", "topic_id", "partition")
 T = TypeVar("T")
 
