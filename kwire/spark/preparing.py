@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kwire.capture.index import Index
-    from kwire.capture.index.ranges import Range
-    from kwire.capture.index.spans import Place
+    from kwire.capture.index.parallel.ranges import Range
+    from kwire.capture.index.walking.spans import Place
 
 # Each shard reads the payload's heads all over the file.
 _SHARDS_MAX = 8
@@ -48,8 +48,8 @@ class Large:
 
     def ranges(self) -> list[Range]:
         """What the tasks read."""
-        from kwire.capture.index.ranges import cut
-        from kwire.capture.index.walk import SPAN_SIZE
+        from kwire.capture.index.parallel.ranges import cut
+        from kwire.capture.index.walking.walk import SPAN_SIZE
 
         count = max(1, round(self.size / self.range_bytes))
         return cut(self.size, -(-self.size // count), SPAN_SIZE)
@@ -138,7 +138,7 @@ def _folder(file: str, cache: str, token: str) -> str:
 
 
 def _range_jobs(own: Large, *, walk: bool) -> Iterator[Job]:
-    from kwire.capture.index.parallel import places_of, read_ranges
+    from kwire.capture.index.parallel.work import places_of, read_ranges
 
     ranges = own.ranges()
     places: Sequence[Place | None] = [None] * len(ranges)
@@ -150,7 +150,7 @@ def _range_jobs(own: Large, *, walk: bool) -> Iterator[Job]:
 
 
 def _range(read: Callable[..., None], folder: str, *rest: object) -> None:
-    from kwire.capture.index.joining import Folder
+    from kwire.capture.index.parallel.joining import Folder
 
     read(Folder(Path(folder)), *rest)
 
@@ -174,7 +174,7 @@ def _known(own: Large) -> dict[str, object] | bool:
 
 def _join(own: Large) -> bool:
     from kwire.capture.index import NotIndexed
-    from kwire.capture.index.joining import Folder, join
+    from kwire.capture.index.parallel.joining import Folder, join
 
     try:
         join(own.file, Folder(Path(own.folder)), own.ranges(), own.shards)
@@ -184,16 +184,16 @@ def _join(own: Large) -> bool:
 
 
 def _shard(own: Large, shard: int) -> None:
-    from kwire.capture.index.joining import Folder
-    from kwire.capture.index.shards import build_shard
+    from kwire.capture.index.parallel.joining import Folder
+    from kwire.capture.index.parallel.shards import build_shard
 
     build_shard(own.file, Folder(Path(own.folder)), shard)
 
 
 def _merge(own: Large) -> dict[str, object]:
     from kwire.capture.index import sidecar_of
-    from kwire.capture.index.joining import Folder
-    from kwire.capture.index.merging import merge
+    from kwire.capture.index.parallel.joining import Folder
+    from kwire.capture.index.parallel.merging import merge
     from kwire.capture.index.sidecar import kept
 
     found = kept(own.file, sidecar_of(own.file, own.cache), partial(merge, own.file, Folder(Path(own.folder))))

@@ -7,10 +7,10 @@ flows for the generators, and exchanges of clean flows for the fast lane (`kwire
 from __future__ import annotations
 
 from kwire.capture.index.build import built
-from kwire.capture.index.files import NotIndexed
 from kwire.capture.index.model import FlowInfo, FlowKey, Index
 from kwire.capture.index.segments import segments_of
 from kwire.capture.index.sidecar import BESIDE, load, of, save, sidecar_of
+from kwire.capture.index.walking.files import NotIndexed
 
 __all__ = [
     "BESIDE",

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kwire.capture.index.builder import Builder
+from kwire.capture.index.building.builder import Builder
+from kwire.capture.index.building.hop import Held
+from kwire.capture.index.building.ids import FlowIds
+from kwire.capture.index.building.pairing import Exchanges
 from kwire.capture.index.columns import Columns
-from kwire.capture.index.files import File, Source
-from kwire.capture.index.head_pass import HeadPass
-from kwire.capture.index.heads import Heads
-from kwire.capture.index.hop import Held
-from kwire.capture.index.ids import FlowIds
 from kwire.capture.index.keeping import Keeper
 from kwire.capture.index.model import FLOWS, PACKETS, Index
-from kwire.capture.index.pairing import Exchanges
-from kwire.capture.index.spans import Walked
-from kwire.capture.index.walk import walk
+from kwire.capture.index.walking.files import File, Source
+from kwire.capture.index.walking.head_pass import HeadPass
+from kwire.capture.index.walking.heads import Heads
+from kwire.capture.index.walking.spans import Walked
+from kwire.capture.index.walking.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kwire.capture.index.flows import WHY
+from kwire.capture.index.building.flows import WHY
 from kwire.capture.index.model import ANSWERED, ASKED, BEGUN, FLOWS, FRAME, PACKETS
 from kwire.capture.reassembly import OPEN_MAX
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from kwire.capture.index.beginnings import LostRow
+    from kwire.capture.index.building.beginnings import LostRow
+    from kwire.capture.index.building.hop import Places
+    from kwire.capture.index.building.pairing import Exchanges
     from kwire.capture.index.columns import Columns
-    from kwire.capture.index.hop import Places
-    from kwire.capture.index.pairing import Exchanges
 
     Ints = npt.NDArray[np.int64]
 

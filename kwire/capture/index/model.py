@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from kwire.capture.index.beginnings import LostRow
+from kwire.capture.index.building.beginnings import LostRow
+from kwire.capture.index.building.flows import ENDED, WHY
+from kwire.capture.index.building.hop import BEGUN_FIRST, Frames
+from kwire.capture.index.building.pairing import Answered, Asked, Exchanges, joined
 from kwire.capture.index.columns import Columns, Paged
-from kwire.capture.index.files import File
-from kwire.capture.index.flows import ENDED, WHY
-from kwire.capture.index.heads import LINK_NAMES, ends_of
-from kwire.capture.index.hop import BEGUN_FIRST, Frames
-from kwire.capture.index.pairing import Answered, Asked, Exchanges, joined
+from kwire.capture.index.walking.files import File
+from kwire.capture.index.walking.heads import LINK_NAMES, ends_of
 from kwire.capture.keylog import KeyLog
 from kwire.capture.source import name_of
 from kwire.capture.values import End, Trouble

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kwire.capture.index.files import File
-from kwire.capture.index.heads import LINK_NAMES
+from kwire.capture.index.walking.files import File
+from kwire.capture.index.walking.heads import LINK_NAMES
 from kwire.capture.values import End, Segment, Trouble
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kwire.capture.index.build import renumbered
-from kwire.capture.index.builder import Builder
+from kwire.capture.index.building.builder import Builder
+from kwire.capture.index.building.hop import Held
 from kwire.capture.index.columns import Columns
-from kwire.capture.index.files import File
-from kwire.capture.index.heads import Heads, end_words
-from kwire.capture.index.hop import Held
 from kwire.capture.index.keeping import Keeper
 from kwire.capture.index.model import FLOWS, FlowKey, Index
 from kwire.capture.index.sparse import read_places
+from kwire.capture.index.walking.files import File
+from kwire.capture.index.walking.heads import Heads, end_words
 from kwire.capture.keylog import KeyLog
 
 if TYPE_CHECKING:

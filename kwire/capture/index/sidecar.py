@@ -15,9 +15,9 @@ from typing import Any, BinaryIO
 
 from kwire.capture.index.build import built
 from kwire.capture.index.columns import BadColumnsError, Columns
-from kwire.capture.index.files import File
 from kwire.capture.index.model import Index
-from kwire.capture.index.parallel import build_by
+from kwire.capture.index.parallel.work import build_by
+from kwire.capture.index.walking.files import File
 
 BESIDE = "beside"
 """The place of sidecars: next to their captures."""

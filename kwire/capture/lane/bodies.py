@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kwire.capture.index.headers import body_of
+from kwire.capture.index.building.headers import body_of
 
 if TYPE_CHECKING:
     from kwire.capture.index import Index

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from kwire.capture.exchange import Outcome
     from kwire.capture.index import Index
-    from kwire.capture.index.pairing import Exchanges
+    from kwire.capture.index.building.pairing import Exchanges
     from kwire.capture.options import Options
     from kwire.capture.rows import Row
 

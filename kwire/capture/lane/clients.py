@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kwire.capture.index import Index
-    from kwire.capture.index.pairing import Exchanges
+    from kwire.capture.index.building.pairing import Exchanges
     from kwire.capture.lane.bodies import Bodies
 
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36

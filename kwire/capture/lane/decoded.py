@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from kwire import registry
-from kwire.capture.index.heads import gather
+from kwire.capture.index.walking.heads import gather
 from kwire.capture.lane.matrix import ROOM, TOGETHER_MIN, Matrix
 from kwire.capture.lane.shapes import plan
 from kwire.capture.rows import OK
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from kwire.capture.index.hop import Frames
-    from kwire.capture.index.pairing import Exchanges
+    from kwire.capture.index.building.hop import Frames
+    from kwire.capture.index.building.pairing import Exchanges
 
     Ints = npt.NDArray[np.int64]
     Bools = npt.NDArray[np.bool_]

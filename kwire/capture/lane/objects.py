@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from kwire.capture.bodies import Decoder
 from kwire.capture.exchange import ENDED, Exchange
-from kwire.capture.index.flows import ENDED as ENDS
+from kwire.capture.index.building.flows import ENDED as ENDS
 from kwire.capture.values import Flow, Frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kwire.capture.index import Index
-    from kwire.capture.index.hop import Frames
-    from kwire.capture.index.pairing import Exchanges
+    from kwire.capture.index.building.hop import Frames
+    from kwire.capture.index.building.pairing import Exchanges
     from kwire.capture.lane.bodies import Bodies
     from kwire.capture.lane.clients import Clients
 

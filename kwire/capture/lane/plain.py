@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kwire import registry
-from kwire.capture.index.headers import flexible_from
+from kwire.capture.index.building.headers import flexible_from
 from kwire.capture.schemas import arrow_schema
 from kwire.capture.talks import address
 from kwire.capture.values import Flow
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kwire.capture.index import Index
-    from kwire.capture.index.pairing import Exchanges
+    from kwire.capture.index.building.pairing import Exchanges
     from kwire.capture.lane.clients import Clients
 
     Ints = npt.NDArray[np.int64]

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kwire.capture.index import FlowKey, Index
-    from kwire.capture.index.pairing import Exchanges
+    from kwire.capture.index.building.pairing import Exchanges
     from kwire.capture.options import Options
     from kwire.capture.rows import Row
 

@@ -12,7 +12,7 @@ from kwire.redact import shown
 from kwire.registry import api_name, codec_of_name, header_versions
 
 if TYPE_CHECKING:
-    from kwire.capture.index.pairing import Exchanges
+    from kwire.capture.index.building.pairing import Exchanges
     from kwire.capture.lane.decoded import Span
     from kwire.capture.options import Options
 

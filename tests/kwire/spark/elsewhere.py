@@ -18,7 +18,7 @@ import pyspark
 
 import kwire.spark
 from kwire.capture import index
-from kwire.capture.index.walk import SPAN_SIZE
+from kwire.capture.index.walking.walk import SPAN_SIZE
 from kwire.spark import java
 from tests.kwire.spark.large import write_large
 

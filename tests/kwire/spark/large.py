@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from kwire.capture.index.walk import SPAN_SIZE
+from kwire.capture.index.walking.walk import SPAN_SIZE
 from tests.kwire.capture.index.kit import copies
 from tests.kwire.capture.wire import SHARE, Wire, ip_packets, pcap
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kwire.capture import index
-from kwire.capture.index import walk
+from kwire.capture.index.walking import walk
 from kwire.spark.indexing import indexed
 from tests.kwire.capture.index.kit import copies
 from tests.kwire.capture.wire import SHARE

@@ -10,7 +10,7 @@ import pytest
 
 import kwire.spark
 from kwire.capture import index
-from kwire.capture.index.walk import SPAN_SIZE
+from kwire.capture.index.walking.walk import SPAN_SIZE
 from kwire.spark import paths
 from tests.kwire.capture.wire import SHARE
 from tests.kwire.spark.large import write_large

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kwire.capture import arrow, index
-from kwire.capture.index.head_pass import TROUBLES_MAX
+from kwire.capture.index.walking.head_pass import TROUBLES_MAX
 from kwire.capture.ip import segments
 from kwire.capture.options import Options
 from kwire.capture.packets import packets

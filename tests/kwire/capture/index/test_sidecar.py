@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from kwire.capture import arrow, index
-from kwire.capture.index import columns, sidecar, walk
+from kwire.capture.index import columns, sidecar
+from kwire.capture.index.walking import walk
 from tests.kwire.capture.index.kit import FILES, copies, made
 from tests.kwire.capture.wire import SHARE, block, interface, section
 

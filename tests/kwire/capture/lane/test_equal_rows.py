@@ -13,8 +13,8 @@ import pytest
 
 from kwire.capture import arrow, index
 from kwire.capture.exchange import WAITING_MAX
-from kwire.capture.index import walk
-from kwire.capture.index.spans import SPAN_SIZE
+from kwire.capture.index.walking import walk
+from kwire.capture.index.walking.spans import SPAN_SIZE
 from kwire.capture.lane.plain import COLUMNS, Plain
 from kwire.capture.lane.reading import Lane
 from kwire.capture.only import Condition, Only

@@ -9,9 +9,9 @@ import pytest
 
 from kwire.capture import arrow, index
 from kwire.capture.halves import Half, Held
-from kwire.capture.index import walk
-from kwire.capture.index.overlaps import Row, settled
-from kwire.capture.index.spans import SPAN_SIZE
+from kwire.capture.index.building.overlaps import Row, settled
+from kwire.capture.index.walking import walk
+from kwire.capture.index.walking.spans import SPAN_SIZE
 from kwire.capture.options import Options
 from kwire.capture.pipeline import rows
 from kwire.capture.values import Data, Flow, Segment

@@ -7,8 +7,9 @@ import struct
 import pytest
 
 from kwire.capture import arrow, index
-from kwire.capture.index import patience, walk
-from kwire.capture.index.spans import SPAN_SIZE
+from kwire.capture.index.building import patience
+from kwire.capture.index.walking import walk
+from kwire.capture.index.walking.spans import SPAN_SIZE
 from kwire.capture.options import Options
 from kwire.capture.pipeline import rows
 from tests.kwire.capture.wire import Talk, Wire, pcap

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from kwire.capture import arrow, index
-from kwire.capture.index import beginning, walk
-from kwire.capture.index.spans import SPAN_SIZE
+from kwire.capture.index.building import beginning
+from kwire.capture.index.walking import walk
+from kwire.capture.index.walking.spans import SPAN_SIZE
 from kwire.capture.options import Options
 from kwire.capture.pipeline import rows
 from kwire.capture.schemas import columns

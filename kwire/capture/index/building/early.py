@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kwire.capture.exchange import DISORDER_NS, ORPHANS_MAX
-from kwire.capture.index.beginning import TELLING
-from kwire.capture.index.flows import Flows
-from kwire.capture.index.pairing import Answered, Asked, Met, joined_answered, no_answers
+from kwire.capture.index.building.beginning import TELLING
+from kwire.capture.index.building.flows import Flows
+from kwire.capture.index.building.pairing import Answered, Asked, Met, joined_answered, no_answers
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kwire.capture.halves import RESENT_DISTANCE_MAX
-from kwire.capture.index.flows import FIN_END, RST_END, Flows
-from kwire.capture.index.overlaps import Row, settled
-from kwire.capture.index.patience import Acks, spoil_late
+from kwire.capture.index.building.flows import FIN_END, RST_END, Flows
+from kwire.capture.index.building.overlaps import Row, settled
+from kwire.capture.index.building.patience import Acks, spoil_late
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from kwire.capture.index.heads import Heads
+    from kwire.capture.index.walking.heads import Heads
 
     Ints = npt.NDArray[np.int64]
     Bools = npt.NDArray[np.bool_]

@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kwire.capture.index.beginnings import Begun, LostRow
-from kwire.capture.index.builder import LIMITS, Builder
+from kwire.capture.index.building.beginnings import Begun, LostRow
+from kwire.capture.index.building.builder import LIMITS, Builder
+from kwire.capture.index.building.hop import Held, Places
+from kwire.capture.index.building.pairing import Exchanges
 from kwire.capture.index.columns import Columns, fresh
-from kwire.capture.index.files import File, Source
-from kwire.capture.index.hop import Held, Places
-from kwire.capture.index.joining import Folder, Joined
 from kwire.capture.index.keeping import add_exchanges
 from kwire.capture.index.model import BEGUN, FLOWS, exchanges_in
-from kwire.capture.index.pairing import Exchanges
-from kwire.capture.index.ranges import heads_of
+from kwire.capture.index.parallel.joining import Folder, Joined
+from kwire.capture.index.parallel.ranges import heads_of
+from kwire.capture.index.walking.files import File, Source
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from kwire.capture.index.heads import Heads
+    from kwire.capture.index.walking.heads import Heads
 
     Ints = npt.NDArray[np.int64]
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire.capture.index import walk
-from kwire.capture.index.files import File
+from kwire.capture.index.walking import walk
+from kwire.capture.index.walking.files import File
 from tests.kwire.capture.index.kit import FILES
 from tests.kwire.capture.wire import Wire, enhanced, interface, ip_packets, option, pcap, section
 

@@ -11,15 +11,15 @@ from functools import partial
 from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 
-from kwire.capture.index import walk as walking
 from kwire.capture.index.build import build
 from kwire.capture.index.columns import Columns
-from kwire.capture.index.files import File
-from kwire.capture.index.joining import Folder, join
-from kwire.capture.index.merging import merge
-from kwire.capture.index.ranges import Range, cut, read_range
-from kwire.capture.index.shards import build_shard
-from kwire.capture.index.spans import Place
+from kwire.capture.index.parallel.joining import Folder, join
+from kwire.capture.index.parallel.merging import merge
+from kwire.capture.index.parallel.ranges import Range, cut, read_range
+from kwire.capture.index.parallel.shards import build_shard
+from kwire.capture.index.walking import walk as walking
+from kwire.capture.index.walking.files import File
+from kwire.capture.index.walking.spans import Place
 
 # A range has so many spans, nearly, at least: what is smaller than two of them is not cut.
 RANGE_SPANS_MIN = 4

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kwire.capture.blocks import Interface
+from kwire.capture.index.building.ids import FlowIds
 from kwire.capture.index.columns import Columns, fresh
-from kwire.capture.index.files import File, Source
-from kwire.capture.index.head_pass import HeadPass
-from kwire.capture.index.heads import Heads
-from kwire.capture.index.ids import FlowIds
 from kwire.capture.index.model import PACKETS
-from kwire.capture.index.spans import Place, Walked
-from kwire.capture.index.walk import walk
+from kwire.capture.index.walking.files import File, Source
+from kwire.capture.index.walking.head_pass import HeadPass
+from kwire.capture.index.walking.heads import Heads
+from kwire.capture.index.walking.spans import Place, Walked
+from kwire.capture.index.walking.walk import walk
 from kwire.capture.values import CaptureError, Trouble
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from kwire.capture.tunnels import CARRIERS, LENGTH_MAX, SHIMS, UDP_PORTS
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from kwire.capture.index.spans import Span
+    from kwire.capture.index.walking.spans import Span
 
     Ints = npt.NDArray[np.int64]
     Bytes = npt.NDArray[np.uint8]

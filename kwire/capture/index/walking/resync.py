@@ -19,8 +19,8 @@ from kwire.capture.pcap import PACKET_SIZE_MAX
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from kwire.capture.index.files import File
-    from kwire.capture.index.spans import Place
+    from kwire.capture.index.walking.files import File
+    from kwire.capture.index.walking.spans import Place
 
     Ints = npt.NDArray[np.int64]
     Bools = npt.NDArray[np.bool_]

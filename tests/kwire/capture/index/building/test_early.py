@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import pytest
 
 from kwire.capture import arrow, index
-from kwire.capture.index import walk
-from kwire.capture.index.spans import SPAN_SIZE
+from kwire.capture.index.walking import walk
+from kwire.capture.index.walking.spans import SPAN_SIZE
 from kwire.capture.options import Options
 from kwire.capture.pipeline import rows
 from tests.kwire.capture.index.kit import FILES

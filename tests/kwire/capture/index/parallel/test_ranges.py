@@ -14,14 +14,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kwire.capture import index
-from kwire.capture.index import beginnings, builder, keeping, merging, parallel, walk
+from kwire.capture.index import keeping
+from kwire.capture.index.building import beginnings, builder
 from kwire.capture.index.columns import Columns
-from kwire.capture.index.joining import Folder, join
-from kwire.capture.index.merging import merge
-from kwire.capture.index.parallel import build_by, places_of
-from kwire.capture.index.ranges import Range, RangeFile, cut, read_range
-from kwire.capture.index.shards import build_shard
-from kwire.capture.index.spans import Place
+from kwire.capture.index.parallel import merging
+from kwire.capture.index.parallel import work as parallel
+from kwire.capture.index.parallel.joining import Folder, join
+from kwire.capture.index.parallel.merging import merge
+from kwire.capture.index.parallel.ranges import Range, RangeFile, cut, read_range
+from kwire.capture.index.parallel.shards import build_shard
+from kwire.capture.index.parallel.work import build_by, places_of
+from kwire.capture.index.walking import walk
+from kwire.capture.index.walking.spans import Place
 from kwire.capture.packets import packets
 from kwire.capture.values import Packet
 from tests.kwire.capture.index.kit import FILES, copies, made, split

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kwire.capture import blocks, pcapng
-from kwire.capture.index.files import File, NotIndexed, Source
-from kwire.capture.index.head_pass import TROUBLES_MAX
-from kwire.capture.index.heads import gather
-from kwire.capture.index.resync import pcapng_place
-from kwire.capture.index.spans import Place, Span, Walked, read_size
+from kwire.capture.index.walking.files import File, NotIndexed, Source
+from kwire.capture.index.walking.head_pass import TROUBLES_MAX
+from kwire.capture.index.walking.heads import gather
+from kwire.capture.index.walking.resync import pcapng_place
+from kwire.capture.index.walking.spans import Place, Span, Walked, read_size
 from kwire.capture.keylog import KeyLog
 from kwire.capture.packets import packets
 from kwire.capture.values import Packet, Trouble

@@ -11,8 +11,8 @@ from kwire.capture.halves import PATIENCE, WAITING_COUNT_MAX, WAITING_SIZE_MAX
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from kwire.capture.index.flows import Flows
-    from kwire.capture.index.order import Pieces
+    from kwire.capture.index.building.flows import Flows
+    from kwire.capture.index.building.order import Pieces
 
     Ints = npt.NDArray[np.int64]
     Bools = npt.NDArray[np.bool_]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kwire.capture.fragments import Fragments
-from kwire.capture.index.files import NotIndexed
-from kwire.capture.index.heads import LINK_NAMES, Heads, end_words, made_heads, merged, plain
+from kwire.capture.index.walking.files import NotIndexed
+from kwire.capture.index.walking.heads import LINK_NAMES, Heads, end_words, made_heads, merged, plain
 from kwire.capture.ip import Unwrapping
 from kwire.capture.values import Packet, Segment, Trouble
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from kwire.capture.index.spans import Span
+    from kwire.capture.index.walking.spans import Span
 
     Ints = npt.NDArray[np.int64]
 

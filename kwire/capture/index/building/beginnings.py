@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kwire.capture.index import pairing
-from kwire.capture.index.beginning import ENDS, Beginning, Side, Stretch
-from kwire.capture.index.flows import Flows
-from kwire.capture.index.headers import ClientIds, Headers
-from kwire.capture.index.heads import LINK_NAMES, Heads
-from kwire.capture.index.hop import BEGUN_FIRST, Frames, Held, Parts, Places, Read
-from kwire.capture.index.order import NEVER, NO_PIECES, NO_SYN, Pieces
-from kwire.capture.index.pairing import Answered, Asked, Exchanges, joined_answered, no_answers, no_requests
+from kwire.capture.index.building import pairing
+from kwire.capture.index.building.beginning import ENDS, Beginning, Side, Stretch
+from kwire.capture.index.building.flows import Flows
+from kwire.capture.index.building.headers import ClientIds, Headers
+from kwire.capture.index.building.hop import BEGUN_FIRST, Frames, Held, Parts, Places, Read
+from kwire.capture.index.building.order import NEVER, NO_PIECES, NO_SYN, Pieces
+from kwire.capture.index.building.pairing import Answered, Asked, Exchanges, joined_answered, no_answers, no_requests
+from kwire.capture.index.walking.heads import LINK_NAMES, Heads
 from kwire.capture.values import Lost, Segment
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from kwire.capture import pcap
-from kwire.capture.index.files import File
-from kwire.capture.index.heads import gather
-from kwire.capture.index.resync import Layout, pcap_place
-from kwire.capture.index.spans import Place, Span, Walked, read_size
+from kwire.capture.index.walking.files import File
+from kwire.capture.index.walking.heads import gather
+from kwire.capture.index.walking.resync import Layout, pcap_place
+from kwire.capture.index.walking.spans import Place, Span, Walked, read_size
 from kwire.capture.values import Trouble
 
 _HEAD = {order: struct.Struct(order + "IIII") for order in "<>"}

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from kwire import registry
-from kwire.capture.index.flows import Flows
-from kwire.capture.index.heads import gather
-from kwire.capture.index.hop import Frames, Parts, Read
-from kwire.capture.index.pairing import Answered, Asked
+from kwire.capture.index.building.flows import Flows
+from kwire.capture.index.building.hop import Frames, Parts, Read
+from kwire.capture.index.building.pairing import Answered, Asked
+from kwire.capture.index.walking.heads import gather
 from kwire.capture.values import Flow, Frame
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kwire.capture.index.columns import Columns, fresh
-from kwire.capture.index.files import File, Source
-from kwire.capture.index.head_pass import HeadPass, refuse_too_much
-from kwire.capture.index.heads import Heads
 from kwire.capture.index.model import PACKETS
-from kwire.capture.index.ranges import Range, RangeFile, read_range
-from kwire.capture.index.spans import Walked
-from kwire.capture.index.walk import walk
+from kwire.capture.index.parallel.ranges import Range, RangeFile, read_range
+from kwire.capture.index.walking.files import File, Source
+from kwire.capture.index.walking.head_pass import HeadPass, refuse_too_much
+from kwire.capture.index.walking.heads import Heads
+from kwire.capture.index.walking.spans import Walked
+from kwire.capture.index.walking.walk import walk
 from kwire.capture.values import Packet, Trouble
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kwire.capture.exchange import HELD_SIZE_MAX, WAITING_MAX
-from kwire.capture.index import beginnings, order, pairing
-from kwire.capture.index.beginnings import Beginnings, Begun
-from kwire.capture.index.early import Early
-from kwire.capture.index.flows import Flows
-from kwire.capture.index.headers import ClientIds, Headers
-from kwire.capture.index.heads import Heads
-from kwire.capture.index.hop import Frames, Held, Parts, Places, Read, frames
-from kwire.capture.index.pairing import Exchanges
-from kwire.capture.index.patience import spoil_waiting
+from kwire.capture.index.building import beginnings, order, pairing
+from kwire.capture.index.building.beginnings import Beginnings, Begun
+from kwire.capture.index.building.early import Early
+from kwire.capture.index.building.flows import Flows
+from kwire.capture.index.building.headers import ClientIds, Headers
+from kwire.capture.index.building.hop import Frames, Held, Parts, Places, Read, frames
+from kwire.capture.index.building.pairing import Exchanges
+from kwire.capture.index.building.patience import spoil_waiting
+from kwire.capture.index.walking.heads import Heads
 from kwire.capture.looking import REQUEST_HEAD, is_request, is_tls
 from kwire.capture.options import FRAME_SIZE_MAX
 

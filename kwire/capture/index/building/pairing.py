@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kwire.capture.index.flows import Flows
-from kwire.capture.index.hop import Frames
+from kwire.capture.index.building.flows import Flows
+from kwire.capture.index.building.hop import Frames
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from kwire.capture import pcap, pcapng
-from kwire.capture.index import spans
-from kwire.capture.index.files import File, NotIndexed, Source
-from kwire.capture.index.spans import Place, Span, Walked
-from kwire.capture.index.walk_pcap import Pcap
-from kwire.capture.index.walk_pcapng import Pcapng
+from kwire.capture.index.walking import spans
+from kwire.capture.index.walking.files import File, NotIndexed, Source
+from kwire.capture.index.walking.pcap import Pcap
+from kwire.capture.index.walking.pcapng import Pcapng
+from kwire.capture.index.walking.spans import Place, Span, Walked
 
 SPAN_SIZE = spans.SPAN_SIZE
 

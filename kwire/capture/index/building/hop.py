@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kwire.capture.index.flows import Flows
-from kwire.capture.index.heads import gather
-from kwire.capture.index.order import Pieces
+from kwire.capture.index.building.flows import Flows
+from kwire.capture.index.building.order import Pieces
+from kwire.capture.index.walking.heads import gather
 from kwire.capture.options import FRAME_SIZE_MAX
 
 if TYPE_CHECKING:

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kwire.capture.index import pairing
-from kwire.capture.index.beginnings import Begun
 from kwire.capture.index.build import renumbered
-from kwire.capture.index.builder import LIMITS
+from kwire.capture.index.building import pairing
+from kwire.capture.index.building.beginnings import Begun
+from kwire.capture.index.building.builder import LIMITS
+from kwire.capture.index.building.hop import BEGUN_FIRST, Frames, Places
+from kwire.capture.index.building.pairing import Exchanges
 from kwire.capture.index.columns import Columns
-from kwire.capture.index.files import Source
-from kwire.capture.index.hop import BEGUN_FIRST, Frames, Places
-from kwire.capture.index.joining import Folder, Joined, join
 from kwire.capture.index.keeping import Keeper
 from kwire.capture.index.model import FLOWS
-from kwire.capture.index.pairing import Exchanges
-from kwire.capture.index.shards import ShardFile, build_shard
+from kwire.capture.index.parallel.joining import Folder, Joined, join
+from kwire.capture.index.parallel.shards import ShardFile, build_shard
+from kwire.capture.index.walking.files import Source
 
 if TYPE_CHECKING:
     import numpy.typing as npt
