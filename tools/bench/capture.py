@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tools.bench.capture_copies import write_copies
-from tools.bench.capture_tools import TSHARK_FIELDS, Tool, dpkt, ours, run, tshark, tshark_version, use_one_core
+from tools.bench.capture_tools import (
+    TSHARK_FIELDS,
+    Tool,
+    dpkt,
+    most_memory,
+    ours,
+    run,
+    tshark,
+    tshark_version,
+    use_one_core,
+)
 from tools.bench.capture_traffic import write_capture
 from tools.bench.page import machine, table, write_section
 
@@ -113,8 +123,8 @@ def _rates(capture: Capture, empty: Capture, tools: Sequence[Tool], rounds: int,
     seconds: list[list[float]] = [[] for _ in tools]
     for _ in range(rounds):
         for tool, own in zip(tools, seconds, strict=True):
-            start = run(tool.on(empty.path, capture.port)).seconds
-            own.append(max(run(tool.on(capture.path, capture.port)).seconds - start, 0.001))
+            start = run(tool.on(empty.path, capture.port))
+            own.append(max(run(tool.on(capture.path, capture.port)) - start, 0.001))
     unit = "MB/s" if by_size else "packets/s"
     amount = capture.size / 1e6 if by_size else capture.packets
     rows = []
@@ -129,8 +139,7 @@ def _rates(capture: Capture, empty: Capture, tools: Sequence[Tool], rounds: int,
 def _memory(captures: Sequence[Capture]) -> str:
     rows = []
     for capture in captures:
-        command = ours("", "decoded").on(capture.path, capture.port)
-        rows.append([f"{capture.size / 1e6:,.0f} MB, {capture.packets:,} packets", f"{run(command).memory:,.0f}"])
+        rows.append([f"{capture.size / 1e6:,.0f} MB, {capture.packets:,} packets", f"{most_memory(capture.path):,.0f}"])
     return table(["capture", "most memory, MiB"], rows)
 
 

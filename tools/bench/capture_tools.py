@@ -39,13 +39,6 @@ class Tool(NamedTuple):
         return [part.replace("{file}", str(file)).replace("{port}", str(port)) for part in self.command]
 
 
-class Cost(NamedTuple):
-    """CPU seconds of user and system together, and the most memory that was resident, MiB."""
-
-    seconds: float
-    memory: float
-
-
 def tshark(does: str, *options: str) -> Tool:
     """The tshark that is installed. Raises: FileNotFoundError."""
     path = shutil.which("tshark")
@@ -76,14 +69,20 @@ def dpkt() -> Tool | None:
     return Tool("dpkt 1.9.8", "IP and TCP headers of each packet, nothing of Kafka", reader)
 
 
-def run(command: list[str]) -> Cost:
-    """Run it on one core. Raises: CalledProcessError."""
+def run(command: list[str]) -> float:
+    """Run it; CPU seconds of user and system together. Raises: CalledProcessError."""
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT) as process:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
-    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    return usage.ru_utime + usage.ru_stime
+
+
+def most_memory(file: Path) -> float:
+    """What was resident at most while we decoded every body of a capture, MiB. Raises: CalledProcessError."""
+    command = ours("", "memory").on(file, 0)
+    return float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT).stdout)
 
 
 def use_one_core() -> None:
