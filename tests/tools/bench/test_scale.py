@@ -72,3 +72,14 @@ def test_the_plot_has_a_point_for_each_measurement() -> None:
     tree = ET.fromstring(plot(measured))
 
     assert len(tree.findall(".//{http://www.w3.org/2000/svg}circle")) == 6
+
+
+def test_the_straight_lines_of_the_plot_stay_within_it() -> None:
+    # The first query pays for what later ones find ready: time grows by less than the data.
+    measured = [scale.Measured("a", size * scale.GB, 1, 1, 1, seconds, 1) for size, seconds in ((1, 6), (2, 7), (4, 9))]
+
+    paths = [path.get("d", "") for path in ET.fromstring(plot(measured)).iter("{http://www.w3.org/2000/svg}path")]
+
+    heights = [float(path.replace(",", " ").split()[-1]) for path in paths if "L" in path]
+    assert heights
+    assert min(heights) >= 40
