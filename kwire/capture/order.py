@@ -32,6 +32,12 @@ class Made(NamedTuple):
     row: Row
 
 
+class Passed(NamedTuple):
+    """Exchanges that no condition lets pass, all of them good: how many."""
+
+    number: int
+
+
 class InOrder(Generic[T]):
     """Holds what was made of outcomes, and gives it back by their times, as far as a window of outcomes allows."""
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, TextIO
 from kwire.capture import traffic
 from kwire.capture.bodies import every_message
 from kwire.capture.options import Options
-from kwire.capture.order import Made
+from kwire.capture.order import Made, Passed
 from kwire.capture.pipeline import outcomes
-from kwire.capture.twice import Again, Event, Passed, Pause, Repeated, events, may_be_indexed
+from kwire.capture.plain_file import Again, Event, Pause, Repeated, events, may_be_indexed
 from kwire.capture.where.fields import TOPICS
 from kwire.cli.decode_filter import Filter, Tally
 from kwire.cli.decode_print import Printer
@@ -78,7 +78,7 @@ class Decoding:
             # Whatever ends the reading, what was read is shown, and nothing is left of the progress.
             stack.callback(printer.show)
             stack.callback(opened.hide_progress)
-            make = self._view.maker(capture, self._options, chosen)
+            make, of_rows = self._view.maker(capture, self._options, chosen), self._view.of_rows
             try:
                 for event in self._events(opened, printer, chosen):
                     if isinstance(event, Passed):
@@ -86,7 +86,8 @@ class Decoding:
                         printer.pass_over(event.number)
                     elif isinstance(event, Made):
                         tally.count_good(1)
-                        printer.push(event, self._view.rows(event.row, chosen))
+                        assert of_rows is not None
+                        printer.push(event, of_rows.blocks(event.row, chosen))
                     elif isinstance(event, Repeated):
                         tally.count(event.outcome)
                     elif isinstance(event, Pause):
@@ -256,7 +257,7 @@ def _columns(view: View, chosen: Filter) -> frozenset[str] | None:
     """The columns of all that is shown and asked for, where rows of them are enough; None where they are not."""
     asked = chosen.where.columns if chosen.where is not None else frozenset[str]()
     # A row without a summary and without names of topics can be made by columns.
-    return view.columns | asked | {"error_code"} if view.columns and TOPICS not in asked else None
+    return view.of_rows.columns | asked | {"error_code"} if view.of_rows and TOPICS not in asked else None
 
 
 def _view(args: argparse.Namespace, screen: Screen) -> View:

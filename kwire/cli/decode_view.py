@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kwire.capture.exchange import Outcome
 from kwire.capture.options import Options
@@ -48,15 +48,19 @@ class Layout(Protocol):
         """What was held until more is known; `is_early` where more is to come."""
 
 
+class OfRows(NamedTuple):
+    """How rows of messages are shown that have these columns, and those that a filter asks for."""
+
+    columns: frozenset[str]
+    blocks: Callable[[Row, Filter], list[Block]]
+
+
 class View(Protocol):
     """One way to show outcomes."""
 
     @property
-    def columns(self) -> frozenset[str] | None:
-        """Those of messages that it shows, where it shows nothing else of them; None where it does."""
-
-    def rows(self, row: Row, chosen: Filter) -> list[Block]:
-        """The lines of a row with these columns, and those that a filter asks for, if it is chosen."""
+    def of_rows(self) -> OfRows | None:
+        """Where rows of messages are enough for it; None where it shows more of an exchange than they tell."""
 
     def maker(self, file: str, options: Options, chosen: Filter) -> Maker:
         """What turns an outcome of a file into the lines of its rows."""
@@ -81,8 +85,10 @@ class Plain:
         return iter(())
 
 
-def _of_messages(level: str, names: Sequence[str]) -> frozenset[str] | None:
-    return frozenset(names or [column.name for column in columns(level)]) if level == "messages" else None
+def _of_rows(level: str, names: Sequence[str], blocks: Callable[[Row, Filter], list[Block]]) -> OfRows | None:
+    if level != "messages":
+        return None
+    return OfRows(frozenset(names or [column.name for column in columns(level)]), blocks)
 
 
 class JsonLines:
@@ -107,7 +113,7 @@ class JsonLines:
             rows = make_rows(outcome)
             if not rows or not chosen.passes(outcome):
                 return []
-            return [((Cell(json_line(row, level, names)),),) for row in rows if chosen.passes_row(row)]
+            return [block for row in rows for block in self._blocks(row, chosen)]
 
         return make
 
@@ -129,12 +135,11 @@ class JsonLines:
         return make
 
     @property
-    def columns(self) -> frozenset[str] | None:
-        """As of `View`."""
-        return _of_messages(self._level, self._names)
+    def of_rows(self) -> OfRows | None:
+        """Of messages, rows are enough."""
+        return _of_rows(self._level, self._names, self._blocks)
 
-    def rows(self, row: Row, chosen: Filter) -> list[Block]:
-        """As of `View`."""
+    def _blocks(self, row: Row, chosen: Filter) -> list[Block]:
         return [((Cell(json_line(row, self._level, self._names)),),)] if chosen.passes_row(row) else []
 
     def layout(self, screen: Screen) -> Layout:
@@ -142,18 +147,10 @@ class JsonLines:
         return Plain(Screen())
 
 
-class _Exchanges:
-    """What needs whole exchanges."""
-
-    columns: frozenset[str] | None = None
-
-    def rows(self, row: Row, chosen: Filter) -> list[Block]:
-        """Rows tell too little."""
-        raise NotImplementedError
-
-
-class Table(_Exchanges):
+class Table:
     """One line for each message: time, connection, API, latency, outcome, and what it was about."""
+
+    of_rows: OfRows | None = None
 
     _HEADS = (
         Column("TIME", short=2),
@@ -203,7 +200,7 @@ class LevelTable:
         self._level = level
         self._columns = shown_columns(level, names)
         self._makers = [cell_maker(column) for column in self._columns]
-        self.columns = _of_messages(level, [column.name for column in self._columns])
+        self.of_rows = _of_rows(level, [column.name for column in self._columns], self._blocks)
 
     def maker(self, file: str, options: Options, chosen: Filter) -> Maker:
         """A line of the table."""
@@ -215,12 +212,11 @@ class LevelTable:
             rows = make_rows(outcome)
             if not rows or not chosen.passes(outcome):
                 return []
-            return [block for row in rows for block in self.rows(row, chosen)]
+            return [block for row in rows for block in self._blocks(row, chosen)]
 
         return make
 
-    def rows(self, row: Row, chosen: Filter) -> list[Block]:
-        """As of `View`."""
+    def _blocks(self, row: Row, chosen: Filter) -> list[Block]:
         return [([make(row) for make in self._makers],)] if chosen.passes_row(row) else []
 
     def layout(self, screen: Screen) -> Layout:
@@ -230,8 +226,10 @@ class LevelTable:
         return Grid(heads, width=screen.width, is_coloured=screen.is_coloured)
 
 
-class Trees(_Exchanges):
+class Trees:
     """Every frame with the byte range of each field."""
+
+    of_rows: OfRows | None = None
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -254,8 +252,10 @@ class Trees(_Exchanges):
         return Plain(screen)
 
 
-class Packets(_Exchanges):
+class Packets:
     """What is said of the packets of an exchange: one line for its request, one for its response."""
+
+    of_rows: OfRows | None = None
 
     def maker(self, file: str, options: Options, chosen: Filter) -> Maker:
         """The comments of the packets."""

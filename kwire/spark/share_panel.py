@@ -7,15 +7,15 @@ from dataclasses import dataclass
 #: The states that are drawn, from below, with the class that gives each its colour.
 STATES = {"acquired": "c0", "available": "c1", "acknowledged": "ack-accept", "archived": "ack-reject"}
 #: What has the state as a whole begin anew.
-READ_CAUSES = {
-    "load": "a leader has read the state anew",
-    "alter_offsets": "AlterShareGroupOffsets",
-    "delete_offsets": "DeleteShareGroupOffsets",
-    "delete_group": "DeleteGroups",
-    "delete_topic": "DeleteTopics",
-    "initialize": "InitializeShareGroupState",
-    "delete_state": "DeleteShareGroupState",
-}
+READ_CAUSES = (
+    "load",
+    "alter_offsets",
+    "delete_offsets",
+    "delete_group",
+    "delete_topic",
+    "initialize",
+    "delete_state",
+)
 
 
 @dataclass(frozen=True, slots=True)

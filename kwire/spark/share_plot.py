@@ -9,6 +9,7 @@ from typing import TypeVar
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 
+from kwire.capture.share_timeline import CAUSES
 from kwire.spark import formats
 from kwire.spark.markup import Markup, join, tag
 from kwire.spark.share_panel import READ_CAUSES, STATES, Reading, SharePanel
@@ -163,7 +164,7 @@ def _readings(one: SharePanel) -> Iterator[Markup]:
     """Where the state began anew: another leader has read it, or somebody has changed it."""
     for each in one.readings:
         x = percent(100 * each.bin / max(1, len(one.peaks)))
-        told = tag("title", f"{_clock(one, each.bin)}  {READ_CAUSES[each.cause]}")
+        told = tag("title", f"{_clock(one, each.bin)}  {CAUSES[each.cause]}")
         for low, high in ((TOP, TOP + OFFSETS_HEIGHT), (FLOOR - STATES_HEIGHT, FLOOR)):
             yield tag("line", told, class_="read", x1=x, x2=x, y1=low, y2=high)
 

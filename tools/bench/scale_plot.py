@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from math import floor, log10
 from typing import Protocol
@@ -55,16 +55,22 @@ def plot(points: Sequence[Point]) -> str:
         parts.append(f'<text x="{x - 6}" y="{y + 4}" text-anchor="end" stroke="none">{seconds:g} s</text>')
     parts.append("</g>")
     for number, own in enumerate(queries):
-        colour = _COLOURS[number % len(_COLOURS)]
-        line = " ".join(f"{x},{y}" for x, y in (place(point.size, point.seconds) for point in own))
-        x0, y0 = place(0, 0)
-        x1, y1 = place(own[-1].size, _straight(own))
-        parts.append(f'<path d="M{x0} {y0}L{x1} {y1}" stroke="{colour}" stroke-dasharray="3 4" opacity=".6"/>')
-        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        for x, y in (place(point.size, point.seconds) for point in own):
-            parts.append(f'<circle cx="{x}" cy="{y}" r="4" fill="{colour}"/>')
-        parts.append(f'<text x="{_LEFT + 12}" y="{20 + number * 16}" fill="{colour}">{escape(own[0].query)}</text>')
+        parts += _line(own, place, number)
     return "\n".join([*parts, "</svg>", ""])
+
+
+def _line(own: Sequence[Point], place: Callable[[float, float], tuple[float, float]], number: int) -> Iterator[str]:
+    """What is drawn of one query."""
+    colour = _COLOURS[number % len(_COLOURS)]
+    places = [place(point.size, point.seconds) for point in own]
+    line = " ".join(f"{x},{y}" for x, y in places)
+    x0, y0 = place(0, 0)
+    x1, y1 = place(own[-1].size, _straight(own))
+    yield f'<path d="M{x0} {y0}L{x1} {y1}" stroke="{colour}" stroke-dasharray="3 4" opacity=".6"/>'
+    yield f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>'
+    for x, y in places:
+        yield f'<circle cx="{x}" cy="{y}" r="4" fill="{colour}"/>'
+    yield f'<text x="{_LEFT + 12}" y="{20 + number * 16}" fill="{colour}">{escape(own[0].query)}</text>'
 
 
 def _straight(own: Sequence[Point]) -> float:

@@ -17,10 +17,9 @@ from kwire.capture.lane import decoded, followed, written
 from kwire.capture.lane.objects import Objects
 from kwire.capture.lane.plain import COLUMNS as HEADS
 from kwire.capture.lane.reading import Lane
-from kwire.capture.order import Made
+from kwire.capture.order import Made, Passed
 from kwire.capture.sessions import FETCHES, Session, Sessions
 from kwire.capture.topic_names import TopicNames
-from kwire.capture.twice import Passed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

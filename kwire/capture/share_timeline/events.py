@@ -122,7 +122,7 @@ CAUSES = {
     "renew": "their holder has renewed the lock",
     "lock_timeout": "their lock has run out",
     "session_close": "their holder has ended its session, or lost its connection",
-    "load": "a leader has read the state again",
+    "load": "a leader has read the state anew",
     "log_start": "the log begins behind them",
     "alter_offsets": "AlterShareGroupOffsets",
     "delete_offsets": "DeleteShareGroupOffsets",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.capture import twice
+from kwire.capture import plain_file
 from kwire.capture.exchange import Exchange
 from kwire.capture.options import Options
 from kwire.capture.pipeline import outcomes
@@ -41,7 +41,7 @@ Shown = tuple[int, list[str], str]
 
 @pytest.fixture(autouse=True)
 def _few_packets_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(twice, "FIRST_PACKETS", 30)
+    monkeypatch.setattr(plain_file, "FIRST_PACKETS", 30)
 
 
 def shown(capsys: Capsys, *args: str) -> Shown:
@@ -115,13 +115,13 @@ def test_what_is_passed_over_is_looked_at_for_damage(tmp_path: Path, capsys: Cap
 
 def test_what_the_first_packets_tell_comes_at_once_and_is_repeated_later(tmp_path: Path) -> None:
     options, path = Options(), str(SHARE)
-    found = list(twice.events(path, options, "messages", list))
+    found = list(plain_file.events(path, options, "messages", list))
     told = [event for event in found if isinstance(event, Exchange)]
-    repeated = [event for event in found if isinstance(event, twice.Repeated)]
+    repeated = [event for event in found if isinstance(event, plain_file.Repeated)]
 
     assert len(told) == len(list(outcomes(path, options)))
     assert 0 < len(repeated) < len(told)
-    assert [type(event) for event in found[len(repeated) :][:2]] == [twice.Pause, twice.Again]
+    assert [type(event) for event in found[len(repeated) :][:2]] == [plain_file.Pause, plain_file.Again]
 
 
 def test_the_name_of_a_file_may_be_any(tmp_path: Path, capsys: Capsys) -> None:

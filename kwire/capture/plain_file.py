@@ -16,7 +16,7 @@ from kwire.capture import pcap, pcapng
 from kwire.capture.exchange import Exchange, Outcome
 from kwire.capture.ip import segments
 from kwire.capture.keylog import KeyLog
-from kwire.capture.order import Made
+from kwire.capture.order import Made, Passed
 from kwire.capture.packets import packets
 from kwire.capture.pipeline import outcomes, outcomes_of
 from kwire.capture.topic_names import TopicNames
@@ -50,12 +50,6 @@ class Repeated(NamedTuple):
     """An outcome that came before."""
 
     outcome: Outcome
-
-
-class Passed(NamedTuple):
-    """Exchanges that no condition lets pass, all of them good: how many."""
-
-    number: int
 
 
 Event = Outcome | Made | Pause | Again | Repeated | Passed
