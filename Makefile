@@ -1,46 +1,93 @@
-# Everything a newcomer types. Each target does its own set-up in .venv.
+# Targets for working on kwire and mockbroker. Each one installs what it needs into .venv first.
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
+SOURCES := kwire mockbroker tools tests
+# Tests run in parallel, in one process more than there are cores, since many wait for other processes; WORKERS=0 runs
+# them in one process.
+WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# The release of Kafka that `make oracle` compares with.
+RELEASE ?= 4.4
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo test oracle oracle-early check bench docs clean
+.DEFAULT_GOAL := help
+.PHONY: help demo test quick test-changed test-python coverage check format generate docs sim oracle oracle-early foreign \
+	fuzz-oracle bench clean
+
+help:  ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): setup.cfg pyproject.toml setup.py tools/setup_venv.sh
 	@PYTHON="$(PYTHON)" bash tools/setup_venv.sh
 	@touch $@
 
-demo: $(STAMP)  ## The whole way: cluster, share consumers, capture, Spark, report.
+demo: $(STAMP)  ## Run a cluster with five share consumers, capture them, and write a report with Spark.
 	@$(BIN)/python -m tools.demo
 
-test: $(STAMP)  ## All tests.
-	@$(BIN)/python -m pytest
+test: $(STAMP)  ## Run all tests. TESTS=tests/kwire/records runs a part of them.
+	@$(PYTEST) $(TESTS)
 
-oracle: $(STAMP)  ## Ask a real Apache Kafka 4.3.0, live, what the tests have it say. Needs Java and Maven.
-	$(BIN)/python -m tests.conversations.live $(CONVERSATIONS)
-	$(BIN)/python -m tests.conversations.live --generated $(or $(HISTORIES),10)
-	$(BIN)/python -m tests.nodes.live $(STORIES)
-	$(BIN)/python -m tests.kwire.capture.kafka_captures check
+quick: $(STAMP)  ## Lint, check types and run the unit tests: less than a minute.
+	@$(BIN)/ruff check $(SOURCES)
+	@$(BIN)/ruff format --check $(SOURCES)
+	@$(BIN)/mypy
+	@$(PYTEST) -q -m "not spark and not client and not slow" tests/tidy tests/kwire tests/mockbroker
 
-oracle-early: $(STAMP)  ## Ask a real Apache Kafka 4.0.0 about its early access to share groups. Needs Java and Maven.
-	$(BIN)/python -m tests.conversations.early
-	$(BIN)/python -m tests.conversations.early --generated 10
+test-changed: $(STAMP)  ## Run the tests of the modules that changed since BASE (default: main).
+	@$(BIN)/python -m tools.changed_tests $(or $(BASE),main) -- -n $(WORKERS) --dist worksteal
+
+test-python: $(STAMP)  ## Run the tests without Spark on another Python: make test-python PYTHON=python3.13.
+	@PYTHON="$(PYTHON)" bash tools/test_python.sh
+
+coverage: $(STAMP)  ## Measure the statement coverage of the quick unit tests; fails below the bar of setup.cfg.
+	@$(PYTEST) -q -m "not spark and not client and not slow" --cov --cov-report=term:skip-covered \
+		tests/kwire tests/mockbroker
 
 check: $(STAMP)  ## Lint, types, import contracts, and that generated files are current.
-	$(BIN)/ruff check kwire mockbroker tools tests
-	$(BIN)/ruff format --check kwire mockbroker tools tests
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.structure
 	$(BIN)/python -m tools.generate --check
 	$(BIN)/python -m tools.reference --check
 	$(BIN)/python -m tools.pictures --check
 
-docs: $(STAMP)  ## Write the parts of docs/ that come from the code.
+format: $(STAMP)  ## Format the code, sort imports and apply the safe fixes of the linter.
+	@$(BIN)/ruff check --fix --quiet $(SOURCES) || true
+	@$(BIN)/ruff format $(SOURCES)
+
+generate: $(STAMP)  ## Write the generated code, pages and pictures.
+	$(BIN)/python -m tools.generate
 	$(BIN)/python -m tools.reference
 	$(BIN)/python -m tools.pictures
+
+docs: $(STAMP)  ## Build the documentation site in out/docs.
+	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs out/docs
+	@echo "out/docs/index.html"
+
+sim: $(STAMP)  ## Run the simulator: make sim SEED=7 runs one seed, make sim SEEDS=5000 many.
+	@$(BIN)/python -m mockbroker.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200))
+
+oracle: $(STAMP)  ## Compare the recorded answers with a real Apache Kafka: RELEASE=4.3 or 4.4. Needs Java and Maven.
+	$(BIN)/python -m tests.conversations.live --release $(RELEASE) $(CONVERSATIONS)
+	$(BIN)/python -m tests.conversations.live --release $(RELEASE) --generated $(or $(HISTORIES),10)
+	$(BIN)/python -m tests.nodes.live --release $(RELEASE) $(STORIES)
+	$(BIN)/python -m tests.support.captures.kafka_captures check
+
+oracle-early: $(STAMP)  ## Compare with a real Apache Kafka 4.0.0 and its early access to share groups. Needs Java and Maven.
+	$(BIN)/python -m tests.conversations.early
+	$(BIN)/python -m tests.conversations.early --generated 10
+
+foreign: $(STAMP)  ## Run Apache Kafka's own tests and franz-go's against mockbroker. Needs Java, Maven and Go.
+	$(BIN)/python -m tests.foreign $(FOREIGN)
+
+fuzz-oracle: $(STAMP)  ## Compare random requests with a real Apache Kafka: make fuzz-oracle PAIRS=20000 SEED=7. Needs Java and Maven.
+	$(BIN)/python -m tools.oracle.fuzz --pairs $(or $(PAIRS),600) $(if $(SEED),--seed $(SEED)) $(FUZZ)
 
 bench: $(STAMP)  ## Measure beside the peers and write docs/performance.md.
 	$(BIN)/python -m tools.bench
 
-clean:
+clean:  ## Remove the virtual environment and everything that was built.
 	rm -rf .venv build dist *.egg-info out

@@ -1,4 +1,4 @@
-"""What a generated module says of a message: its class, and a function to read and to write each version."""
+"""The codec of one message in a generated module: its class, and a function to read and to write each version."""
 
 from __future__ import annotations
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+__all__ = ["ErrorCode", "is_retriable", "name_of"]
+
 
 class ErrorCode(IntEnum):
-    """An error code as it stands in a response; the comment behind it is the exception that Java clients throw."""
+    """An error code of a response; the comment behind it is the exception that Java clients throw."""
 
     UNKNOWN_SERVER_ERROR = -1  # UnknownServerException
     NONE = 0
@@ -144,6 +146,9 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131  # StreamsInvalidTopologyEpochException
     STREAMS_TOPOLOGY_FENCED = 132  # StreamsTopologyFencedException
     SHARE_SESSION_LIMIT_REACHED = 133  # ShareSessionLimitReachedException
+    GROUP_DELETION_FAILED = 134  # GroupDeletionFailedException
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135  # StreamsTopologyDescriptionUpdateFailedException
+    CONTROLLER_ID_NOT_REGISTERED = 136  # ControllerIdNotRegisteredException
 
 
 _NAMES: dict[int, str] = {member.value: member.name for member in ErrorCode}
@@ -187,11 +192,11 @@ _RETRIABLE: frozenset[int] = frozenset(
 
 
 def is_retriable(code: int) -> bool:
-    """Whether a client may send the same request again; False for codes we do not know."""
+    """Whether a client may send the same request again; False for unknown codes."""
     return code in _RETRIABLE
 
 
 def name_of(code: int) -> str:
-    """The name of a code, UNKNOWN(n) for one that 4.3 does not have."""
+    """The name of a code, UNKNOWN(n) for a code that Kafka does not have."""
     member = _NAMES.get(code)
     return member if member is not None else f"UNKNOWN({code})"

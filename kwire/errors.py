@@ -1,4 +1,4 @@
-"""What can be wrong with bytes, with values, and with schemas: every failure of kwire is one of these."""
+"""The exceptions of kwire: invalid bytes, invalid values, invalid schemas, missing packages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class WireError(ValueError):
 
 
 class Truncated(WireError):
-    """The bytes end before the field does, or a length says more than is there."""
+    """The bytes end before the field does, or a length exceeds the bytes that are left."""
 
     def __init__(self, path: str, at: int, need: int, have: int) -> None:
         self.need = need
@@ -28,7 +28,7 @@ class Truncated(WireError):
 
 
 class InvalidLength(WireError):
-    """A length that can never be: negative, or above a stated limit."""
+    """An impossible length: negative, or above a documented limit."""
 
 
 class InvalidVarint(WireError):
@@ -36,7 +36,7 @@ class InvalidVarint(WireError):
 
 
 class InvalidTag(WireError):
-    """A tagged field that is repeated, out of order, or not of the size it claims."""
+    """A tagged field that is repeated, out of order, or not of its declared size."""
 
 
 class UnexpectedNull(WireError):
@@ -64,22 +64,22 @@ class CorruptRecords(WireError):
 
 
 class LimitExceeded(WireError):
-    """More data than a stated limit allows, as a decompression bomb has."""
+    """More data than a documented limit allows, as in a decompression bomb."""
 
 
 class UnsupportedCodec(WireError):
-    """A compression that does not exist, or not in this kind of batch."""
+    """A compression codec that does not exist, or not for this format of batches."""
 
 
 class UnsupportedVersion(WireError):
-    """A message, version, edition or field that does not go together with the others."""
+    """A combination of message, version, edition and field that does not exist."""
 
     def __init__(self, path: str, what: str) -> None:
         super().__init__(path, None, what)
 
 
 class MissingExtra(ImportError):
-    """A part of kwire needs packages that were not installed with it; the message names the command."""
+    """A part of kwire needs optional packages; the message names the install command."""
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs more than the core of kwire: pip install 'kwire[{extra}]'")
@@ -87,7 +87,7 @@ class MissingExtra(ImportError):
 
 
 class SchemaError(ValueError):
-    """A schema file that cannot be used: which file, message and field, and why."""
+    """A schema file that cannot be used: names the file, message, field and reason."""
 
     def __init__(self, file: str, message: str, field: str, reason: str) -> None:
         self.file = file

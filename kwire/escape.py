@@ -1,49 +1,49 @@
-"""Text from the wire or from a file, made safe to print: it cannot move the cursor, colour, hide or break a line."""
+"""Escaping of untrusted text for output: it cannot move the cursor, change colours, hide text or break a line."""
 
 from __future__ import annotations
 
 import json
 
-# Python calls a character printable when it is neither a control character, nor one that reorders or hides text
-# (bidirectional overrides, zero-width characters: the "Trojan Source" trick), nor a lone surrogate, a line separator,
-# an unassigned or private one, nor a space other than the plain one. Just those can be shown as they are.
+# For Python a character is printable when it is not a control character, does not reorder or hide text
+# (bidirectional overrides, zero-width characters: the "Trojan Source" attack), and is not a lone surrogate, a line
+# separator, an unassigned or private character, or a space other than U+0020. Only those are shown unchanged.
 
 
 def escape(text: str, *, limit: int | None = None) -> str:
     r"""The text with every character that could act on a terminal written as ``\xNN``, ``\uNNNN`` or ``\UNNNNNNNN``.
 
-    Args: limit: the longest text shown, in characters before escaping; the rest is cut and its length told.
+    Args: limit: the longest text shown, in characters before escaping; the rest is replaced by its length.
     """
     cut = "" if limit is None or len(text) <= limit else f"... ({len(text) - limit} more characters)"
     shown = text if limit is None else text[:limit]
     if not shown.isprintable() or "\\" in shown:
-        shown = "".join(map(_safe, shown))
+        shown = "".join(map(_escape_character, shown))
     return shown + cut
 
 
 def one_line(text: str) -> str:
-    """A message for the terminal, on one line. Backslashes stay single, as it may hold text that is escaped already."""
-    return text if text.isprintable() else "".join(map(_printable, text))
+    """A message for the terminal, on one line. Backslashes are not doubled: it may hold escaped text."""
+    return text if text.isprintable() else "".join(map(_escape_unprintable, text))
 
 
 def safe_json(tree: object, *, indent: int | None = None) -> str:
     """JSON that is readable in every language and cannot act on a terminal: unsafe characters are JSON escapes."""
     text = json.dumps(tree, indent=indent, ensure_ascii=False)
-    # Outside of strings JSON is printable ASCII and line breaks of its own making, so only strings can change here.
-    return "".join(map(_json_safe, text)) if not text.replace("\n", "").isprintable() else text
+    # Outside of strings JSON has only printable ASCII and its line breaks, so only strings can change here.
+    return "".join(map(_escape_for_json, text)) if not text.replace("\n", "").isprintable() else text
 
 
-def _json_safe(character: str) -> str:
+def _escape_for_json(character: str) -> str:
     if character == "\n" or character.isprintable():
         return character
-    # The one unprintable character that JSON leaves alone even when it writes ASCII.
+    # The only unprintable character that json.dumps does not escape.
     return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
 
 
-def _safe(character: str) -> str:
-    # The backslash is doubled, so that what was escaped here cannot be mistaken for the same text sent on purpose.
-    return "\\\\" if character == "\\" else _printable(character)
+def _escape_character(character: str) -> str:
+    # The backslash is doubled, so that escaped text is different from a text that contains the escape sequence.
+    return "\\\\" if character == "\\" else _escape_unprintable(character)
 
 
-def _printable(character: str) -> str:
+def _escape_unprintable(character: str) -> str:
     return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")

@@ -1,4 +1,4 @@
-"""Frames: an int32 length, and that many bytes. The first thing that is done with what a socket brings."""
+"""Frames of the Kafka protocol: an int32 length and that many bytes, read from a stream and written."""
 
 from __future__ import annotations
 
@@ -11,80 +11,79 @@ from kwire.primitives import Part
 #: Kafka's default of socket.request.max.bytes.
 DEFAULT_MAX_SIZE = 104_857_600
 
-#: Chunks below this are gathered: a peer that sends single bytes must not cost an object for each.
+#: Chunks below this size are merged: a peer that sends single bytes must not cost an object for each.
 _SMALL = 4096
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames, copying each byte once.
+    """Splits a stream of bytes into frames; each byte is copied once.
 
-    `max_size` is the greatest length a frame may claim. Use: `feed` what arrived, then iterate over the whole frames.
+    `max_size` is the limit of a frame's length. Use: `feed` received bytes, then iterate over the complete frames.
     """
 
     def __init__(self, max_size: int = DEFAULT_MAX_SIZE) -> None:
         self.max_size = max_size
-        #: The offset in the stream behind the last frame that was given out.
+        #: The offset in the stream behind the last frame that was returned.
         self.position = 0
         self._chunks: deque[bytes | bytearray] = deque()
-        #: Where the unread part of the first chunk starts, and how many bytes there are in all.
+        #: The offset of the unread part in the first chunk, and the number of unread bytes in all chunks.
         self._start = 0
-        self._have = 0
-        #: The size of the frame under way; its four bytes of length are gone from the chunks already.
+        self._unread_bytes = 0
+        #: The size of the incomplete frame; its four bytes of length are removed from the chunks already.
         self._size: int | None = None
 
     @property
     def pending(self) -> int:
-        """How many bytes wait for the rest of their frame."""
-        return self._have + (0 if self._size is None else 4)
+        """The number of bytes of the incomplete frame."""
+        return self._unread_bytes + (0 if self._size is None else 4)
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
-        """Take in what a socket brought; any split of the stream will do."""
+        """Add received bytes; the stream may be split anywhere."""
         size = len(data)
         if not size:
             return
-        self._have += size
-        if size < _SMALL and self._chunks:
-            last = self._chunks[-1]
-            if type(last) is bytearray and len(last) < 16 * _SMALL:
-                last += data
-                return
+        self._unread_bytes += size
+        last = self._chunks[-1] if self._chunks else None
+        if last is None or size >= _SMALL:
+            self._chunks.append(data if type(data) is bytes else bytes(data))
+        elif type(last) is bytearray and len(last) < 16 * _SMALL:
+            last += data
+        else:
             self._chunks.append(bytearray(data))
-            return
-        self._chunks.append(data if type(data) is bytes else bytes(data))
 
     def __iter__(self) -> Iterator[bytes]:
-        """The frames that are whole, without their lengths.
+        """The complete frames, without their lengths.
 
-        Raises: InvalidLength when a length is negative or above the limit; the stream cannot go on after that.
+        Raises: InvalidLength when a length is negative or above the limit; the stream cannot be read any further.
         """
         while True:
             if self._size is None:
-                if self._have < 4:
+                if self._unread_bytes < 4:
                     return
-                self._size = self._checked(int.from_bytes(self._take(4), "big", signed=True))
-            if self._have < self._size:
+                self._size = self._check_size(int.from_bytes(self._take_bytes(4), "big", signed=True))
+            if self._unread_bytes < self._size:
                 return
-            frame = self._take(self._size)
+            frame = self._take_bytes(self._size)
             self.position += 4 + self._size
             self._size = None
             yield frame
 
-    def _checked(self, size: int) -> int:
+    def _check_size(self, size: int) -> int:
         if size < 0:
             raise InvalidLength("frame", self.position, f"length {size} is negative")
         if size > self.max_size:
             raise InvalidLength("frame", self.position, f"length {size} is above the limit of {self.max_size}")
         return size
 
-    def _take(self, size: int) -> bytes:
-        """The next bytes; there are as many."""
-        self._have -= size
+    def _take_bytes(self, size: int) -> bytes:
+        """The next bytes; at least this many are unread."""
+        self._unread_bytes -= size
         parts: list[Part] = []
         while size:
             chunk = self._chunks[0]
             end = self._start + size
             if end < len(chunk):
-                # The rest of the chunk stays where it is: many small frames in one chunk cost a slice each.
+                # The rest of the chunk is not moved: many small frames in one chunk cost a slice each.
                 parts.append(chunk[self._start : end])
                 self._start = end
                 break
@@ -97,8 +96,8 @@ class FrameReader:
         return b"".join(parts)
 
 
-def frame(parts: bytes | Iterable[Part]) -> bytes:
+def encode_frame(parts: bytes | Iterable[Part]) -> bytes:
     """A frame: the length of all parts, and the parts, copied once."""
-    listed: list[Part] = [parts] if isinstance(parts, bytes) else list(parts)
-    size = sum(map(len, listed))
-    return b"".join([size.to_bytes(4, "big"), *listed])
+    part_list: list[Part] = [parts] if isinstance(parts, bytes) else list(parts)
+    size = sum(map(len, part_list))
+    return b"".join([size.to_bytes(4, "big"), *part_list])

@@ -1,4 +1,4 @@
-"""The record batches inside messages: where they lie, and what can be said of them without showing them."""
+"""The record batches in messages: the fields that hold them, and summaries without their content."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ Tree = dict[str, object]
 Records = bytes | memoryview | None
 
 
-class Place(NamedTuple):
-    """Attributes from the message down to its records, and the keys of the JSON form."""
+class RecordsField(NamedTuple):
+    """The attributes from the message down to its records, each with its key in the JSON form."""
 
     topics: tuple[str, str]
     partitions: tuple[str, str]
     records: tuple[str, str]
 
 
-PLACES = {
-    "ProduceRequest": Place(("topic_data", "topicData"), ("partition_data", "partitionData"), ("records", "records")),
-    "FetchResponse": Place(("responses", "responses"), ("partitions", "partitions"), ("records", "records")),
-    "ShareFetchResponse": Place(("responses", "responses"), ("partitions", "partitions"), ("records", "records")),
-    "FetchSnapshotResponse": Place(
-        ("topics", "topics"), ("partitions", "partitions"), ("unaligned_records", "unalignedRecords")
-    ),
+_TOPICS = ("responses", "responses")
+_PARTITIONS = ("partitions", "partitions")
+_RECORDS = ("records", "records")
+RECORDS_FIELDS = {
+    "ProduceRequest": RecordsField(("topic_data", "topicData"), ("partition_data", "partitionData"), _RECORDS),
+    "FetchResponse": RecordsField(_TOPICS, _PARTITIONS, _RECORDS),
+    "ShareFetchResponse": RecordsField(_TOPICS, _PARTITIONS, _RECORDS),
+    "FetchSnapshotResponse": RecordsField(("topics", "topics"), _PARTITIONS, ("unaligned_records", "unalignedRecords")),
 }
 
 
-def batches_of(records: Records) -> Iterator[Batch]:
-    """The batches in a message; a last one that is cut off, as a Fetch response may have it, is left out.
+def read_complete_batches(records: Records) -> Iterator[Batch]:
+    """The batches in a message; a truncated last one, as a Fetch response may have it, is omitted.
 
     Raises: CorruptRecords.
     """
@@ -47,27 +48,29 @@ def codec_label(batch: Batch) -> str:
     return Codec(number).label if number in Codec._value2member_map_ else f"codec {number}"
 
 
-def summary(records: Records) -> Tree | None:
-    """Count, size and compression of the records; what cannot be read is told as `error`."""
+def summarize_records(records: Records) -> Tree | None:
+    """Count, size and compression of the records; invalid ones add the key `error`."""
     if records is None:
         return None
-    count, codecs, out = 0, dict[str, None](), Tree()
+    count = 0
+    codecs: dict[str, None] = {}
+    failure: Tree = {}
     try:
-        for batch in batches_of(records):
+        for batch in read_complete_batches(records):
             codecs[codec_label(batch)] = None
             count += batch.count
     except WireError as error:
-        out["error"] = str(error)
-    return {"count": count, "bytes": len(records), "codec": ",".join(codecs) or "none", **out}
+        failure = {"error": str(error)}
+    return {"count": count, "bytes": len(records), "codec": ",".join(codecs) or "none", **failure}
 
 
 @contextmanager
 def hide_records(message: msgspec.Struct) -> Iterator[Callable[[Tree], None]]:
-    """Inside the block the message has no records, so that its JSON form costs nothing; behind it they are back.
+    """Remove the records of a message for the duration of the block, so that its JSON form does not convert them.
 
-    The value is a function that puts the summaries where the records would be in the JSON form.
+    The value is a function that adds the summaries in the place of the records to the JSON form.
     """
-    place = PLACES.get(type(message).__name__)
+    place = RECORDS_FIELDS.get(type(message).__name__)
     if place is None:
         yield lambda _: None
         return
@@ -79,14 +82,10 @@ def hide_records(message: msgspec.Struct) -> Iterator[Callable[[Tree], None]]:
     ]
 
     def fill_in(tree: Tree) -> None:
-        """Put the summaries where the records were."""
-        found = (
-            partition
-            for topic in cast(list[Tree], tree[place.topics[1]])
-            for partition in cast(list[Tree], topic[place.partitions[1]])
-        )
-        for shown, (_, records) in zip(found, holders, strict=True):
-            shown[key] = summary(records)
+        topics = cast(list[dict[str, list[Tree]]], tree[place.topics[1]])
+        partitions = (partition for topic in topics for partition in topic[place.partitions[1]])
+        for shown, (_, records) in zip(partitions, holders, strict=True):
+            shown[key] = summarize_records(records)
 
     try:
         for partition, _ in holders:

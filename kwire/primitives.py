@@ -1,7 +1,7 @@
-"""The small parts that generated code shares: varints, long strings, arrays of numbers, tagged fields.
+"""Functions that generated code shares: varints, long strings, arrays of numbers, tagged fields.
 
-These are for good input only. Anything else makes them raise `Refused`, or an error of Python's own (see `FAILURES`);
-`kwire.codec` then asks the careful pass what is wrong and where.
+They accept valid input only. For anything else they raise `FastPathError` or a built-in error (see `FAILURES`);
+`kwire.codec` then reads again by `kwire.schema_codec`, which reports what is wrong and where.
 """
 
 from __future__ import annotations
@@ -11,34 +11,42 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any
 
-#: One part of an encoded message; all parts are joined once, so record batches are not copied twice.
+#: One part of an encoded message; the parts are joined once, so record batches are not copied twice.
 Part = bytes | bytearray | memoryview
 
-#: Tagged fields that the schema does not know: (tag, content), ascending.
+#: Tagged fields that the schema does not have: (tag, content), ascending.
 Tags = tuple[tuple[int, bytes], ...]
 
 NO_TAGS: Tags = ()
 
 ZERO_UUID = bytes(16)
 
-#: Kafka refuses a string of more bytes than an int16 can say, in every version.
+#: The largest string of Kafka in any version, the maximum of int16.
 TEXT_BYTES_MAX = 0x7FFF
 
 
-class Refused(Exception):
-    """The fast pass met something that it does not take."""
+class FastPathError(Exception):
+    """Input that the generated code does not accept."""
 
 
-#: What the fast pass may raise: its own signal, and what Python raises on cut bytes and on values that do not fit.
+#: What generated code may raise: its own error, and those of Python for truncated bytes and values that do not fit.
 FAILURES = (
-    *(Refused, struct.error, IndexError, KeyError, TypeError, AttributeError, ValueError, OverflowError, BufferError),
+    FastPathError,
+    struct.error,
+    IndexError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    OverflowError,
+    BufferError,
 )
 
-#: A boolean's byte, checked by the index, and back, checked by the key.
+#: Booleans by their byte, and bytes by boolean; an invalid one raises IndexError or KeyError.
 BOOLEANS = (False, True)
 BOOLEAN_BYTES = {False: 0, True: 1}
 
-#: The varints of one byte and the first of two; lengths and counts are hardly ever greater.
+#: The varints of the numbers below 1,024; lengths and counts are rarely greater.
 UVARINTS = tuple(bytes((n,)) if n < 128 else bytes((n & 127 | 128, n >> 7)) for n in range(1 << 10))
 
 
@@ -60,9 +68,9 @@ def read_uvarint(data: bytes, at: int) -> tuple[int, int]:
         return value | byte << 21, at + 4
     value |= (byte & 127) << 21
     byte = data[at + 4]
-    # Four bits are left of an int32; Kafka loses higher ones silently.
+    # Four bits of an int32 are left; Kafka drops higher ones silently.
     if byte > 15:
-        raise Refused
+        raise FastPathError
     return value | byte << 28, at + 5
 
 
@@ -83,18 +91,18 @@ def uvarint(value: int) -> bytes:
 
 
 def read_long_count(data: bytes, at: int) -> tuple[int, int]:
-    """The count + 1 of an array whose length takes more than a byte; refuses null, and more elements than bytes."""
+    """The count + 1 of an array whose length takes more than a byte; not null, and not more elements than bytes."""
     count, at = read_uvarint(data, at)
     if count == 0 or count - 1 > len(data) - at:
-        raise Refused
+        raise FastPathError
     return count, at
 
 
 def read_long_text(data: bytes, at: int) -> tuple[str, int]:
-    """A compact string whose length takes more than a byte; refuses null."""
+    """A compact string whose length takes more than a byte; not null."""
     size, at = read_uvarint(data, at)
     if not 0 < size <= TEXT_BYTES_MAX + 1:
-        raise Refused
+        raise FastPathError
     end = at + size - 1
     return data[at:end].decode(), end
 
@@ -102,12 +110,12 @@ def read_long_text(data: bytes, at: int) -> tuple[str, int]:
 def long_text_length(length: int) -> bytes:
     """The length + 1 of a compact string of more than 126 bytes."""
     if length > TEXT_BYTES_MAX + 1:
-        raise Refused
+        raise FastPathError
     return uvarint(length)
 
 
 def read_unknown_tags(data: bytes, at: int) -> tuple[Tags, int]:
-    """The tagged fields at the end of a struct that has none in its schema."""
+    """The tagged fields at the end of a struct whose schema has none."""
     count, at = read_uvarint(data, at)
     tags: list[tuple[int, bytes]] = []
     previous = -1
@@ -115,7 +123,7 @@ def read_unknown_tags(data: bytes, at: int) -> tuple[Tags, int]:
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end = at + size
         tags.append((tag, data[at:end]))
@@ -124,13 +132,13 @@ def read_unknown_tags(data: bytes, at: int) -> tuple[Tags, int]:
 
 
 def tag_section(known: Sequence[tuple[int, bytes]], unknown: Tags, schema_tags: int) -> bytes:
-    """All tagged fields of a struct; the schema has the tags below `schema_tags`, and unknown ones must be others."""
+    """All tagged fields of a struct; the schema has the tags below `schema_tags`, unknown ones are above."""
     fields = [*known, *unknown]
     previous = schema_tags - 1
     for tag, _ in unknown:
-        # Kafka refuses raw tags that are not ascending, or that its schema defines.
+        # Kafka rejects unknown tags that are not ascending, or that its schema defines.
         if tag <= previous or tag >= 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
     parts = [uvarint(len(fields))]
     for tag, content in fields:
@@ -139,32 +147,32 @@ def tag_section(known: Sequence[tuple[int, bytes]], unknown: Tags, schema_tags: 
 
 
 class Numbers:
-    """Arrays of one fixed-size type: prebuilt structs for the short ones that messages are full of."""
+    """Arrays of one fixed-size type, with prebuilt structs for short ones, which are the most frequent."""
 
     def __init__(self, code: str, size: int) -> None:
         self.code = code
         self.size = size
         short = [Struct(f">{n * code}") for n in range(32)]
         #: By the count.
-        self.unpack: tuple[Callable[..., tuple[Any, ...]], ...] = tuple(each.unpack_from for each in short)
-        #: By the count + 1, as compact arrays have it; the first one stands for null and is never called.
+        self.unpack: tuple[Callable[..., tuple[Any, ...]], ...] = tuple(one.unpack_from for one in short)
+        #: By the count + 1, as compact arrays have it; the first one is for null and is never called.
         self.unpack_compact = (short[0].unpack_from, *self.unpack)
-        self.pack: tuple[Callable[..., bytes], ...] = tuple(each.pack for each in short)
+        self.pack: tuple[Callable[..., bytes], ...] = tuple(one.pack for one in short)
 
     def read_long(self, data: bytes, at: int, count: int) -> tuple[tuple[Any, ...], int]:
-        """Any number of them; refuses what is beyond the bytes before anything is made."""
+        """Any number of values; the size is checked before memory is allocated."""
         end = at + self.size * count
         if count < 0 or end > len(data):
-            raise Refused
+            raise FastPathError
         return struct.unpack_from(f">{count}{self.code}" if self.size < 16 else f">{count * self.code}", data, at), end
 
     def read_compact(self, data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
-        """A compact array whose count needs more than the table; refuses null."""
+        """A compact array whose count is beyond the table; not null."""
         count, at = read_uvarint(data, at)
         return self.read_long(data, at, count - 1)
 
     def write_long(self, values: Sequence[Any]) -> bytes:
-        """Any number of them."""
+        """Any number of values."""
         count = len(values)
         return struct.pack(f">{count}{self.code}" if self.size < 16 else f">{count * self.code}", *values)
 
@@ -179,7 +187,7 @@ int64s = Numbers("q", 8)
 float64s = Numbers("d", 8)
 uuids = Numbers("16s", 16)
 
-# The tables themselves, so that generated code finds them in one step.
+# The tables as module names: one lookup in generated code.
 unpack_int8s, unpack_compact_int8s, pack_int8s = int8s.unpack, int8s.unpack_compact, int8s.pack
 unpack_uint8s, unpack_compact_uint8s, pack_uint8s = uint8s.unpack, uint8s.unpack_compact, uint8s.pack
 unpack_int16s, unpack_compact_int16s, pack_int16s = int16s.unpack, int16s.unpack_compact, int16s.pack
@@ -192,21 +200,21 @@ unpack_uuids, unpack_compact_uuids, pack_uuids = uuids.unpack, uuids.unpack_comp
 
 
 def check_texts(values: object) -> None:
-    """A string is a sequence of strings too, and never what was meant."""
+    """Reject a string: it is a sequence of strings too, but not an array."""
     if isinstance(values, str):
-        raise Refused
+        raise FastPathError
 
 
 def check_uuids(values: Sequence[bytes]) -> None:
-    """A struct would cut or fill what does not have 16 bytes."""
+    """Reject UUIDs that do not have 16 bytes: a struct would cut or fill them."""
     for value in values:
         if len(value) != 16:
-            raise Refused
+            raise FastPathError
 
 
 def read_booleans(data: bytes, at: int, count: int) -> tuple[tuple[bool, ...], int]:
     """An array of booleans."""
     end = at + count
     if count < 0 or end > len(data):
-        raise Refused
+        raise FastPathError
     return tuple(BOOLEANS[byte] for byte in data[at:end]), end

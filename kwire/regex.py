@@ -1,7 +1,7 @@
-"""Regular expressions in the language of RE2, whose time grows with the text alone, whatever the expression.
+"""Regular expressions in the syntax of RE2, which match in time linear in the length of the text.
 
-Kafka's brokers read theirs in the same language, and texts that come from the wire may be as bad as somebody likes:
-Python's `re` could be kept busy for ever. Source: https://github.com/google/re2/wiki/Syntax.
+Kafka's brokers use the same syntax. Expressions and texts from the wire may be hostile: Python's `re` could take
+exponential time. Source: https://github.com/google/re2/wiki/Syntax.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import re2
 
-#: A longer expression is refused before it is read.
+#: The longest expression that is accepted.
 LENGTH_MAX = 10_000
 
 
 class PatternError(ValueError):
-    """A text that is no expression of the language; `fragment` is the part at which that showed."""
+    """A text that is not a valid expression; `fragment` is the invalid part."""
 
     def __init__(self, what: str, fragment: str) -> None:
         super().__init__(f"{what}: {fragment}" if fragment else what)
@@ -25,10 +25,7 @@ class PatternError(ValueError):
 
 
 class Pattern:
-    """An expression, read once.
-
-    Raises: PatternError.
-    """
+    """A compiled expression. Raises: PatternError."""
 
     def __init__(self, text: str) -> None:
         import re2
@@ -36,25 +33,25 @@ class Pattern:
         if len(text) > LENGTH_MAX:
             raise PatternError(f"an expression of more than {LENGTH_MAX} characters", "")
         try:
-            self._compiled = re2.compile(text, _quiet())
+            self._compiled = re2.compile(text, _quiet_options())
         except re2.error as error:
-            what, _, fragment = _text(error.args[0]).partition(": ")
+            what, _, fragment = _decode_text(error.args[0]).partition(": ")
             raise PatternError(what, fragment) from None
         except UnicodeEncodeError:
             raise PatternError("half of a surrogate pair", ascii(text)) from None
 
     def search(self, text: str) -> bool:
-        """Whether the expression is found anywhere in the text."""
-        return self._compiled.search(_utf8(text)) is not None
+        """Whether the expression matches anywhere in the text."""
+        return self._compiled.search(_to_utf8(text)) is not None
 
     def matches(self, text: str) -> bool:
-        """Whether the whole text is what the expression says."""
-        return self._compiled.fullmatch(_utf8(text)) is not None
+        """Whether the expression matches the whole text."""
+        return self._compiled.fullmatch(_to_utf8(text)) is not None
 
 
 @cache
-def _quiet() -> re2.Options:
-    """RE2 as it is, but that it writes nothing to stderr."""
+def _quiet_options() -> re2.Options:
+    """The default options of RE2, without messages on stderr."""
     import re2
 
     options = re2.Options()
@@ -62,10 +59,10 @@ def _quiet() -> re2.Options:
     return options
 
 
-def _utf8(text: str) -> str:
-    """The text, with "?" for what UTF-8 cannot say: names of files may have such characters."""
+def _to_utf8(text: str) -> str:
+    """The text, with "?" for characters that UTF-8 cannot encode: names of files may have such characters."""
     return text.encode(errors="replace").decode()
 
 
-def _text(said: bytes | str) -> str:
-    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+def _decode_text(text: bytes | str) -> str:
+    return text.decode(errors="replace") if isinstance(text, bytes) else str(text)

@@ -1,4 +1,4 @@
-"""From names, API keys and editions to message classes; a module is imported when it is first asked for."""
+"""Message classes and codecs by name, API key and edition; a generated module is imported on first use."""
 
 from __future__ import annotations
 
@@ -10,32 +10,48 @@ import msgspec
 
 from kwire.codec_table import Codec
 from kwire.errors import UnsupportedVersion
+from kwire.messages import index
 from kwire.messages.index import APIS, LAYERS, MODULES, Api
 
-DEFAULT_EDITION = "4.3"
+#: The releases of Kafka, newest first; the newest one is the default edition.
+RELEASES = index.RELEASES
+DEFAULT_EDITION = RELEASES[0]
 
-#: The editions there are; each but the default lies over others and has only the messages in which it differs.
+#: All editions; each but the default extends others and has only the messages in which it differs.
 EDITIONS = tuple(LAYERS)
 
 #: The keys of all APIs of the default edition, ascending.
 API_KEYS = tuple(APIS[DEFAULT_EDITION])
 
 
-def require_edition(edition: str, asked_for: str = "") -> None:
-    """Raises: UnsupportedVersion when there is no such edition, with the name of what was asked for in it."""
+@cache
+def api_keys(edition: str = DEFAULT_EDITION) -> tuple[int, ...]:
+    """The keys of all APIs of an edition, ascending.
+
+    Raises: UnsupportedVersion when there is no such edition.
+    """
+    require_edition(edition)
+    apis: dict[int, Api | None] = {}
+    for layer in reversed(LAYERS[edition]):
+        apis |= APIS[layer]
+    return tuple(sorted(key for key, api in apis.items() if api is not None))
+
+
+def require_edition(edition: str, requested: str = "") -> None:
+    """Raises: UnsupportedVersion when there is no such edition; the error names what was requested in it."""
     if edition not in LAYERS:
-        raise UnsupportedVersion(asked_for, f"edition {edition!r} is not one of {', '.join(EDITIONS)}")
+        raise UnsupportedVersion(requested, f"edition {edition!r} is not one of {', '.join(EDITIONS)}")
 
 
 @cache
 def codec_of_name(name: str, edition: str = DEFAULT_EDITION) -> Codec:
-    """The codec of a message by its name; what an edition does not have itself is that of the editions below it.
+    """The codec of a message by its name; a message that an edition lacks is that of the edition it extends.
 
     Raises: UnsupportedVersion when there is no such edition or message.
     """
     require_edition(edition, name)
     dotted = next((MODULES[layer][name] for layer in LAYERS[edition] if name in MODULES[layer]), None)
-    if dotted is None:
+    if not dotted:
         raise UnsupportedVersion(name, f"is not a message of edition {edition}")
     codecs: dict[str, Codec] = import_module(dotted).CODECS
     return codecs[name]
@@ -67,7 +83,7 @@ def api_name(api_key: int, edition: str = DEFAULT_EDITION) -> str:
 
     Raises: UnsupportedVersion when no API has the key, or there is no such edition.
     """
-    return _api(api_key, edition).name
+    return _find_api(api_key, edition).name
 
 
 def api_versions(api_key: int, edition: str = DEFAULT_EDITION) -> tuple[int, int]:
@@ -75,7 +91,7 @@ def api_versions(api_key: int, edition: str = DEFAULT_EDITION) -> tuple[int, int
 
     Raises: UnsupportedVersion when no API has the key, or there is no such edition.
     """
-    api = _api(api_key, edition)
+    api = _find_api(api_key, edition)
     return api.low, api.high
 
 
@@ -96,20 +112,20 @@ def response_class(api_key: int, edition: str = DEFAULT_EDITION) -> type[msgspec
 
 
 def header_versions(api_key: int, version: int, edition: str = DEFAULT_EDITION) -> tuple[int, int]:
-    """The versions of the request header and of the response header that go with an API's version.
+    """The versions of the request header and of the response header for a version of an API.
 
-    Versions outside the API's range are answered too: a broker reads the header before it knows what it refuses.
+    Versions outside the API's range are allowed: a broker reads the header before it rejects the version.
 
     Raises: UnsupportedVersion when no API has the key, or there is no such edition.
     """
-    api = _api(api_key, edition)
+    api = _find_api(api_key, edition)
     return (2 if version >= api.flexible_request else 1), (1 if version >= api.flexible_response else 0)
 
 
 @cache
-def _api(api_key: int, edition: str) -> Api:
+def _find_api(api_key: int, edition: str) -> Api:
     require_edition(edition)
-    found = next((APIS[layer][api_key] for layer in LAYERS[edition] if api_key in APIS[layer]), None)
-    if found is None:
+    api = next((APIS[layer][api_key] for layer in LAYERS[edition] if api_key in APIS[layer]), None)
+    if api is None:
         raise UnsupportedVersion("", f"no API has the key {api_key}")
-    return found
+    return api

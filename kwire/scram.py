@@ -1,4 +1,4 @@
-"""SCRAM's arithmetic and names, as Kafka uses them: what client and broker have in common. Source: RFC 5802, KIP-84."""
+"""SCRAM keys, hashes and names as Kafka uses them, for client and broker. Source: RFC 5802, KIP-84."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import hmac
 from enum import Enum
 
 ITERATIONS_MIN = 4096
-"""The fewest rounds that Kafka takes."""
+"""The lowest number of iterations that Kafka accepts."""
 
 
 class ScramMechanism(Enum):
-    """The two mechanisms of Kafka: number on the wire, and hash function."""
+    """Kafka's two SCRAM mechanisms: number on the wire, and hash function."""
 
     SHA_256 = (1, "sha256")
     SHA_512 = (2, "sha512")
@@ -34,37 +34,37 @@ class ScramMechanism(Enum):
         return hmac.digest(key, data, self.hash_name)
 
     def salted_password(self, password: str, salt: bytes, iterations: int) -> bytes:
-        """Hi() of RFC 5802; Kafka takes the password's UTF-8 as it is, without SASLprep."""
+        """Hi() of RFC 5802; Kafka uses the UTF-8 of the password, without SASLprep."""
         return hashlib.pbkdf2_hmac(self.hash_name, password.encode(), salt, iterations)
 
     def client_key(self, salted_password: bytes) -> bytes:
-        """What a client proves that it has."""
+        """The key that a client must prove to have."""
         return self.mac(salted_password, b"Client Key")
 
     def stored_key(self, salted_password: bytes) -> bytes:
-        """What a broker keeps of it."""
+        """The hash of the client key, which a broker stores."""
         return self.digest(self.client_key(salted_password))
 
     def server_key(self, salted_password: bytes) -> bytes:
-        """What a broker proves that it has."""
+        """The key that a broker must prove to have."""
         return self.mac(salted_password, b"Server Key")
 
 
-def mechanism_of(name: str) -> ScramMechanism | None:
-    """The mechanism of a SASL name, None if it is none of SCRAM."""
-    return next((one for one in ScramMechanism if one.mechanism_name == name), None)
+def find_mechanism(name: str) -> ScramMechanism | None:
+    """The mechanism of a SASL name, None if it is not a SCRAM mechanism."""
+    return next((mechanism for mechanism in ScramMechanism if mechanism.mechanism_name == name), None)
 
 
-def xor(first: bytes, second: bytes) -> bytes:
-    """Two texts of one length, bit by bit."""
+def xor_bytes(first: bytes, second: bytes) -> bytes:
+    """The bitwise exclusive or of two byte strings of equal length."""
     return bytes(a ^ b for a, b in zip(first, second, strict=True))
 
 
 def to_saslname(user: str) -> str:
-    """A user name as it stands in a message: comma and equals sign are escaped."""
+    """A user name as in a message, with comma and equals sign escaped."""
     return user.replace("=", "=3D").replace(",", "=2C")
 
 
 def from_saslname(saslname: str) -> str:
-    """The user name of a message."""
+    """The user name of an escaped name in a message."""
     return saslname.replace("=2C", ",").replace("=3D", "=")

@@ -1,19 +1,45 @@
-"""A socket-level Kafka cluster in one process, to test clients against."""
+"""A socket-level Kafka cluster in one process, for tests of clients."""
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mockbroker.cluster import Cluster as Cluster
+    from mockbroker.broker.inspection import SharePartitionView
+    from mockbroker.cluster import Cluster, ClusterClock
+    from mockbroker.config.keys import ConfigError
+    from mockbroker.journal.exchange import Exchange
+    from mockbroker.kafka_error import KafkaError
 
-__all__ = ["Cluster"]
+    __version__: str
+
+__all__ = ["Cluster", "ClusterClock", "ConfigError", "Exchange", "KafkaError", "SharePartitionView"]
+
+#: The module of every public name.
+_MODULES = {
+    "Cluster": "mockbroker.cluster",
+    "ClusterClock": "mockbroker.cluster",
+    "ConfigError": "mockbroker.config.keys",
+    "Exchange": "mockbroker.journal.exchange",
+    "KafkaError": "mockbroker.kafka_error",
+    "SharePartitionView": "mockbroker.broker.inspection",
+}
 
 
 def __getattr__(name: str) -> object:
-    """Bring the cluster when it is asked for: its command does not pay for what it does not use."""
-    if name == "Cluster":
-        from mockbroker.cluster import Cluster
+    """Import a public name on first use: the command does not load what it does not need."""
+    if name == "__version__":
+        from kwire.package_version import package_version
 
-        return Cluster
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return package_version()
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

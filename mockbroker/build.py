@@ -1,4 +1,4 @@
-"""Put a cluster together: configuration and number of nodes in, a core ready for its first client out."""
+"""Building a cluster: configuration and number of nodes in, a `Core` that accepts its first client out."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from kwire import uuids
-from mockbroker.calls import Calls
-from mockbroker.config import BrokerConfig
-from mockbroker.context import ClusterState
-from mockbroker.core import Core
-from mockbroker.handlers import ROUTES
-from mockbroker.node import Node
-from mockbroker.outcome import Key
-from mockbroker.routes import Route
-from mockbroker.security.authorize import authorizer_of
-from mockbroker.security.rooms import Security
-from mockbroker.state.configs import Configs
-from mockbroker.state.feature_levels import SHARE_VERSION
-from mockbroker.state.logs import LogStore
-from mockbroker.state.metadata import Metadata
-from mockbroker.state.share_rules import CONTROL_RECORDS_DEFAULTS, RELEASED, RELEASED_EDITION, ShareRules
+from mockbroker.broker.cluster_state import ClusterState
+from mockbroker.broker.node import Node
+from mockbroker.cluster_services.cluster_services import WakeKey
+from mockbroker.cluster_services.inter_broker import InterBrokerChannel
+from mockbroker.config.broker_config import BrokerConfig
+from mockbroker.engine.core import Core
+from mockbroker.engine.routes import Route
+from mockbroker.handlers import select_routes
+from mockbroker.security.authorizer_config import create_authorizer
+from mockbroker.security.state import Security
+from mockbroker.state.metadata.cluster_image import ClusterImage
+from mockbroker.state.metadata.configs import Configs
+from mockbroker.state.metadata.feature_levels import SHARE_VERSION
+from mockbroker.state.release import RELEASES, Release
+from mockbroker.state.share.share_rules import CONTROL_RECORDS_DEFAULTS, ShareRules
+from mockbroker.state.storage.log_store import LogStore
 
 if TYPE_CHECKING:
-    from mockbroker.coordinators.edition_records import EditionRecords
+    from mockbroker.cluster_services.edition_records import EditionRecords
+    from mockbroker.engine.context import Context
+    from mockbroker.state.metadata.config_entries import ConfigApiDialect
 
 _FIRST_VERSION_WITH_ELR = 1
 
@@ -39,35 +42,35 @@ def build_core(
     topics: Mapping[str, int],
     rng: random.Random,
     now_ms: int,
-    share_edition: str = RELEASED_EDITION,
+    share_edition: str | None = None,
     share_persister: str = "default",
 ) -> Core:
-    """A cluster of `node_count` nodes, whose ids follow each other from `node.id` on.
+    """Build a cluster of `node_count` nodes with consecutive ids from `node.id` on.
 
-    features: finalized levels by name. topics: name to partition count, made at once. share_edition: of KIP-932, the
-    released one or another (`mockbroker/editions`). share_persister: "control-records" keeps the state of
+    features: finalized levels by name. topics: name to partition count, created at once. share_edition: of KIP-932
+    (`mockbroker/editions`), None for the one of the release. share_persister: "control-records" stores the state of
     share-partitions in their own log.
-    Raises: KafkaError for a topic that cannot be made, ConfigError for super users that are no principals, and for an
-    edition that there is not.
+    Raises: KafkaError for a topic that cannot be created, ConfigError for super users that are not principals, and for
+    an unknown edition.
     """
-    routes, rules, records, defaults = _spoken(share_edition)
-    config = config.with_defaults(defaults) if defaults else config
+    release = _enabled_release(config)
+    routes, rules, records, defaults = _edition_parts(release, share_edition, config)
+    if share_persister == "control-records":
+        rules = replace(rules, state=replace(rules.state, in_partition_log=True))
+    config = _config_with_edition_defaults(config, rules, defaults)
     if config.dialect is not None and not config.dialect.enables_share_groups(config.given):
         features = {name: level for name, level in features.items() if name != SHARE_VERSION}
-    if share_persister == "control-records":
-        rules = replace(rules, state_in_log=True)
-    if rules.state_in_log:
-        config = config.with_defaults(CONTROL_RECORDS_DEFAULTS)
     first_id = config.integer("node.id")
     node_ids = range(first_id, first_id + node_count)
-    metadata = Metadata(node_ids, config, rng, is_cold=config.is_cold)
+    metadata = ClusterImage(node_ids, config, rng, is_cold=config.is_cold)
     has_elr = features.get("eligible.leader.replicas.version", 0) >= _FIRST_VERSION_WITH_ELR
-    configs = Configs(config, elr=has_elr, group_names=rules.group_configs, compacts_states=rules.compacts_states)
-    configs.follow(metadata)
+    group_names, compacts_state_topic = rules.groups.config_names, rules.state.compacts_state_topic
+    configs = Configs(config, elr=has_elr, group_names=group_names, compacts_state_topic=compacts_state_topic)
+    configs.track_topics(metadata)
     nodes: dict[int, Node] = {}
     running: dict[int, Node] = {}
 
-    def wake(key: Key) -> None:
+    def wake(key: WakeKey) -> None:
         core.wake(key)
 
     state = ClusterState(
@@ -77,22 +80,24 @@ def build_core(
         metadata=metadata,
         features=features,
         nodes=nodes,
-        calls=Calls(running),
+        inter_broker=InterBrokerChannel(running),
         rng=rng,
         wake=wake,
-        routes=routes,
+        api_versions={route.api_key: route.listed for route in routes.values()},
+        release=release,
         rules=rules,
-        records=records,
+        edition_records=records,
+        config_api_dialect=_config_api_dialect(config),
         security=Security(config, rng),
-        authorizer=authorizer_of(config),
+        authorizer=create_authorizer(config, host_ranges=release.admin.checks_acl_hosts),
     )
-    state.store = store = LogStore(metadata, configs, wake, started_ms=now_ms)
+    state.log_store = store = LogStore(metadata, configs, wake, started_ms=now_ms)
     rack = config.string("broker.rack")
 
     def make_node(node_id: int) -> Node:
         return Node(node_id, state, store, rack=rack)
 
-    core = Core(state, make_node, now_ms=now_ms)
+    core = Core(state, routes, make_node, close_share_session=_close_share_session, now_ms=now_ms)
     for node_id in node_ids:
         nodes[node_id] = running[node_id] = make_node(node_id)
     for name, count in topics.items():
@@ -100,13 +105,48 @@ def build_core(
     return core
 
 
-def _spoken(
-    share_edition: str,
-) -> tuple[Mapping[int, Route], ShareRules, EditionRecords | None, Mapping[str, str]]:
-    """The APIs, rules, records and defaults of an edition. Whoever asks for none does not wait for the others."""
-    if share_edition == RELEASED_EDITION:
-        return ROUTES, RELEASED, None, {}
-    from mockbroker.editions import edition_of
+def _config_with_edition_defaults(config: BrokerConfig, rules: ShareRules, defaults: Mapping[str, str]) -> BrokerConfig:
+    config = config.with_defaults(defaults) if defaults else config
+    return config.with_defaults(CONTROL_RECORDS_DEFAULTS) if rules.state.in_partition_log else config
 
-    edition = edition_of(share_edition)
+
+def _close_share_session(connection_id: int, ctx: Context) -> None:
+    """Close the share session of a connection that ended. The handlers of share groups are loaded by then."""
+    from mockbroker.handlers.share.share_leader import close_session_of_connection
+
+    close_session_of_connection(connection_id, ctx)
+
+
+def _config_api_dialect(config: BrokerConfig) -> ConfigApiDialect | None:
+    """The names of the configuration APIs, None for the released ones, which load no module of the editions."""
+    if config.dialect is None:
+        return None
+    from mockbroker.editions.config_api_names import ConfigApiNames
+
+    return ConfigApiNames(config.dialect)
+
+
+def _enabled_release(config: BrokerConfig) -> Release:
+    """The release of a cluster, with unstable feature levels where they are enabled."""
+    release = RELEASES[config.release]
+    if not config.boolean("unstable.feature.versions.enable"):
+        return release
+    return replace(release, features=release.features.with_unstable_levels())
+
+
+def _edition_parts(
+    release: Release, edition_name: str | None, config: BrokerConfig
+) -> tuple[Mapping[int, Route], ShareRules, EditionRecords | None, Mapping[str, str]]:
+    """The APIs, rules, records and defaults of a release or an edition. A release loads no module of the editions.
+
+    config: it may enable unstable versions of the release's APIs.
+    """
+    if edition_name is None:
+        routes = select_routes(release.apis)
+        if config.boolean("unstable.api.versions.enable"):
+            routes = {api_key: route.with_unstable_version() for api_key, route in routes.items()}
+        return routes, release.share, None, {}
+    from mockbroker.editions import load_edition
+
+    edition = load_edition(edition_name)
     return edition.routes, edition.rules, edition.records, edition.defaults

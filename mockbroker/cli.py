@@ -1,4 +1,4 @@
-"""The command `mockbroker`: a cluster on the command line."""
+"""The command `mockbroker`: runs a cluster until a signal ends it."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ import asyncio
 import logging
 import signal
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from mockbroker.cluster import config_dialect, persister_settings, refuse_later_options
-from mockbroker.config import BrokerConfig, ConfigError
+from kwire.package_version import version_line
+from mockbroker.cluster import NODES_MAX, config_dialect, persister_settings, refuse_unsupported_options
+from mockbroker.config.broker_config import BrokerConfig, ConfigError
+from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
+from mockbroker.config.releases import DEFAULT_RELEASE, RELEASES, choose_release
 from mockbroker.kafka_error import KafkaError
 from mockbroker.server import Options, Server, new_event_loop
 
-_WRONG_USE = 2
+_EXIT_USAGE = 2
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command. Exit codes: 0 ended by a signal, 2 wrong use or a configuration that cannot be."""
-    parsed = _parser().parse_args(arguments)
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=parsed.log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    """Run the command. Exit codes: 0 ended by a signal, 2 wrong usage or an invalid configuration."""
+    parsed = _create_parser().parse_args(arguments)
+    log_format = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(stream=sys.stderr, level=parsed.log_level.upper(), format=log_format)
     try:
-        server = Server(_options(parsed))
+        server = Server(_parse_options(parsed))
     except (ConfigError, OSError, KafkaError, UnicodeDecodeError) as error:
-        return _wrong(error)
+        return _report_error(error)
     loop = new_event_loop()
     try:
         return loop.run_until_complete(_serve(server))
@@ -40,39 +41,37 @@ async def _serve(server: Server) -> int:
     try:
         await server.start()
     except (ConfigError, OSError) as error:
-        return _wrong(error)
+        return _report_error(error)
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    # The first line on stdout, and nothing else there: scripts read it to learn the ports.
+    # The only line on stdout: scripts read the ports from it.
     print(server.bootstrap(), flush=True)
     await ended.wait()
     await server.stop()
     return 0
 
 
-def _wrong(error: Exception) -> int:
+def _report_error(error: Exception) -> int:
     print(f"mockbroker: {error}", file=sys.stderr)
-    return _WRONG_USE
+    return _EXIT_USAGE
 
 
-def _options(parsed: argparse.Namespace) -> Options:
-    refuse_later_options(control=parsed.control, data_dir=parsed.data_dir)
+def _parse_options(parsed: argparse.Namespace) -> Options:
+    refuse_unsupported_options(control=parsed.control, data_dir=parsed.data_dir)
     text = parsed.properties.read_text(encoding="utf-8") if parsed.properties else ""
-    config = BrokerConfig.from_properties(
-        text,
-        [*parsed.set, *persister_settings(parsed.share_persister)],
-        dialect=config_dialect(parsed.share_edition),
-    )
-    port = parsed.port
-    if port is None and "listeners" not in config.given:
-        port = 9092
+    settings = [*parsed.set, *persister_settings(parsed.share_persister)]
+    release = choose_release(parsed.release, parsed.share_edition)
+    dialect = config_dialect(parsed.share_edition)
+    config = BrokerConfig.from_properties(text, settings, release=release, dialect=dialect)
+    config = config.with_settings(profile_settings(parsed.profile))
+    default_port = None if "listeners" in config.given else 9092
     return Options(
         nodes=parsed.nodes,
-        port=port,
+        port=default_port if parsed.port is None else parsed.port,
         config=config,
         features=tuple(parsed.feature),
-        topics=dict(_topic(text) for text in parsed.topic),
+        topics=_parse_topics(parsed.topic),
         capture=parsed.capture,
         seed=parsed.seed,
         add_scram=tuple(parsed.add_scram),
@@ -81,45 +80,59 @@ def _options(parsed: argparse.Namespace) -> Options:
     )
 
 
-def _topic(text: str) -> tuple[str, int]:
-    name, _, count = text.partition(":")
-    if not name or (count and not count.isdigit()) or count == "0":
-        raise ConfigError(f"--topic {text!r}: a topic has the form NAME:PARTITIONS")
-    return name, int(count or 1)
+def _parse_topics(texts: Iterable[str]) -> dict[str, int]:
+    topics: dict[str, int] = {}
+    for text in texts:
+        name, _, count = text.partition(":")
+        if not name or (count and not count.isdigit()) or count == "0":
+            raise ConfigError(f"--topic {text!r}: a topic has the form NAME:PARTITIONS")
+        if name in topics:
+            raise ConfigError(f"--topic {text!r}: {name!r} is given twice")
+        topics[name] = int(count or 1)
+    return topics
 
 
-def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes")
+def _parse_node_count(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= NODES_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes from 1 to {NODES_MAX}")
     return int(text)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="mockbroker",
-        description="A Kafka 4.3 cluster in one process, on loopback. The first line it prints is the bootstrap list.",
-    )
+class _Version(argparse.Action):
+    """``--version``: reads the version number only when requested."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help="show the version and exit")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(f"{version_line('mockbroker')} (Kafka {', '.join(RELEASES)})")
+        parser.exit()
+
+
+def _create_parser() -> argparse.ArgumentParser:
+    description = "A Kafka cluster in one process, on loopback. The first line printed is the bootstrap list."
+    parser = argparse.ArgumentParser(prog="mockbroker", description=description)
     add = parser.add_argument
-    add("--port", type=int, metavar="PORT", help="port of node 0; node i listens on PORT + i; 0: any (default 9092)")
-    add("--nodes", type=_count, default=1, metavar="N", help="how many brokers (default 1)")
+    port_help = "port of node 0; node i listens on PORT + i; 0: any free port (default 9092)"
+    add("--port", type=int, metavar="PORT", help=port_help)
+    add("--nodes", type=_parse_node_count, default=1, metavar="N", help="number of brokers (default 1)")
     add("--properties", type=Path, metavar="FILE", help="a Kafka server.properties file")
-    add("--set", action="append", default=[], metavar="KEY=VALUE", help="a broker configuration; may be given again")
-    add("--feature", action="append", default=[], metavar="NAME=LEVEL", help="a feature level, as share.version=0")
-    add("--topic", action="append", default=[], metavar="NAME:PARTITIONS", help="a topic to start with")
+    add("--set", action="append", default=[], metavar="KEY=VALUE", help="a broker configuration; repeatable")
+    add("--feature", action="append", default=[], metavar="NAME=LEVEL", help="a feature level; repeatable")
+    add("--topic", action="append", default=[], metavar="NAME:PARTITIONS", help="create a topic; repeatable")
     add("--capture", type=Path, metavar="OUT.pcapng", help="write all traffic to this file")
-    add(
-        "--add-scram",
-        action="append",
-        default=[],
-        metavar="USER",
-        help="SCRAM-SHA-256=[name=NAME,password=PASSWORD]: a user to start with, as kafka-storage.sh takes it",
-    )
-    add("--seed", type=int, metavar="N", help="seed of all chance in the cluster")
-    add("--share-edition", default="4.3", metavar="E", help="edition of KIP-932 (default 4.3)")
-    persisters = "default, no-op: share groups forget, or control-records"
+    users = "create a user at the start: SCRAM-SHA-256=[name=NAME,password=PASSWORD], the format of kafka-storage.sh"
+    add("--add-scram", action="append", default=[], metavar="USER", help=users)
+    add("--seed", type=int, metavar="N", help="seed of all randomness in the cluster")
+    profiles = "timers: kafka (Kafka's own, the default) or quick (short ones, for tests)"
+    add("--profile", default=DEFAULT_PROFILE, metavar="P", help=profiles)
+    add("--release", metavar="R", help=f"release of Kafka: {', '.join(RELEASES)} (default {DEFAULT_RELEASE})")
+    add("--share-edition", metavar="E", help="edition of KIP-932 (default: that of the release)")
+    persisters = "where share groups store their state: default, no-op (nowhere) or control-records"
     add("--share-persister", default="default", metavar="P", help=persisters)
-    add("--control", type=int, metavar="PORT", help="not supported yet")
-    add("--data-dir", metavar="DIR", help="not supported yet")
+    add("--control", type=int, help=argparse.SUPPRESS)  # Refused: see docs/not-supported.md.
+    add("--data-dir", help=argparse.SUPPRESS)
+    add("--version", action=_Version)
     levels = ("debug", "info", "warning", "error")
     add("--log-level", choices=levels, default="info", metavar="L", help=f"{', '.join(levels)} (default info)")
     return parser

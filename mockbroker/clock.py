@@ -1,4 +1,4 @@
-"""The cluster's clock: wall time, plus what a test has moved it by."""
+"""The clock of a cluster: wall-clock time plus an offset that tests advance, or frozen."""
 
 from __future__ import annotations
 
@@ -6,46 +6,46 @@ import time
 
 
 class Clock:
-    """Milliseconds since 1970, as the cluster counts them; moved forward by hand, or held still.
+    """Milliseconds since 1970 by the cluster's clock, which can be advanced and frozen.
 
-    Only the shell reads it; everything below is told the time (law 3).
+    Only the network layer reads it; all other code receives the time as an argument.
     """
 
     def __init__(self) -> None:
-        # Differences come from the monotonic clock, so that a step of the system's clock is no step of ours.
+        # Differences come from the monotonic clock, so that a step of the system clock does not move this one.
         self._base_ns = time.time_ns() - time.monotonic_ns()
         self._moved_ms = 0
         self._frozen_at: int | None = None
 
     def now_ms(self) -> int:
-        """The time now."""
+        """The current time."""
         if self._frozen_at is not None:
             return self._frozen_at
         return self._wall_ms() + self._moved_ms
 
     def advance(self, duration_ms: int) -> None:
-        """Move the clock forward; a frozen clock stays frozen, later."""
+        """Move the clock forward; a frozen clock stays frozen at the later time."""
         if duration_ms < 0:
-            raise ValueError(f"the clock does not go back: advance({duration_ms})")
+            raise ValueError(f"the clock cannot go back: advance({duration_ms})")
         if self._frozen_at is not None:
             self._frozen_at += duration_ms
         else:
             self._moved_ms += duration_ms
 
     def freeze(self) -> None:
-        """Hold the clock still; only `advance` moves it from here."""
+        """Freeze the clock; only `advance` moves it from now on."""
         if self._frozen_at is None:
             self._frozen_at = self.now_ms()
 
     def thaw(self) -> None:
-        """Let the clock run again, from where it stands."""
+        """Let a frozen clock run again, from its current time."""
         if self._frozen_at is not None:
             self._moved_ms = self._frozen_at - self._wall_ms()
             self._frozen_at = None
 
     @property
-    def frozen(self) -> bool:
-        """Whether the clock is held still."""
+    def is_frozen(self) -> bool:
+        """Whether the clock is frozen."""
         return self._frozen_at is not None
 
     def _wall_ms(self) -> int:

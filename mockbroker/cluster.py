@@ -1,4 +1,4 @@
-"""`mockbroker.Cluster`: a cluster for tests and programs, in an event loop and a thread of its own."""
+"""`mockbroker.Cluster`: a cluster for tests and programs, in its own thread and event loop."""
 
 from __future__ import annotations
 
@@ -8,37 +8,44 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mockbroker.config import NO_OP_PERSISTER, BrokerConfig, ConfigError, Dialect
+from mockbroker.config.broker_config import NO_OP_PERSISTER, BrokerConfig, ConfigDialect, ConfigError
+from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
+from mockbroker.config.releases import choose_release
 from mockbroker.server import Options, Server, new_event_loop
-from mockbroker.state.share_rules import RELEASED_EDITION
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    import msgspec
 
-    from mockbroker.inside import SharePartitionView
+    from mockbroker.broker.inspection import SharePartitionView
     from mockbroker.journal import Exchange, Journal
 
 T = TypeVar("T")
+Properties = Mapping[str, object] | str | Path
 
-#: Where share groups keep their state: as the edition does, nowhere, or in the log of the topic-partition itself.
+#: Where share groups store their state: as the edition specifies, nowhere, or in the log of the topic-partition itself.
 SHARE_PERSISTERS = ("default", "no-op", "control-records")
-#: How long start and stop may take before they are an error, seconds.
-_PATIENCE_S = 30.0
+#: The maximum number of nodes of a cluster: each has listeners of its own.
+NODES_MAX = 100
+#: The maximum duration of start and stop, seconds.
+_TIMEOUT_S = 30.0
 
 
 class Cluster:
     """A Kafka cluster on loopback sockets, for as long as the `with` block lasts.
 
-    nodes: how many brokers; each has its own port. port: of the first, the others follow; 0 lets the system choose.
+    nodes: the number of brokers; each has its own port. port: of the first, the others follow; 0: a free port for each.
     properties: Kafka's own broker configurations, as a mapping or as the path of a server.properties file.
-    settings: more of them in the form "KEY=VALUE", which win. features: "share.version=0" and the like.
-    topics: name to partition count, made before the first client comes. capture: a pcapng file to write.
-    add_scram: users to start with, each as "SCRAM-SHA-256=[name=alice,password=secret]", in `kafka-storage.sh`'s words.
-    seed: of all chance in the cluster (topic ids, member ids, assignments); different each time when None.
-    share_edition: of KIP-932: "4.3", "4.0-early-access" or a revision, "kip932-r1" to "kip932-r5" (docs/kip-932.md).
-    share_persister: where share groups keep their state: "default" as the edition does, "no-op" nowhere,
+    settings: more of them in the form "KEY=VALUE", which take precedence. features: "share.version=0" and the like.
+    topics: name to partition count, or names of topics with one partition each; created before the first client
+    connects. capture: a pcapng file to write.
+    add_scram: initial users, each as "SCRAM-SHA-256=[name=alice,password=secret]", the format of `kafka-storage.sh`.
+    seed: of all randomness in the cluster (topic ids, member ids, assignments); different each time when None.
+    profile: of timers, "kafka" or "quick" (docs/mockbroker.md). release: of Kafka, "4.4" or "4.3" (docs/releases.md).
+    share_edition: other share groups than the release has, "4.0-early-access" or a revision of KIP-932, "kip932-r1" to
+    "kip932-r5" (docs/kip-932.md); all else is of 4.3.
+    share_persister: where share groups store their state: "default" as in the edition, "no-op" nowhere,
     "control-records" in the log of the topic-partition itself.
-    Raises: ConfigError for a wrong configuration, OSError where an address is taken.
+    Raises: ConfigError for a wrong configuration, OSError if an address is in use.
 
     Works as a sync and as an async context manager.
     """
@@ -48,28 +55,34 @@ class Cluster:
         *,
         nodes: int = 1,
         port: int | None = None,
-        properties: Mapping[str, object] | str | Path | None = None,
+        properties: Properties | None = None,
         settings: Iterable[str] = (),
         features: Iterable[str] = (),
-        topics: Mapping[str, int] | None = None,
+        topics: Mapping[str, int] | Iterable[str] | None = None,
         capture: str | Path | None = None,
         add_scram: Iterable[str] = (),
         seed: int | None = None,
-        share_edition: str = RELEASED_EDITION,
+        profile: str = DEFAULT_PROFILE,
+        release: str | None = None,
+        share_edition: str | None = None,
         share_persister: str = "default",
     ) -> None:
-        if nodes < 1:
-            raise ConfigError(f"nodes: {nodes}; a cluster has at least one")
-        if share_edition != RELEASED_EDITION:
-            from mockbroker.editions import edition_of
+        check_node_count(nodes)
+        if share_edition is not None:
+            from mockbroker.editions import load_edition
 
-            edition_of(share_edition)
+            load_edition(share_edition)
         self._options = Options(
             nodes=nodes,
             port=port,
-            config=_config(properties, [*settings, *persister_settings(share_persister)], share_edition),
+            config=_config(
+                properties,
+                [*settings, *persister_settings(share_persister)],
+                choose_release(release, share_edition),
+                config_dialect(share_edition),
+            ).with_settings(profile_settings(profile)),
             features=tuple(features),
-            topics=dict(topics or {}),
+            topics=partition_counts(topics or {}),
             capture=None if capture is None else Path(capture),
             seed=seed,
             add_scram=tuple(add_scram),
@@ -81,27 +94,27 @@ class Cluster:
         self._thread: threading.Thread | None = None
 
     def start(self) -> Cluster:
-        """Start the cluster; every listener accepts when this returns."""
+        """Start the cluster; every listener accepts connections when this returns."""
         if self._thread is not None:
-            raise RuntimeError("the cluster runs already")
+            raise RuntimeError("the cluster is already running")
         server = Server(self._options)
         loop = new_event_loop()
         thread = threading.Thread(target=loop.run_forever, name="mockbroker", daemon=True)
         thread.start()
         self._server, self._loop, self._thread = server, loop, thread
         try:
-            asyncio.run_coroutine_threadsafe(server.start(), loop).result(_PATIENCE_S)
+            asyncio.run_coroutine_threadsafe(server.start(), loop).result(_TIMEOUT_S)
         except BaseException:
             self._end_thread()
             raise
         return self
 
     def stop(self) -> None:
-        """End every connection and the thread; harmless when the cluster does not run."""
+        """Close every connection and end the thread; does nothing if the cluster is not running."""
         if self._thread is None or self._loop is None or self._server is None:
             return
         try:
-            asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(_PATIENCE_S)
+            asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(_TIMEOUT_S)
         finally:
             self._end_thread()
 
@@ -109,121 +122,132 @@ class Cluster:
         assert self._loop is not None
         assert self._thread is not None
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_PATIENCE_S)
+        self._thread.join(_TIMEOUT_S)
         self._loop.close()
         self._loop = self._thread = None
 
     def __enter__(self) -> Cluster:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     async def __aenter__(self) -> Cluster:
         return await asyncio.get_running_loop().run_in_executor(None, self.start)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await asyncio.get_running_loop().run_in_executor(None, self.stop)
+
+    def __repr__(self) -> str:
+        addresses = self._running().bootstrap() if self._thread is not None else "not running"
+        return f"<mockbroker.Cluster: {addresses}>"
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT of every node, comma-separated: what clients take as bootstrap.servers."""
+        """HOST:PORT of every node, comma-separated, for `bootstrap.servers` of clients."""
         return self._running().bootstrap()
 
     @property
     def clock(self) -> ClusterClock:
-        """The cluster's clock, to look at and to move."""
+        """The cluster's clock, to read and to move."""
         return ClusterClock(self)
 
     @property
     def journal(self) -> Journal:
-        """Every exchange in order; read it between requests, or through `exchanges`."""
-        return self._running().core.journal
+        """Every exchange in order, also after the cluster has stopped; while it runs, `exchanges` is safe to call."""
+        return self._started().core.journal
 
-    def exchanges(self, api: str | None = None) -> list[Exchange]:
-        """The journal's exchanges, of one API ("ShareFetch") or all, as they stand now."""
+    def exchanges(self, api: str | type[msgspec.Struct] | None = None) -> list[Exchange]:
+        """The exchanges until now, also after the cluster has stopped.
+
+        api: "ShareFetch", or its request class; all when None. Raises: ValueError for an unknown API.
+        """
+        if self._thread is None:
+            return self._started().core.journal.exchanges(api)
         return self.run(lambda server: server.core.journal.exchanges(api))
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
-        """Make a topic, as CreateTopics does; raises KafkaError where that would be refused."""
+        """Create a topic, as CreateTopics does. Raises: KafkaError where that would be refused."""
         self.run(lambda server: server.core.create_topic(name, partitions))
 
     def stop_node(self, node_id: int) -> None:
-        """End a node cleanly: others lead what it led, then its connections close. Raises KafkaError if it is down."""
-        self.run(lambda server: server.live().stop_node(node_id))
+        """Stop a node cleanly: others become leaders, then its connections close. Raises: KafkaError if it is down."""
+        self.run(lambda server: server.require_started().stop_node(node_id))
 
     def kill_node(self, node_id: int) -> None:
-        """End a node at once, as a power cut would.
+        """Kill a node, as a power failure would.
 
-        The others take over when its session ends, `broker.session.timeout.ms` (9 seconds) later by the cluster's
-        clock. Raises KafkaError if it is down.
+        Other nodes become leaders when its session expires, `broker.session.timeout.ms` (9 seconds) later by the
+        cluster's clock. Raises: KafkaError if it is down.
         """
-        self.run(lambda server: server.live().kill_node(node_id))
+        self.run(lambda server: server.require_started().kill_node(node_id))
 
     def start_node(self, node_id: int) -> None:
-        """Start a node again, at its old addresses, with its logs and without what it had in memory.
+        """Start a node again, at its previous addresses, with its logs and without its memory.
 
-        Raises: KafkaError if it runs, OSError when an address has been taken meanwhile.
+        Raises: KafkaError if it is running, OSError if an address is in use by now.
         """
         server = self._running()
         assert self._loop is not None
-        asyncio.run_coroutine_threadsafe(server.live().start_node(node_id), self._loop).result(_PATIENCE_S)
+        asyncio.run_coroutine_threadsafe(server.require_started().start_node(node_id), self._loop).result(_TIMEOUT_S)
 
-    def move_leader(self, topic: str, partition: int, *, to: int) -> None:
-        """Have another in-sync replica lead a partition; the coordinators move with those of internal topics.
+    def move_leader(self, topic: str, partition: int, *, to: int | None = None) -> None:
+        """Make another in-sync replica the leader of a partition; coordinators move with those of internal topics.
 
-        Raises: KafkaError when `to` is no in-sync replica, or leads already.
+        Without `to`, the first in-sync replica that does not lead. Raises: KafkaError if there is none, or if `to` is
+        not an in-sync replica or leads already.
         """
         self.run(lambda server: server.core.move_leader(topic, partition, server.clock.now_ms(), to=to))
 
     def share_partition(self, group_id: str, topic: str, partition: int) -> SharePartitionView | None:
-        """A share partition as its leader has it now: start, end, what is in flight, `state_of(offset)`.
+        """A copy of a share partition in its leader's memory: start, end, records in flight, `state_of(offset)`.
 
-        None when no fetch of the group has asked for the partition there. Raises KafkaError for an unknown partition.
+        None if no fetch of the group has requested the partition there. Raises: KafkaError for an unknown partition.
         """
-        from mockbroker import inside
+        from mockbroker.broker import inspection
 
-        return self.run(lambda server: inside.share_partition(server.core.state, group_id, topic, partition))
+        return self.run(lambda server: inspection.share_partition(server.core.state, group_id, topic, partition))
 
     def run(self, action: Callable[[Server], T]) -> T:
-        """Run something in the cluster's own thread, where nothing else moves meanwhile, and bring back its result."""
+        """Run a function in the cluster's own thread, which does nothing else meanwhile. Returns: its result."""
         server = self._running()
         assert self._loop is not None
 
-        async def there() -> T:
+        async def run_in_loop() -> T:
             result = action(server)
-            if server.shell is not None:
-                server.shell.turn()
+            if server.network_server is not None:
+                server.network_server.run_due()
             return result
 
-        return asyncio.run_coroutine_threadsafe(there(), self._loop).result(_PATIENCE_S)
+        return asyncio.run_coroutine_threadsafe(run_in_loop(), self._loop).result(_TIMEOUT_S)
+
+    def _started(self) -> Server:
+        if self._server is None:
+            raise RuntimeError("the cluster has not been started: use it in a `with` block, or call start()")
+        return self._server
 
     def _running(self) -> Server:
         if self._server is None or self._thread is None:
-            raise RuntimeError("the cluster does not run: use it in a `with` block, or call start()")
+            raise RuntimeError("the cluster is not running: use it in a `with` block, or call start()")
         return self._server
 
 
 class ClusterClock:
-    """The clock of a running cluster: moving it fires every deadline on the way, before the call returns."""
+    """The clock of a running cluster: moving it runs every deadline up to the new time, before the call returns."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970, by the cluster's reckoning."""
+        """Milliseconds since 1970, by the cluster's clock."""
         return self._cluster.run(lambda server: server.clock.now_ms())
 
     def advance(self, duration_ms: int) -> None:
-        """Move the clock forward by so many milliseconds."""
+        """Move the clock forward by a duration in milliseconds."""
         self._cluster.run(lambda server: server.clock.advance(duration_ms))
 
     def freeze(self) -> None:
-        """Hold the clock still: only `advance` moves it, and a test gets the same times in each run."""
+        """Freeze the clock: only `advance` moves it, and a test gets the same times in each run."""
         self._cluster.run(lambda server: server.clock.freeze())
 
     def thaw(self) -> None:
@@ -231,43 +255,60 @@ class ClusterClock:
         self._cluster.run(lambda server: server.clock.thaw())
 
 
+def check_node_count(nodes: int) -> None:
+    """Check the number of nodes of a cluster. Raises: ConfigError for one that it cannot have."""
+    if not 1 <= nodes <= NODES_MAX:
+        raise ConfigError(f"nodes: {nodes}; a cluster has 1 to {NODES_MAX} nodes")
+
+
+def partition_counts(topics: Mapping[str, int] | Iterable[str]) -> dict[str, int]:
+    """The topics to create, with their numbers of partitions: 1 for topics without one.
+
+    Raises: ConfigError for anything but names and numbers from 1 on.
+    """
+    if isinstance(topics, str):
+        raise ConfigError(f"topics: {topics!r} is one text; expected names with partition counts, or a list of names")
+    counts = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
+    for name, count in counts.items():
+        if not isinstance(name, str) or not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise ConfigError(f"topics: {name!r}: {count!r}; expected a name and a number of partitions from 1 on")
+    return counts
+
+
 def persister_settings(share_persister: str) -> list[str]:
-    """The broker configuration that says where share groups keep their state. Raises: ConfigError for another word."""
+    """The broker configuration of a share persister. Raises: ConfigError for an unknown one."""
     if share_persister not in SHARE_PERSISTERS:
         raise ConfigError(f"share-persister: {share_persister!r} is not one of {', '.join(SHARE_PERSISTERS)}")
     return [f"group.share.persister.class.name={NO_OP_PERSISTER}"] if share_persister == "no-op" else []
 
 
-def refuse_later_options(**options: Any) -> None:
-    """Refuse what is agreed upon and not built yet, by a clear error instead of a silent nothing.
-
-    Raises: ConfigError that names the option.
-    """
-    standard = {"control": None, "data_dir": None}
+def refuse_unsupported_options(**options: Any) -> None:
+    """Refuse options that are reserved and not implemented yet. Raises: ConfigError that names the option."""
     for name, value in options.items():
-        if value != standard[name]:
+        if value is not None:
             raise ConfigError(f"{name.replace('_', '-')}: {value!r} is not supported yet")
 
 
-def config_dialect(share_edition: str) -> Dialect | None:
-    """How an edition of KIP-932 calls its configurations; None where they have the released names."""
-    if share_edition == RELEASED_EDITION:
+def config_dialect(share_edition: str | None) -> ConfigDialect | None:
+    """The configuration names of an edition of KIP-932; None if they are the released ones."""
+    if share_edition is None:
         return None
-    from mockbroker.editions.configs import dialect_of
+    from mockbroker.editions.configs import config_dialect
 
-    return dialect_of(share_edition)
+    return config_dialect(share_edition)
 
 
 def _config(
-    properties: Mapping[str, object] | str | Path | None, settings: Iterable[str], share_edition: str
+    properties: Properties | None, settings: Iterable[str], release: str, dialect: ConfigDialect | None
 ) -> BrokerConfig:
-    dialect = config_dialect(share_edition)
+    text, lines = "", []
     if isinstance(properties, str | Path):
-        return BrokerConfig.from_properties(Path(properties).read_text(encoding="utf-8"), settings, dialect=dialect)
-    lines = [f"{name}={_text(value)}" for name, value in (properties or {}).items()]
-    return BrokerConfig.from_properties("", [*lines, *settings], dialect=dialect)
+        text = Path(properties).read_text(encoding="utf-8")
+    else:
+        lines = [f"{name}={_format_value(value)}" for name, value in (properties or {}).items()]
+    return BrokerConfig.from_properties(text, [*lines, *settings], release=release, dialect=dialect)
 
 
-def _text(value: object) -> str:
-    """A value as server.properties would hold it: Python's True is Kafka's true."""
+def _format_value(value: object) -> str:
+    """A value as in a server.properties file: Python's True becomes Kafka's true."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""What a cluster is started with, and the cluster running in an event loop: shared by command and context manager."""
+"""`Server`: a cluster in an event loop, with its options; used by the command and by `mockbroker.Cluster`."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ from typing import TYPE_CHECKING
 
 from mockbroker.build import build_core
 from mockbroker.clock import Clock
-from mockbroker.config import BrokerConfig
-from mockbroker.features import finalize
-from mockbroker.net.listeners import Listener, listeners_of
-from mockbroker.net.shell import Shell
-from mockbroker.state.share_rules import RELEASED_EDITION
+from mockbroker.config.broker_config import BrokerConfig
+from mockbroker.config.features import finalize_levels
+from mockbroker.net.listeners import Listener, parse_listeners
+from mockbroker.net.network_server import NetworkServer
 
 if TYPE_CHECKING:
-    from mockbroker.net.tap import Tap
+    from mockbroker.net.capture_tap import CaptureTap
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a cluster is made of.
+    """The options of a cluster.
 
-    port: of the first listener of node 0, node i adds i; 0 lets the system choose each; None leaves it to `listeners`.
-    topics: name to partition count, made before the first client comes. seed: of all chance in the cluster.
-    share_edition: of KIP-932. share_persister: where share groups keep their state. add_scram: users to start with, as
-    `kafka-storage.sh` takes them; they hold passwords.
+    port: of the first listener of node 0, node i adds i; 0: a free port for each; None: as in `listeners`.
+    topics: name to partition count, created before the first client connects. seed: of all randomness in the cluster.
+    share_edition: of KIP-932, None for that of the release. share_persister: where share groups store their state.
+    add_scram: initial users, in the format of `kafka-storage.sh`; they contain passwords.
     """
 
     nodes: int = 1
@@ -42,83 +41,88 @@ class Options:
     topics: Mapping[str, int] = field(default_factory=dict)
     capture: Path | None = None
     seed: int | None = None
-    share_edition: str = RELEASED_EDITION
+    share_edition: str | None = None
     share_persister: str = "default"
     add_scram: tuple[str, ...] = field(default=(), repr=False)
 
 
 class Server:
-    """A cluster in the event loop of whoever calls `start`."""
+    """A cluster in the event loop in which `start` is called."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.clock = Clock()
-        self._listeners: list[Listener] = listeners_of(options.config, port=options.port)
-        rng = random.Random(options.seed)
+        self._listeners: list[Listener] = parse_listeners(options.config, port=options.port, node_count=options.nodes)
         self.core = build_core(
             config=options.config,
             node_count=options.nodes,
-            features=finalize(options.features),
+            features=finalize_levels(
+                options.features,
+                options.config.release,
+                unstable=options.config.boolean("unstable.feature.versions.enable"),
+            ),
             topics=options.topics,
-            rng=rng,
+            rng=random.Random(options.seed),
             now_ms=self.clock.now_ms(),
             share_edition=options.share_edition,
             share_persister=options.share_persister,
         )
         for user in options.add_scram:
             self.core.state.security.add_scram(user)
-        self.shell: Shell | None = None
+        self.network_server: NetworkServer | None = None
         self._nodes = list(self.core.state.nodes.values())
 
     async def start(self) -> None:
-        """Listen on every node; afterwards `bootstrap` is what clients need."""
+        """Listen on every node; afterwards `bootstrap` returns the address list for clients."""
         options = self.options
         tls = {}
         for listener in self._listeners:
             if listener.is_encrypted:
-                from mockbroker.net.tls import server_context
+                from mockbroker.net.tls import create_server_context
 
-                tls[listener.name] = server_context(options.config, listener)
+                tls[listener.name] = create_server_context(options.config, listener)
         frame_bytes_max = options.config.integer("socket.request.max.bytes")
-        shell = Shell(self.core, self.clock, frame_bytes_max=frame_bytes_max, tap=_tap(options.capture))
+        tap = _open_capture(options.capture)
+        network_server = NetworkServer(self.core, self.clock, frame_bytes_max=frame_bytes_max, tap=tap)
         try:
-            await shell.start(self._listeners, tls)
+            await network_server.start(self._listeners, tls)
         except OSError:
-            if shell.tap is not None:
-                shell.tap.close()
+            if tap is not None:
+                tap.close()
             raise
-        self.shell = shell
+        self.network_server = network_server
         if options.config.ignored:
-            log.info("accepted, without a meaning here: %s", ", ".join(sorted(options.config.ignored)))
+            log.info("configurations without effect: %s", ", ".join(sorted(options.config.ignored)))
         if options.config.unknown:
-            log.warning("unknown to Kafka 4.3, ignored: %s", ", ".join(sorted(options.config.unknown)))
+            unknown = ", ".join(sorted(options.config.unknown))
+            log.warning("configurations unknown to Kafka %s, ignored: %s", options.config.release, unknown)
 
     async def stop(self) -> None:
-        """End every connection and stop listening."""
-        if self.shell is not None:
-            await self.shell.stop()
+        """Close every connection and stop listening."""
+        if self.network_server is not None:
+            await self.network_server.stop()
 
-    def live(self) -> Shell:
-        """The shell of a server that was started."""
-        assert self.shell is not None
-        return self.shell
+    def require_started(self) -> NetworkServer:
+        """The network server; `start` must have been called."""
+        assert self.network_server is not None
+        return self.network_server
 
     def bootstrap(self, listener: str | None = None) -> str:
-        """HOST:PORT of every node, those that are down included, by the first listener unless another is named."""
+        """HOST:PORT of every node, stopped nodes included, of the first listener or the named one."""
         name = listener or self._listeners[0].name
         return ",".join("{}:{}".format(*node.endpoint(name)) for node in self._nodes)
 
 
-def _tap(capture: Path | None) -> Tap | None:
+def _open_capture(capture: Path | None) -> CaptureTap | None:
     if capture is None:
         return None
-    from mockbroker.net.tap import Tap
+    from mockbroker.net.capture_tap import CaptureTap
 
-    return Tap(capture)
+    return CaptureTap(capture)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's loop where it is installed, else asyncio's own."""
+    """An event loop of uvloop if it is installed, else of asyncio."""
     if sys.platform != "win32":
         try:
             import uvloop

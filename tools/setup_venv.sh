@@ -26,6 +26,6 @@ echo "==> Installing kwire, mockbroker and what they need into .venv (once; some
 .venv/bin/python -m pip install --disable-pip-version-check --progress-bar off --editable '.[dev]' \
     | { grep --line-buffered -E '^(Collecting|Installing|Successfully|ERROR)' || true; } | cut -c 1-100
 .venv/bin/python -c 'import kwire, mockbroker, msgspec, pyspark' # A failed install must not pass for a good one.
-# Compiled once here, even where Python is told to write no bytecode: to compile at each start takes half of it.
+# Compiled once here, even if Python is configured to write no bytecode: compiling takes half of each start.
 .venv/bin/python -m compileall -q kwire mockbroker
 echo "==> Ready"

@@ -1,151 +1,121 @@
-"""The whole way, from a source to the rows of one level. Each room is a generator over the one before."""
+"""The streaming pipeline from TCP segments to the rows of one level. Each stage is a generator over the one before."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kwire.capture import traffic
-from kwire.capture.exchange import Exchange, Outcome, exchanges
-from kwire.capture.extras import require_cryptography
-from kwire.capture.ip import segments
-from kwire.capture.keylog import KeyLog
-from kwire.capture.levels import Levels, reduced
-from kwire.capture.options import Options
-from kwire.capture.order import InOrder, size_of
-from kwire.capture.packets import packets
-from kwire.capture.reassembly import streams
-from kwire.capture.rows import MessageRows, Row
-from kwire.capture.schemas import columns
-from kwire.capture.source import name_of
-from kwire.capture.talks import frames
-from kwire.capture.topic_names import TopicNames
-from kwire.capture.values import Foreign, Trouble
-from kwire.capture.watching import Ended, Seen
+from kwire.capture.display_filter.exchange_filter import is_selected, matches_row
+from kwire.capture.kafka.detection import extract_frames
+from kwire.capture.kafka.exchange import Exchange, Outcome
+from kwire.capture.kafka.exchange_pairing import pair_exchanges
+from kwire.capture.kafka.topic_names import TopicNames
+from kwire.capture.kafka.topic_naming import learn_topic_names
+from kwire.capture.model import CaptureIssue, Row
+from kwire.capture.optional_dependencies import require_cryptography
+from kwire.capture.rows import traffic_rows
+from kwire.capture.rows.columns import level_columns
+from kwire.capture.rows.levels import LevelRowBuilder, options_for_level
+from kwire.capture.rows.message_rows import MessageRowBuilder
+from kwire.capture.rows.reorder_buffer import ReorderBuffer, row_size
+from kwire.capture.tcp.reassembly import reassemble_streams
+from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kwire.capture.source import Source
-    from kwire.capture.values import Segment
+    from kwire.capture.model import Segment
+    from kwire.capture.options import Options
+    from kwire.capture.tls.key_log import KeyLog
 
-# A file may say that packets were dropped as often as it likes.
-_TROUBLES_MAX = 1000
-# Troubles of packets that differ by what they say, as do those of files.
-_TOLD_APART = frozenset({"encapsulated", "link_type"})
-
-
-def outcomes(source: Source, options: Options | None = None, level: str = "messages") -> Iterator[Outcome]:
-    """Exchanges as they complete, and what could not become one. Troubles of one kind come once, at the end.
-
-    Args: level: for `flows` and `packets` no exchanges come, but connections as they end, and packets.
-    """
-    options = options or Options()
-    keys = KeyLog(options.tls_keylog)
-    return outcomes_of(segments(packets(source, keys)), options, keys, level)
+# Limit of capture issues that are reported one by one: a file may report dropped packets in any number.
+_SEPARATE_ISSUES_MAX = 1000
+# Kinds of packet issues that are merged only if their details are equal, as issues of files are.
+_KINDS_BY_DETAIL = frozenset({"encapsulated", "link_type"})
 
 
-def outcomes_of(
-    found: Iterable[Segment | Trouble], options: Options, keys: KeyLog, level: str = "messages"
+def outcomes_from_segments(
+    segments: Iterable[Segment | CaptureIssue], options: Options, keys: KeyLog, level: str = "messages"
 ) -> Iterator[Outcome]:
-    """The same from segments, wherever they come from. Args: keys: the secrets of connections that speak TLS."""
+    """Outcomes as they complete; capture issues of one kind are merged into one outcome at the end.
+
+    Args: keys: the secrets of TLS connections. level: for `flows` and `packets` the outcomes are connections as they
+        end, and packets, without exchanges.
+    """
     if options.tls_keylog:
         require_cryptography()
-    if level in traffic.LEVELS:
-        return gathered(traffic.sightings(found, options, keys, each_packet=level == "packets"))
-    return gathered(exchanges(frames(streams(found), options, keys), reduced(options, level)))
+    if level in traffic_rows.TRAFFIC_LEVELS:
+        return merge_issues(traffic_rows.traffic_events(segments, options, keys, each_packet=level == "packets"))
+    frames = extract_frames(reassemble_streams(segments), options, keys)
+    return merge_issues(pair_exchanges(frames, options_for_level(options, level)))
 
 
-def gathered(found: Iterable[Outcome]) -> Iterator[Outcome]:
-    """The outcomes; troubles of one kind come once, at the end. Those of no packet differ by what they say."""
-    troubles: dict[str, tuple[Trouble, int]] = {}
-    for outcome in found:
-        if isinstance(outcome, Trouble):
-            is_told_apart = (not outcome.packet or outcome.kind in _TOLD_APART) and len(troubles) < _TROUBLES_MAX
-            key = f"{outcome.kind} {outcome.detail}" if is_told_apart else outcome.kind
-            first, count = troubles.get(key, (outcome, 0))
-            troubles[key] = first, count + outcome.packets
+def merge_issues(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+    """The outcomes, with capture issues of one kind merged at the end; issues of files only if details are equal."""
+    issues: dict[str, tuple[CaptureIssue, int]] = {}
+    for outcome in outcomes:
+        if isinstance(outcome, CaptureIssue):
+            has_own_detail = not outcome.packet or outcome.kind in _KINDS_BY_DETAIL
+            is_separate = has_own_detail and len(issues) < _SEPARATE_ISSUES_MAX
+            key = f"{outcome.kind} {outcome.detail}" if is_separate else outcome.kind
+            first, count = issues.get(key, (outcome, 0))
+            issues[key] = first, count + outcome.packets
         else:
             yield outcome
-    for first, count in troubles.values():
+    for first, count in issues.values():
         times = "" if count == 1 else f", {count} times"
-        where = "" if not first.packet or first.kind.startswith("file_") else f" (packet {first.packet}{times})"
-        yield first._replace(detail=first.detail + where)
+        suffix = "" if not first.packet or first.kind.startswith("file_") else f" (packet {first.packet}{times})"
+        yield first._replace(detail=first.detail + suffix)
 
 
-def rows(source: Source, level: str = "messages", options: Options | None = None) -> Iterator[Row]:
-    """The rows of one level, in the order of their requests.
-
-    Raises: CaptureError when the source is no capture; ValueError for an unknown level.
-    """
-    options = options or Options()
-    return ordered(outcomes(source, options, level), row_maker(level, options.name or name_of(source), options))
-
-
-def rows_of(found: Iterable[Segment | Trouble], level: str, file: str, options: Options, keys: KeyLog) -> Iterator[Row]:
-    """The same from segments, as an index has them of chosen flows; `file` is what the column of that name says."""
-    return ordered(outcomes_of(found, options, keys, level), row_maker(level, options.name or file, options))
+def rows_from_segments(
+    segments: Iterable[Segment | CaptureIssue], level: str, file: str, options: Options, keys: KeyLog
+) -> Iterator[Row]:
+    """The rows of one level, in the order of their requests. `file` is the value of that column."""
+    make_rows = make_row_builder(level, options.name or file, options)
+    return order_rows(outcomes_from_segments(segments, options, keys, level), make_rows)
 
 
-def row_maker(
+def make_row_builder(
     level: str, file: str, options: Options, names: TopicNames | None = None
 ) -> Callable[[Outcome], list[Row]]:
-    """What turns every outcome of one capture into its rows: none for what the options do not ask for.
+    """A function that builds the rows of each outcome of one capture; none for outcomes that the options exclude.
 
-    Args: names: those of topics that captures before this one have told.
+    Args: names: topic names of previous captures.
     Raises: ValueError for an unknown level.
     """
-    columns(level)
+    level_columns(level)
     names = names or TopicNames(options.topics)
-    messages, levels = MessageRows(file, options, names), Levels(file, options, names)
+    message_builder, level_builder = MessageRowBuilder(file, options, names), LevelRowBuilder(file, options, names)
 
-    def make(outcome: Outcome) -> list[Row]:
+    def build_rows(outcome: Outcome) -> list[Row]:
         """The rows of one outcome."""
-        if isinstance(outcome, Ended):
-            return [traffic.flow_row(file, outcome)] if level == "flows" else []
-        if isinstance(outcome, Seen):
-            return [traffic.packet_row(file, outcome)]
-        if not is_asked_for(outcome, options):
-            # Whatever is left out still tells its topics' names.
-            learn(names, outcome)
+        if isinstance(outcome, FlowSummary):
+            return [traffic_rows.flow_row(file, outcome)] if level == "flows" else []
+        if isinstance(outcome, PacketSummary):
+            return [traffic_rows.packet_row(file, outcome)]
+        if not is_selected(outcome, options):
+            # Excluded exchanges may name topics, too.
+            learn_topic_names(outcome, names, options.edition)
             return []
         if level == "messages":
-            made = messages.rows(outcome)
-            return made if options.only is None else [row for row in made if options.only.wants(row, outcome, names)]
-        return list(levels.rows(level, outcome)) if isinstance(outcome, Exchange) else []
+            rows = message_builder.build_rows(outcome)
+            exchange_filter = options.exchange_filter
+            if exchange_filter is None:
+                return rows
+            return [row for row in rows if matches_row(exchange_filter, row, outcome, names)]
+        return list(level_builder.build_rows(level, outcome)) if isinstance(outcome, Exchange) else []
 
-    return make
-
-
-def learn(names: TopicNames, outcome: Outcome) -> None:
-    """Remember the names of topics that an outcome tells."""
-    if isinstance(outcome, Exchange):
-        for side in (outcome.request, outcome.response):
-            if side is not None and side.body is not None:
-                names.learn(side.body)
+    return build_rows
 
 
-def is_asked_for(outcome: Outcome, options: Options) -> bool:
-    """Whether the options want to see this outcome. Connections and packets belong to no API."""
-    if isinstance(outcome, Ended | Seen):
-        return True
-    if isinstance(outcome, Foreign):
-        # Everything else on the wire is no finding, unless the user said that this port is a broker's.
-        return not options.apis and (outcome.kind == "tls" or bool(options.ports))
-    if options.only is not None and not options.only.allows(outcome):
-        return False
-    if not options.apis:
-        return True
-    return isinstance(outcome, Exchange) and outcome.request is not None and outcome.request.api_name in options.apis
+def order_rows(outcomes: Iterable[Outcome], build_rows: Callable[[Outcome], list[Row]]) -> Iterator[Row]:
+    """The rows of each outcome, in the order of their times within a window of outcomes and bytes.
 
-
-def ordered(found: Iterable[Outcome], make: Callable[[Outcome], list[Row]]) -> Iterator[Row]:
-    """The rows of each outcome, in the order of their times as far as a window of outcomes and of bytes allows.
-
-    They are made at once, so that no frame is held longer than it must.
+    Rows are built at once, so that frames are not buffered.
     """
-    held = InOrder[Row]()
-    for outcome in found:
-        made = make(outcome)
-        yield from held.push(outcome, made, sum(map(size_of, made)))
-    while (due := held.pop()) is not None:
-        yield from due
+    buffer = ReorderBuffer[Row]()
+    for outcome in outcomes:
+        rows = build_rows(outcome)
+        yield from buffer.push(outcome, rows, sum(map(row_size, rows)))
+    while (ordered_rows := buffer.pop()) is not None:
+        yield from ordered_rows

@@ -1,4 +1,4 @@
-"""``kwire describe [NAME]``: the fields of a message as a table, or all messages."""
+"""``kwire describe [NAME]``: the fields of a message as a table, or a list of all messages."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import sys
 import textwrap
 from collections.abc import Iterator
 
+from kwire.cli.edition import add_edition_arguments
 from kwire.errors import UnsupportedVersion
-from kwire.schema import DEFAULT_EDITION, EDITIONS, FieldSpec, MessageSpec, Versions, load, names
+from kwire.schema import FieldSpec, MessageSpec, Versions, load_schema, message_names
 
 _ABOUT_WIDTH = 100
 _COLUMNS = ("field", "type", "versions", "null", "tag", "default")
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the sub-command."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="a message, such as ShareFetchRequest; none: list all")
     parser.add_argument("--version", type=int, metavar="N", help="only the fields of this version")
-    parser.add_argument("--edition", default=DEFAULT_EDITION, metavar="E", help=f"one of {', '.join(EDITIONS)}")
+    add_edition_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     if args.name is None:
         lines = _list(args.edition)
     else:
-        spec = find(args.name, args.edition)
+        spec = find_message(args.name, args.edition)
         if args.version is not None and args.version not in spec.versions:
             what = f"has the versions {spec.versions} in edition {args.edition}, not {args.version}"
             raise UnsupportedVersion(spec.name, what)
@@ -44,31 +45,33 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def find(name: str, edition: str) -> MessageSpec:
-    """The schema of a message, whatever the case of its name.
+def find_message(name: str, edition: str) -> MessageSpec:
+    """The schema of a message; case of its name is ignored.
 
     Raises: UnsupportedVersion that suggests names close to an unknown one.
     """
-    known = {each.lower(): each for each in {*names(DEFAULT_EDITION), *names(edition)}}
-    exact = known.get(name.lower())
-    if exact is not None:
-        return load(exact, edition)
-    # "ShareFetch" alone is no message, but its request and response are what was meant.
-    close = [known[each] for each in sorted(known) if name and each.startswith(name.lower())]
-    close += [known[each] for each in difflib.get_close_matches(name.lower(), sorted(known), n=4, cutoff=0.6)]
-    hint = f"; did you mean {', '.join(dict.fromkeys(close[:6]))}?" if close else "; 'kwire describe' lists all"
+    known_names = {known.lower(): known for known in message_names(edition)}
+    lower_name = name.lower()
+    lower_names = sorted(known_names)
+    if lower_name in known_names:
+        return load_schema(known_names[lower_name], edition)
+    # "ShareFetch" alone is no message: suggest its request and response.
+    close = [known for known in lower_names if name and known.startswith(lower_name)]
+    close += difflib.get_close_matches(lower_name, lower_names, n=4, cutoff=0.6)
+    suggestions = ", ".join(dict.fromkeys(known_names[known] for known in close[:6]))
+    hint = f"; did you mean {suggestions}?" if close else "; 'kwire describe' lists all"
     raise UnsupportedVersion(name, f"is not a message of edition {edition}{hint}")
 
 
 def _list(edition: str) -> Iterator[str]:
-    specs = [load(name, edition) for name in names(edition)]
+    specs = [load_schema(name, edition) for name in message_names(edition)]
     width = max(len(spec.name) for spec in specs)
     for kind in [*_KINDS, "data"]:
-        chosen = [spec for spec in specs if spec.kind == kind]
-        if not chosen:
+        kind_specs = [spec for spec in specs if spec.kind == kind]
+        if not kind_specs:
             continue
         yield f"{_KINDS.get(kind, 'other structures')}:"
-        for spec in sorted(chosen, key=lambda spec: (-1 if spec.api_key is None else spec.api_key, spec.name)):
+        for spec in sorted(kind_specs, key=lambda spec: (-1 if spec.api_key is None else spec.api_key, spec.name)):
             key = "   " if spec.api_key is None else f"{spec.api_key:>3}"
             yield f"  {key}  {spec.name:<{width}}  {_versions(spec.versions)}".rstrip()
 
@@ -80,7 +83,7 @@ def _versions(versions: Versions) -> str:
 def _table(spec: MessageSpec, version: int | None, edition: str) -> Iterator[str]:
     head = [spec.kind]
     if spec.api_key is not None:
-        # In the records of coordinators the same number tells which kind of record a key begins.
+        # In records of coordinators the number is the type of the record.
         head.append(f"{'record type' if spec.kind.startswith('coordinator') else 'API key'} {spec.api_key}")
     head += [_versions(spec.versions), f"flexible {spec.flexible_versions}", f"edition {edition}"]
     if spec.latest_unstable:
@@ -92,9 +95,9 @@ def _table(spec: MessageSpec, version: int | None, edition: str) -> Iterator[str
     fields = list(_fields(spec.fields, version))
     rows = [_COLUMNS, *(_row(depth, field, spec, version) for depth, field in fields)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    shown = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    yield shown[0]
-    for line, (depth, field) in zip(shown[1:], fields, strict=True):
+    table_lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    yield table_lines[0]
+    for line, (depth, field) in zip(table_lines[1:], fields, strict=True):
         yield line
         indent = " " * (2 * depth + 4)
         yield from textwrap.wrap(field.about, _ABOUT_WIDTH, initial_indent=indent, subsequent_indent=indent)
@@ -111,14 +114,9 @@ def _row(depth: int, field: FieldSpec, spec: MessageSpec, version: int | None) -
     versions = field.versions.intersect(spec.versions)
     nullable = field.nullable_versions.intersect(spec.versions)
     tagged = field.tag is not None and (version is None or field.is_tagged(version))
-    return (
-        "  " * depth + field.name,
-        field.type,
-        str(versions),
-        _nullable(nullable, versions, version),
-        str(field.tag) if tagged else "",
-        _default(field),
-    )
+    tag = str(field.tag) if tagged else ""
+    name = "  " * depth + field.name
+    return name, field.type, str(versions), _nullable(nullable, versions, version), tag, _default(field)
 
 
 def _nullable(nullable: Versions, versions: Versions, version: int | None) -> str:
@@ -128,8 +126,8 @@ def _nullable(nullable: Versions, versions: Versions, version: int | None) -> st
 
 
 def _default(field: FieldSpec) -> str:
-    """The default where it is not the type's own zero."""
+    """The default value if it is not the zero value of the type."""
     if field.default is None:
-        # Records start as null whatever the schema says, which tells a reader nothing.
+        # Records are null by default whatever the schema has: not worth printing.
         return "" if field.type == "records" else "null"
     return "" if not field.default or field.default == bytes(16) else str(field.default).lower()

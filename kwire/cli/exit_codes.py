@@ -1,9 +1,9 @@
-"""What commands end with, as for every command of the project."""
+"""Exit codes of all commands of the project."""
 
 from __future__ import annotations
 
-GOOD, FOUND_WRONG, WRONG_USE = 0, 1, 2
-# What a shell reports for a program that Ctrl-C ended: 128 + SIGINT.
+SUCCESS, PROBLEM_FOUND, USAGE_ERROR = 0, 1, 2
+# The code that shells use for a program ended by Ctrl-C: 128 + SIGINT.
 INTERRUPTED = 130
-# And for one whose reader went away, as `head` does: 128 + SIGPIPE.
-READER_GONE = 141
+# The code for a program whose reader closed the pipe, as `head` does: 128 + SIGPIPE.
+BROKEN_PIPE = 141

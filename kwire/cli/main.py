@@ -1,6 +1,6 @@
-"""The command ``kwire``: finds the sub-command, loads only its module, and turns every known failure into one line.
+"""The command ``kwire``: imports only the module of the sub-command, and prints every known error as one line.
 
-Exit codes: 0 good, 1 found something wrong, 2 wrong use (as for every command of the project).
+Exit codes: 0 success, 1 problem found, 2 usage error (as for every command of the project).
 """
 
 from __future__ import annotations
@@ -12,82 +12,85 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, cast
 
-from kwire.cli.exit_codes import FOUND_WRONG, GOOD, INTERRUPTED, READER_GONE, WRONG_USE
-from kwire.cli.wrong_use import WrongUseError
+from kwire.cli.exit_codes import BROKEN_PIPE, INTERRUPTED, PROBLEM_FOUND, SUCCESS, USAGE_ERROR
+from kwire.cli.usage_error import UsageError
 from kwire.errors import MissingExtra, SchemaError, UnsupportedVersion, WireError
 from kwire.escape import one_line
 
 
 class Command(NamedTuple):
-    """One sub-command: where it lives and what the overview says of it."""
+    """One sub-command: its module, and its line in the overview."""
 
     module: str
     help: str
 
 
 class CommandModule(Protocol):
-    """What the module of a sub-command offers."""
+    """The interface of a sub-command's module."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the sub-command's own arguments."""
+        """Declare the arguments of the sub-command."""
 
     def run(self, args: argparse.Namespace) -> int:
-        """Do the work; the result is the exit code."""
+        """Run the sub-command; returns the exit code."""
 
 
 COMMANDS = {
-    "decode": Command("kwire.cli.decode", "read captures (pcap, pcapng) and show every request with its response"),
-    "about": Command("kwire.cli.about", "say in a few lines what captures hold, and what they say of themselves"),
+    "decode": Command(
+        "kwire.cli.decode.command", "read captures (pcap, pcapng) and show every request with its response"
+    ),
+    "info": Command("kwire.cli.info", "summarize captures in a few lines: metadata, connections, brokers"),
     "message": Command(
         "kwire.cli.message", "decode or encode one message: hex to JSON, tree or annotated hex, and back"
     ),
     "describe": Command("kwire.cli.describe", "show the fields of a message, or list all messages"),
-    "check": Command("kwire.cli.check", "compare the codec with golden vectors and golden record batches"),
+    "check": Command("kwire.cli.check.command", "compare the codec with golden vectors and golden record batches"),
     "request": Command("kwire.cli.request", "send one request to a broker and print its response"),
-    "report": Command("kwire.cli.report", "write a report page about captures, by Spark"),
+    "report": Command("kwire.cli.report", "write a report page about captures, using Spark"),
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; without arguments it takes the program's own. The result is the exit code."""
+    """Run the command line, by default that of the process; returns the exit code."""
     # A terminal or pipe that is not UTF-8 must not turn a topic name into a traceback.
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-    return guarded(lambda: _run(list(sys.argv[1:] if argv is None else argv)))
+    return run_guarded(lambda: _run(list(sys.argv[1:] if argv is None else argv)))
 
 
-def guarded(work: Callable[[], int]) -> int:
-    """Run the work; a failure that has a name becomes one line on stderr. Bugs keep their traceback."""
+def run_guarded(work: Callable[[], int]) -> int:
+    """Run `work`; known errors are printed as one line on stderr. Bugs keep their traceback."""
     try:
         code = work()
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader (head, less) has gone. At its exit the interpreter flushes stdout once more: into nothing.
+        # The reader (head, less) has exited. The interpreter flushes stdout once more at exit: redirect that to null.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return READER_GONE
+        return BROKEN_PIPE
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
-    except (UnsupportedVersion, MissingExtra, WrongUseError) as error:
-        return _fail(str(error), WRONG_USE)
+    except (UnsupportedVersion, MissingExtra, UsageError) as error:
+        return _fail(str(error), USAGE_ERROR)
     except (WireError, SchemaError) as error:
-        return _fail(str(error), FOUND_WRONG)
+        return _fail(str(error), PROBLEM_FOUND)
     except (ConnectionError, TimeoutError) as error:
-        # The command was right; the other end was not there.
-        return _fail(_describe(error), FOUND_WRONG)
+        # The command line was valid, but the peer is not reachable.
+        return _fail(_describe_error(error), PROBLEM_FOUND)
     except OSError as error:
-        return _fail(_describe(error), WRONG_USE)
+        return _fail(_describe_error(error), USAGE_ERROR)
     return code
 
 
 def _run(argv: list[str]) -> int:
-    chosen = argv[0] if argv else None
-    command = COMMANDS.get(chosen) if chosen is not None else None
+    name = argv[0] if argv else ""
+    command = COMMANDS.get(name)
     if command is None:
-        return _parse_only(_overview(), argv)
+        return _parse_overview(_overview(), argv)
     module = cast(CommandModule, importlib.import_module(command.module))
-    parser = argparse.ArgumentParser(prog=f"kwire {chosen}", description=_sentence(command.help))
+    description = f"{command.help[0].upper()}{command.help[1:]}."
+    parser = argparse.ArgumentParser(prog=f"kwire {name}", description=description)
     module.add_arguments(parser)
     try:
         args = _parse(parser, argv[1:])
@@ -96,22 +99,22 @@ def _run(argv: list[str]) -> int:
     return module.run(args)
 
 
-def _parse(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
-    """Options may stand before, between and behind the names of files, as people write them.
+def _parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
+    """Parse arguments with options before, between and after the names of files.
 
-    argparse does that only where it is asked to, not where a command has commands of its own, and it loses what ``--``
-    has to say; these need it less.
+    argparse's `parse_intermixed_args` supports neither commands with sub-commands nor ``--``: these use `parse_args`.
     """
     has_commands = any(isinstance(action, argparse._SubParsersAction) for action in parser._actions)
-    return parser.parse_args(words) if has_commands or "--" in words else parser.parse_intermixed_args(words)
+    parse = parser.parse_args if has_commands or "--" in arguments else parser.parse_intermixed_args
+    return parse(arguments)
 
 
 def _overview() -> argparse.ArgumentParser:
-    """What answers ``kwire --help``; it knows the commands by name only."""
+    """The parser of ``kwire --help``; it has only the names of the commands."""
     parser = argparse.ArgumentParser(
         prog="kwire",
         description="The Kafka wire protocol: messages, record batches, captures.",
-        epilog="Exit codes: 0 good, 1 found something wrong, 2 wrong use. 'kwire COMMAND --help' tells more.",
+        epilog="Exit codes: 0 success, 1 problem found, 2 usage error. See also 'kwire COMMAND --help'.",
     )
     parser.add_argument("--version", action=_Version)
     actions = parser.add_subparsers(metavar="COMMAND", dest="command")
@@ -120,38 +123,31 @@ def _overview() -> argparse.ArgumentParser:
     return parser
 
 
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
-
-
-def _parse_only(parser: argparse.ArgumentParser, argv: list[str]) -> int:
-    """No sub-command, or an unknown one: the parser answers --help and --version, and explains the rest."""
+def _parse_overview(parser: argparse.ArgumentParser, argv: list[str]) -> int:
+    """Handle --help, --version, a missing and an unknown sub-command."""
     try:
         parser.parse_args(argv)
     except SystemExit as stop:
         return _exit_code(stop)
     parser.print_help(sys.stderr)
-    return WRONG_USE
+    return USAGE_ERROR
 
 
 def _exit_code(stop: SystemExit) -> int:
     sys.stdout.flush()
-    return stop.code if isinstance(stop.code, int) else GOOD
+    return stop.code if isinstance(stop.code, int) else SUCCESS
 
 
 class _Version(argparse.Action):
-    """``--version``: looks the number up only when it is asked for."""
+    """``--version``: reads the version number only when requested."""
 
     def __init__(self, option_strings: Sequence[str], dest: str) -> None:
         super().__init__(option_strings, dest, nargs=0, help="show the version and exit")
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import PackageNotFoundError, version
+        from kwire.package_version import version_line
 
-        try:
-            print(f"kwire {version('kwire')}")
-        except PackageNotFoundError:
-            print("kwire (from a checkout that is not installed)")
+        print(version_line("kwire"))
         parser.exit()
 
 
@@ -160,7 +156,7 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _describe(error: OSError) -> str:
+def _describe_error(error: OSError) -> str:
     """``FileNotFoundError(2, ..., "x")`` as ``x: No such file or directory``."""
     reason = error.strerror or str(error) or type(error).__name__
     return f"{error.filename}: {reason}" if error.filename is not None else reason

@@ -1,4 +1,4 @@
-"""How far a long work has come: one line on stderr that is written over, and gone when the work is done."""
+"""A progress line on stderr, which is overwritten in place and removed at the end."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from kwire.cli.terminal import cut, width_for
+from kwire.cli.terminal import terminal_width, truncate
 
-# Work that is done sooner shows nothing.
+# Shorter work shows no progress.
 _QUIET_SECONDS = 1.0
 _REDRAW_SECONDS = 0.1
 _CLEAR = "\r\x1b[K"
@@ -16,7 +16,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 class Progress:
-    """Of one input of known size."""
+    """Progress of one input of known size."""
 
     def __init__(self, label: str, total: int, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         """`label` is printable; `stream` is a terminal."""
@@ -28,19 +28,19 @@ class Progress:
         self._drawn = self._begin + _QUIET_SECONDS - _REDRAW_SECONDS
         self._is_shown = False
 
-    def at(self, count: int) -> None:
-        """So many bytes are done."""
+    def update(self, count: int) -> None:
+        """Show that `count` bytes are done."""
         now = self._clock()
         if now - self._drawn < _REDRAW_SECONDS:
             return
         self._drawn = now
         self._is_shown = True
-        width = width_for(self._stream) or 80
-        self._stream.write(_CLEAR + cut(self._text(count, now - self._begin), width - 1))
+        width = terminal_width(self._stream) or 80
+        self._stream.write(_CLEAR + truncate(self._text(count, now - self._begin), width - 1))
         self._stream.flush()
 
     def hide(self) -> None:
-        """Take the line away, since something else is to be printed or all is done."""
+        """Remove the line, before other output or at the end."""
         if self._is_shown:
             self._is_shown = False
             self._stream.write(_CLEAR)
@@ -51,13 +51,13 @@ class Progress:
         filled = round(part * 20)
         bar = "█" * filled + "░" * (20 - filled)
         rate = count / max(seconds, 0.001)
-        left = (self._total - count) / rate if rate else 0
-        done = f"{part:4.0%}  {size_text(count)} of {size_text(self._total)}  {size_text(int(rate))}/s"
-        return f"{bar} {done}  {span_text(left)} left  {self._label}"
+        remaining_s = (self._total - count) / rate if rate else 0
+        counts = f"{part:4.0%}  {format_size(count)} of {format_size(self._total)}  {format_size(int(rate))}/s"
+        return f"{bar} {counts}  {format_duration(remaining_s)} left  {self._label}"
 
 
-def size_text(count: int) -> str:
-    """Bytes as people say them."""
+def format_size(count: int) -> str:
+    """A number of bytes with a decimal unit."""
     value = float(count)
     for unit in _UNITS:
         if value < 1000 or unit == _UNITS[-1]:
@@ -66,8 +66,8 @@ def size_text(count: int) -> str:
     return ""
 
 
-def span_text(seconds: float) -> str:
-    """A span of time as people say it."""
+def format_duration(seconds: float) -> str:
+    """A duration in seconds, minutes or hours."""
     whole = max(int(seconds + 0.5), 0)
     if whole < 60:
         return f"{whole} s"

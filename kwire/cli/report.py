@@ -1,4 +1,4 @@
-"""``kwire report``: one HTML page about captures, or about what changed between two, computed by Spark."""
+"""``kwire report``: an HTML page about captures, or about the changes between two, computed by Spark."""
 
 from __future__ import annotations
 
@@ -9,49 +9,41 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from kwire.cli.exit_codes import FOUND_WRONG, GOOD
-from kwire.cli.wrong_use import WrongUseError
-from kwire.registry import DEFAULT_EDITION
+from kwire.cli.edition import add_edition_arguments
+from kwire.cli.exit_codes import PROBLEM_FOUND, SUCCESS
+from kwire.cli.usage_error import UsageError
 
-# Bytes of captures from which Spark works long enough to be worth a slower start.
-LARGE = 256 * 1024 * 1024
+# Size of captures, bytes, from which a slower start of Spark is worth its higher throughput.
+LARGE_SIZE = 256 * 1024 * 1024
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``kwire report``."""
-    parser.add_argument(
-        "captures", nargs="+", metavar="CAPTURE", help="pcap or pcapng file, pattern, or directory of such files"
-    )
-    parser.add_argument(
-        "-o", "--output", required=True, type=Path, metavar="FILE", help="the page to write, as report.html"
-    )
-    parser.add_argument("--compare", action="store_true", help="show what changed from the first CAPTURE to the second")
-    parser.add_argument(
-        "--payload", action="store_true", help="show how the keys and values of poison records begin (default: hidden)"
-    )
-    parser.add_argument("--parquet", metavar="DIR", help="write each table as Parquet too, into this new directory")
-    parser.add_argument("--edition", default=DEFAULT_EDITION, help="edition of the protocol (default: %(default)s)")
-    parser.add_argument(
-        "--port",
-        action="append",
-        type=int,
-        default=[],
-        help="a broker's port; may be repeated (default: find Kafka by looking)",
-    )
-    parser.add_argument("--tls-keylog", metavar="FILE", help="secrets of TLS connections (SSLKEYLOGFILE)")
-    parser.add_argument("--master", default="local[*]", help="the Spark to run on (default: %(default)s, this machine)")
+    add = parser.add_argument
+    add("captures", nargs="+", metavar="CAPTURE", help="pcap or pcapng file, pattern, or directory of such files")
+    add("-o", "--output", required=True, type=Path, metavar="FILE", help="the page to write, as report.html")
+    add("--compare", action="store_true", help="show what changed from the first CAPTURE to the second")
+    payload_help = "show the first bytes of keys and values of poison records (default: hidden)"
+    add("--payload", action="store_true", help=payload_help)
+    add("--parquet", metavar="DIR", help="also write each table as Parquet, into this new directory")
+    add_edition_arguments(parser)
+    port_help = "a broker's port; may be repeated (default: detect Kafka on any port)"
+    add("--port", action="append", type=int, default=[], help=port_help)
+    add("--tls-keylog", metavar="FILE", help="secrets of TLS connections (SSLKEYLOGFILE)")
+    add("--master", default="local[*]", help="Spark master to run on (default: %(default)s, this machine)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the page; its path goes to stdout, the progress to stderr."""
-    # The cheap ways to fail come before Spark, which takes seconds to start.
+    """Write the page; its path is printed to stdout, progress to stderr."""
+    # Arguments are checked before Spark is started, which takes seconds.
     from kwire import spark
 
     spark.require()
-    from kwire.spark import engine, paths, report
+    from kwire.report.write import write_changes, write_report
+    from kwire.spark import paths, spark_session
 
-    sides = _sides(args, paths.expand)
-    files = [file for side in sides for file in side]
+    captures = _report_files(args, paths.expand_names)
+    files = [file for side in captures for file in side]
     if not args.output.parent.is_dir():
         raise FileNotFoundError(2, "No such directory", str(args.output.parent))
     if args.output.is_dir():
@@ -63,58 +55,59 @@ def run(args: argparse.Namespace) -> int:
         options["payload"] = "true"
     if args.tls_keylog is not None:
         options["tls_keylog"] = args.tls_keylog
-    _check(files, options)
-    progress = _clocked()
+    _check_inputs(files, options)
+    progress = _progress_printer()
     progress("starting Spark")
-    found_running = engine.is_running()
-    session = spark.session(args.master, is_short=sum(map(os.path.getsize, files)) < LARGE)
+    was_running = spark_session.is_running()
+    session = spark.session(args.master, is_short=sum(map(os.path.getsize, files)) < LARGE_SIZE)
     try:
         if args.compare:
-            changes = report.write_changes(session, sides[0], sides[1], args.output, options=options, progress=progress)
+            before, after = captures
+            changes = write_changes(session, before, after, args.output, options=options, progress=progress)
             requests = [changes.before.requests, changes.after.requests]
         else:
-            found = report.write(session, files, args.output, options=options, progress=progress, parquet=args.parquet)
-            requests = [found.requests]
+            report = write_report(session, files, args.output, options=options, progress=progress, parquet=args.parquet)
+            requests = [report.requests]
     finally:
-        if not found_running:
+        if not was_running:
             spark.end(session)
     progress(f"done: {sum(requests):,} requests")
     print(args.output)
-    return GOOD if all(requests) else FOUND_WRONG
+    return SUCCESS if all(requests) else PROBLEM_FOUND
 
 
-def _sides(args: argparse.Namespace, expand: Callable[[Sequence[str]], list[str]]) -> list[list[str]]:
+def _report_files(args: argparse.Namespace, expand: Callable[[Sequence[str]], list[str]]) -> list[list[str]]:
     """The files of one report, or of the two captures to compare."""
     if not args.compare:
         return [expand(args.captures)]
     if len(args.captures) != 2:
-        raise WrongUseError(f"--compare takes two captures, not {len(args.captures)}; quote a pattern")
+        raise UsageError(f"--compare takes two captures, not {len(args.captures)}; quote a pattern")
     if args.parquet is not None:
-        raise WrongUseError("--parquet writes the tables of one report, not of two")
+        raise UsageError("--parquet writes the tables of one report, not of two")
     return [expand([capture]) for capture in args.captures]
 
 
-def _check(files: Sequence[str], options: Mapping[str, str]) -> None:
-    from kwire.capture.packets import packets
-    from kwire.capture.values import CaptureError
-    from kwire.spark.options import parse
+def _check_inputs(files: Sequence[str], options: Mapping[str, str]) -> None:
+    from kwire.capture.files.packet_reader import read_packets
+    from kwire.capture.model import CaptureError
+    from kwire.spark.source.options import parse_reader_options
 
     try:
-        parse(options)
+        parse_reader_options(options)
     except ValueError as error:
-        raise WrongUseError(str(error)) from error
+        raise UsageError(str(error)) from error
     for file in files:
         try:
-            next(packets(file), None)
+            next(read_packets(file), None)
         except CaptureError as error:
-            raise WrongUseError(f"{file}: {error}") from error
+            raise UsageError(f"{file}: {error}") from error
 
 
-def _clocked() -> Callable[[str], None]:
+def _progress_printer() -> Callable[[str], None]:
     start = time.monotonic()
 
-    def say(step: str) -> None:
-        """One line of progress."""
+    def print_progress(step: str) -> None:
+        """Print one line of progress."""
         print(f"[{time.monotonic() - start:5.1f} s] {step}", file=sys.stderr, flush=True)
 
-    return say
+    return print_progress

@@ -1,4 +1,4 @@
-"""A raw client: connect, send any message of any edition, get its response. Blocking, bounded in time and size."""
+"""A blocking client that sends any message of any edition and returns the response, with limits of time and size."""
 
 from kwire.client.client import MAX_RESPONSE_BYTES, Client
 from kwire.client.errors import (
@@ -9,7 +9,7 @@ from kwire.client.errors import (
     ProtocolViolation,
     RequestTimedOut,
 )
-from kwire.client.pending import Pending
+from kwire.client.pending import PendingResponse
 
 __all__ = [
     "AuthenticationFailed",
@@ -18,7 +18,7 @@ __all__ = [
     "ConnectFailed",
     "ConnectionClosed",
     "MAX_RESPONSE_BYTES",
-    "Pending",
+    "PendingResponse",
     "ProtocolViolation",
     "RequestTimedOut",
 ]

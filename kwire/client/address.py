@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Address(NamedTuple):
-    """Where a broker listens."""
+    """Host and port of a broker."""
 
     host: str
     port: int
@@ -16,17 +16,14 @@ class Address(NamedTuple):
 
 
 def parse_bootstrap(bootstrap: str) -> list[Address]:
-    """The addresses of a bootstrap list, in its order.
-
-    Raises: ValueError naming what is no address.
-    """
-    addresses = [_parse(part.strip()) for part in bootstrap.split(",") if part.strip()]
+    """The addresses of a bootstrap list, in its order. Raises: ValueError naming the text that is not an address."""
+    addresses = [_parse_address(part.strip()) for part in bootstrap.split(",") if part.strip()]
     if not addresses:
         raise ValueError(f"{bootstrap!r} names no broker, expected HOST:PORT[,HOST:PORT]")
     return addresses
 
 
-def _parse(text: str) -> Address:
+def _parse_address(text: str) -> Address:
     host, _, port = text.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536 or (":" in host) != bracketed:

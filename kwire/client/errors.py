@@ -1,14 +1,14 @@
-"""What can go wrong between a client and its broker. Wrong bytes are WireErrors as everywhere."""
+"""The exceptions of the client. Invalid bytes are WireErrors, as everywhere."""
 
 from __future__ import annotations
 
 
 class ClientError(ConnectionError):
-    """A request could not be sent, or its answer could not be had."""
+    """A request could not be sent, or its response could not be received."""
 
 
 class ConnectFailed(ClientError):
-    """No address of the bootstrap list let us in; the message has the reason for each."""
+    """No address of the bootstrap list accepted the connection; the message has the reason for each."""
 
 
 class ConnectionClosed(ClientError):
@@ -16,12 +16,12 @@ class ConnectionClosed(ClientError):
 
 
 class RequestTimedOut(ClientError, TimeoutError):
-    """The time for a request or for the connection is over. The broker may have done what was asked."""
+    """The timeout of a request or of the connection has expired. The broker may have processed the request."""
 
 
 class AuthenticationFailed(ClientError):
-    """The broker knows neither the mechanism nor the user with this password."""
+    """The broker rejects the mechanism, the user or the password."""
 
 
 class ProtocolViolation(ClientError):
-    """What the broker sent is no answer: a wrong correlation id, an impossible length, bytes that nobody asked for."""
+    """The broker sent an invalid response: a wrong correlation id, an impossible length, unexpected bytes."""

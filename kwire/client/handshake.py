@@ -1,10 +1,8 @@
-"""What happens on a new connection before the first request: versions are agreed, and the user is named."""
+"""Version negotiation and SASL authentication on a new connection."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 
 from kwire.client.errors import AuthenticationFailed, ProtocolViolation
 from kwire.client.scram import ScramClient
@@ -13,58 +11,62 @@ from kwire.error_codes import ErrorCode, name_of
 from kwire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kwire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from kwire.package_version import package_version
 from kwire.scram import ScramMechanism
 
 Exchange = Callable[[int, int, bytes], bytes]
-"""Sends a body by API key and version, and returns that of the response."""
+"""Sends a body by API key and version, and returns the body of the response."""
 
 Versions = dict[int, tuple[int, int]]
 
-_ERROR_CODE = struct.Struct(">h")
 PLAIN = "PLAIN"
-"""The mechanism that says the password itself."""
-MECHANISMS = (PLAIN, *(one.mechanism_name for one in ScramMechanism))
-"""All mechanisms that the client has."""
+"""The mechanism that sends the password itself."""
+MECHANISMS = (PLAIN, *(mechanism.mechanism_name for mechanism in ScramMechanism))
+"""All mechanisms that the client supports."""
+
+#: The version of the first request. Version 5 (KIP-1242) only adds the ids of the cluster and the node that a client
+#: expects, which this client does not know; brokers before 4.4 do not have it.
+API_VERSIONS_VERSION = 4
 
 
-def negotiate(exchange: Exchange) -> Versions:
-    """Ask which versions of which API the broker offers: from the lowest to the highest, by API key.
+def negotiate_versions(exchange: Exchange) -> Versions:
+    """The lowest and highest version of each API of the broker, by API key.
 
-    A broker that does not know our version of this very request says so in version 0 and names its own (KIP-511).
-    Raises: ProtocolViolation when it has none that we know; whatever the exchange raises.
+    A broker that does not support the version of this request responds in version 0 with its own versions (KIP-511).
+    Raises: ProtocolViolation when there is no common version; all errors of the exchange.
     """
-    low, high = ApiVersionsRequest.VERSIONS
-    body = _ask(exchange, high)
-    if _error_code(body) == ErrorCode.UNSUPPORTED_VERSION:
-        offered = _ranges(decode(ApiVersionsResponse, 0, body, strict=False))
+    low, high = ApiVersionsRequest.VERSIONS[0], API_VERSIONS_VERSION
+    body = _request_api_versions(exchange, high)
+    if _read_error_code(body) == ErrorCode.UNSUPPORTED_VERSION:
+        offered = _version_ranges(decode(ApiVersionsResponse, 0, body, strict=False))
         high = min(high, offered.get(ApiVersionsRequest.API_KEY, (0, 0))[1])
-        body = _ask(exchange, max(low, high))
-    code = _error_code(body)
+        body = _request_api_versions(exchange, max(low, high))
+    code = _read_error_code(body)
     if code:
         raise ProtocolViolation(f"the broker answers ApiVersions with {name_of(code)}")
-    return _ranges(decode(ApiVersionsResponse, high, body, strict=False))
+    return _version_ranges(decode(ApiVersionsResponse, high, body, strict=False))
 
 
-def authenticate(exchange: Exchange, user: str, password: str, *, mechanism: str = PLAIN) -> None:
-    """Name the user by SASL: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+def authenticate_by_sasl(exchange: Exchange, user: str, password: str, *, mechanism: str = PLAIN) -> None:
+    """Authenticate by SASL: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
 
-    Raises: AuthenticationFailed with the broker's reason; whatever the exchange raises.
+    Raises: AuthenticationFailed with the broker's reason; all errors of the exchange.
     Source: RFC 4616 and 5802; KIP-43 and KIP-152 for the two requests, KIP-84 for SCRAM.
     """
     scram = None if mechanism == PLAIN else ScramClient(mechanism, user, password)
-    hello = encode(SaslHandshakeRequest(mechanism=mechanism), 1)
-    offer = decode(SaslHandshakeResponse, 1, exchange(SaslHandshakeRequest.API_KEY, 1, hello))
+    handshake = encode(SaslHandshakeRequest(mechanism=mechanism), 1)
+    offer = decode(SaslHandshakeResponse, 1, exchange(SaslHandshakeRequest.API_KEY, 1, handshake))
     if offer.error_code:
         known = ", ".join(offer.mechanisms) or "none"
         raise AuthenticationFailed(f"the broker answers {mechanism} with {name_of(offer.error_code)}; it has {known}")
     if scram is None:
-        _say(exchange, f"\0{user}\0{password}".encode())
+        _send_token(exchange, f"\0{user}\0{password}".encode())
     else:
-        scram.verify(_say(exchange, scram.final(_say(exchange, scram.first()))))
+        scram.verify(_send_token(exchange, scram.final_message(_send_token(exchange, scram.first_message()))))
 
 
-def _say(exchange: Exchange, token: bytes) -> bytes:
-    """One message of a mechanism, and the broker's."""
+def _send_token(exchange: Exchange, token: bytes) -> bytes:
+    """Send one token of a mechanism; returns the token of the broker."""
     body = exchange(SaslAuthenticateRequest.API_KEY, 2, encode(SaslAuthenticateRequest(auth_bytes=token), 2))
     answer = decode(SaslAuthenticateResponse, 2, body)
     if answer.error_code:
@@ -72,22 +74,15 @@ def _say(exchange: Exchange, token: bytes) -> bytes:
     return bytes(answer.auth_bytes)
 
 
-def _ask(exchange: Exchange, with_version: int) -> bytes:
-    request = ApiVersionsRequest(client_software_name="kwire", client_software_version=_own_version())
+def _request_api_versions(exchange: Exchange, with_version: int) -> bytes:
+    request = ApiVersionsRequest(client_software_name="kwire", client_software_version=package_version())
     return exchange(request.API_KEY, with_version, encode(request, with_version))
 
 
-def _error_code(body: bytes) -> int:
-    """Every version has the error code first."""
-    return int(_ERROR_CODE.unpack_from(body)[0]) if len(body) >= 2 else 0
+def _read_error_code(body: bytes) -> int:
+    """The error code, which is the first field in every version."""
+    return int.from_bytes(body[:2], "big", signed=True) if len(body) >= 2 else 0
 
 
-def _ranges(response: ApiVersionsResponse) -> Versions:
+def _version_ranges(response: ApiVersionsResponse) -> Versions:
     return {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
-
-
-def _own_version() -> str:
-    try:
-        return version("kwire")
-    except PackageNotFoundError:
-        return "0"  # A checkout that is not installed; the broker wants some name of letters, digits, dots and dashes.

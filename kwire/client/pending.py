@@ -1,4 +1,4 @@
-"""The answer to a request that has been sent: there already, or still on its way."""
+"""The response to a request that has been sent, received or outstanding."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kwire.headers import decode_response_header
 from kwire.registry import API_KEYS
 
 
-class Expected(NamedTuple):
-    """What answer a request gets; `response` is the name of its message."""
+class ExpectedResponse(NamedTuple):
+    """The response that a request gets; `response` is the name of its message."""
 
     api_key: int
     version: int
@@ -19,10 +19,12 @@ class Expected(NamedTuple):
     edition: str
 
 
-class Pending:
-    """One answer to come. `result` waits for it, and may be asked again."""
+class PendingResponse:
+    """An outstanding response. `result` waits for it, and may be called again after a timeout."""
 
-    def __init__(self, correlation_id: int, expected: Expected, wait: Callable[[Pending, float | None], None]) -> None:
+    def __init__(
+        self, correlation_id: int, expected: ExpectedResponse, wait: Callable[[PendingResponse, float | None], None]
+    ) -> None:
         self.correlation_id = correlation_id
         self.expected = expected
         self._wait = wait
@@ -30,19 +32,19 @@ class Pending:
 
     @property
     def done(self) -> bool:
-        """Whether the answer has been received."""
+        """Whether the response has been received."""
         return self._frame is not None
 
-    def fulfil(self, frame: bytes) -> None:
-        """Take the frame that answers the request."""
+    def set_frame(self, frame: bytes) -> None:
+        """Set the frame of the response."""
         self._frame = frame
 
-    # The class follows from the request's at run time, which no type can say.
+    # The class depends on the request at run time, so it has no static type.
     def result(self, timeout_s: float | None = None) -> Any:
-        """The response, decoded; None when the request wants no answer (Produce with acks=0).
+        """The response, decoded; None when the request has no response (Produce with acks=0).
 
-        Args: timeout_s: how long to wait from now, by default the client's own time.
-        Raises: RequestTimedOut (ask again later, if you like), ConnectionClosed, ProtocolViolation; WireError.
+        Args: timeout_s: how long to wait from now, by default the timeout of the client.
+        Raises: RequestTimedOut (the call may be repeated), ConnectionClosed, ProtocolViolation; WireError.
         """
         body = self.body(timeout_s)
         expected = self.expected
@@ -53,22 +55,19 @@ class Pending:
         if self._frame is None:
             self._wait(self, timeout_s)
         assert self._frame is not None
-        return self._frame[self._body_at(self._frame) :]
-
-    def _body_at(self, frame: bytes) -> int:
-        if self.expected.api_key not in API_KEYS:
-            return 4  # Nobody knows its header; the first version has the correlation id alone.
-        return decode_response_header(
-            frame, self.expected.api_key, self.expected.version, edition=self.expected.edition
-        )[1]
+        api_key, version, _, edition = self.expected
+        if api_key not in API_KEYS:
+            return self._frame[4:]  # The header is unknown; its first version has only the correlation id.
+        _, body_at = decode_response_header(self._frame, api_key, version, edition=edition)
+        return self._frame[body_at:]
 
 
-class NoAnswer(Pending):
-    """What stands for the answer to a request that wants none."""
+class NoResponse(PendingResponse):
+    """The result of a request that has no response."""
 
     @property
     def done(self) -> bool:
-        """Always: nothing is to come."""
+        """Always true."""
         return True
 
     def result(self, timeout_s: float | None = None) -> None:

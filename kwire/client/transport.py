@@ -1,7 +1,7 @@
-"""A connection that waits for nothing without a deadline: bytes out, whole frames in, over TCP or TLS.
+"""A TCP or TLS connection that sends bytes and receives complete frames; every wait has a deadline.
 
-The socket does not block. While bytes go out, bytes that come in are taken, so that a broker which answers early can
-never wait for us while we wait for it.
+The socket does not block. Bytes are received while others are sent, so that client and broker never wait for each
+other when the broker responds early.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from kwire.frames import FrameReader
 
 OnFrame = Callable[[bytes], None]
 
-_CHUNK = 1 << 18
-_FOREVER_S = 1e6  # Eleven days; the system's calls take no infinity.
+_CHUNK_BYTES = 1 << 18
+_LONGEST_S = 1e6  # Eleven days; the system calls accept no infinity.
 
 
 class Deadline:
@@ -29,7 +29,7 @@ class Deadline:
 
     def __init__(self, timeout_s: float) -> None:
         self.timeout_s = timeout_s
-        self._at = time.monotonic() + min(timeout_s, _FOREVER_S)
+        self._at = time.monotonic() + min(timeout_s, _LONGEST_S)
 
     def left_s(self) -> float:
         """Seconds until then, never below zero."""
@@ -39,7 +39,8 @@ class Deadline:
 class Transport:
     """One connection. It is not for several threads at once.
 
-    `on_frame` gets every whole frame without its length, in order; if it raises a ProtocolViolation, that is the end.
+    `on_frame` is called with every complete frame, without its length, in order. If it raises a ProtocolViolation, the
+    connection is closed.
     """
 
     def __init__(self, connected: socket.socket, max_frame_bytes: int, on_frame: OnFrame) -> None:
@@ -50,35 +51,32 @@ class Transport:
         self._frames = FrameReader(max_frame_bytes)
         self._on_frame = on_frame
         self._outgoing: deque[memoryview] = deque()
-        self._read_for_write = False  # TLS may want the other direction first.
+        self._read_for_write = False  # TLS may need the other direction first.
         self._write_for_read = False
         self._failure: ClientError | None = None
 
     def send(self, frame: bytes, deadline: Deadline) -> None:
-        """Send all of it, taking what comes in meanwhile.
+        """Send the whole frame, and receive bytes in the meantime.
 
-        Raises: RequestTimedOut; the rest then goes out with the next call. ConnectionClosed, ProtocolViolation.
+        Raises: RequestTimedOut; the next call then sends the rest. ConnectionClosed, ProtocolViolation.
         """
         self._outgoing.append(memoryview(frame))
-        self._work_until(lambda: not self._outgoing, deadline, "sending the request")
+        self._run_until(lambda: not self._outgoing, deadline, "sending the request")
 
     @property
     def failure(self) -> ClientError | None:
-        """Why nothing more can be sent or received; None while it can."""
+        """The error that ended the connection; None while it is open."""
         return self._failure
 
     def receive(self, ready: Callable[[], bool], deadline: Deadline) -> None:
-        """Take frames in until `ready` says that it is enough.
-
-        Raises: RequestTimedOut, ConnectionClosed, ProtocolViolation.
-        """
-        self._work_until(ready, deadline, "waiting for the response")
+        """Receive frames until `ready` returns True. Raises: RequestTimedOut, ConnectionClosed, ProtocolViolation."""
+        self._run_until(ready, deadline, "waiting for the response")
 
     def close(self) -> None:
         """Close the connection; every call after it raises ConnectionClosed."""
         self._fail(ConnectionClosed("the client was closed"))
 
-    def _work_until(self, done: Callable[[], bool], deadline: Deadline, doing: str) -> None:
+    def _run_until(self, done: Callable[[], bool], deadline: Deadline, activity: str) -> None:
         while not done():
             if self._failure is not None:
                 raise self._failure
@@ -90,16 +88,16 @@ class Transport:
                 raise failure from error
             if self._failure is not None or done():
                 continue
-            # Also a broker that keeps us busy has no more than the time there is.
+            # The deadline also applies while the broker keeps sending bytes.
             left_s = deadline.left_s()
             if not left_s:
-                raise RequestTimedOut(f"no end after {deadline.timeout_s:.3g} s of {doing}")
+                raise RequestTimedOut(f"no end after {deadline.timeout_s:.3g} s of {activity}")
             if not progress:
                 self._wait(left_s)
 
     def _wait(self, left_s: float) -> None:
-        wants_write = self._write_for_read or (bool(self._outgoing) and not self._read_for_write)
-        self._selector.modify(self._socket, selectors.EVENT_READ | (selectors.EVENT_WRITE if wants_write else 0))
+        needs_write = self._write_for_read or (bool(self._outgoing) and not self._read_for_write)
+        self._selector.modify(self._socket, selectors.EVENT_READ | (selectors.EVENT_WRITE if needs_write else 0))
         self._selector.select(left_s)
 
     def _write_some(self) -> bool:
@@ -114,20 +112,18 @@ class Transport:
             self._read_for_write = True
             return False
         except OSError:
-            # The broker may have answered before it closed: what it said is read first, then its end is met.
+            # The broker may have responded before it closed: received bytes are read first, then the end of the stream.
             self._outgoing.clear()
             return True
         self._read_for_write = False
-        rest = self._outgoing[0][sent:]
+        rest = self._outgoing.popleft()[sent:]
         if rest:
-            self._outgoing[0] = rest
-        else:
-            self._outgoing.popleft()
+            self._outgoing.appendleft(rest)
         return True
 
     def _read_some(self) -> bool:
         try:
-            data = self._socket.recv(_CHUNK)
+            data = self._socket.recv(_CHUNK_BYTES)
         except (BlockingIOError, ssl.SSLWantReadError):
             self._write_for_read = False
             return False
@@ -143,7 +139,7 @@ class Transport:
             for frame in self._frames:
                 self._on_frame(frame)
         except InvalidLength as error:
-            self._fail(ProtocolViolation(f"what came is no response: {error}"))
+            self._fail(ProtocolViolation(f"the received bytes are not a response: {error}"))
         except ProtocolViolation as error:
             self._fail(error)
         return True
@@ -156,10 +152,10 @@ class Transport:
             self._socket.close()
 
 
-def connect(
+def open_transport(
     address: Address, tls: ssl.SSLContext | None, max_frame_bytes: int, on_frame: OnFrame, deadline: Deadline
 ) -> Transport:
-    """Open a connection to any of the addresses that the host's name stands for; with TLS also shake hands.
+    """Open a connection to any of the addresses of the host name, with a TLS handshake if requested.
 
     Raises: RequestTimedOut; OSError with the reason, as ssl.SSLCertVerificationError.
     """

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_text,
@@ -40,7 +40,7 @@ class AddOffsetsToTxnRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AddOffsetsToTxnRequest"
     API_KEY: ClassVar[int] = 25
     VERSIONS: ClassVar[tuple[int, int]] = (0, 4)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     transactional_id: str = ""
@@ -50,7 +50,7 @@ class AddOffsetsToTxnRequest(msgspec.Struct, gc=False):
     producer_epoch: int = 0
     #: string.
     group_id: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -63,7 +63,7 @@ def read_add_offsets_to_txn_request_v0(data: bytes, at: int) -> tuple[AddOffsets
         transactional_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     producer_id, producer_epoch, group_id_length = unpack_qhh(data, at)
     at += 12
     if group_id_length >= 0:
@@ -71,7 +71,7 @@ def read_add_offsets_to_txn_request_v0(data: bytes, at: int) -> tuple[AddOffsets
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return AddOffsetsToTxnRequest(transactional_id, producer_id, producer_epoch, group_id), at
 
 
@@ -140,13 +140,13 @@ class AddOffsetsToTxnResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AddOffsetsToTxnResponse"
     API_KEY: ClassVar[int] = 25
     VERSIONS: ClassVar[tuple[int, int]] = (0, 4)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: Error that concerns the whole request, or 0. (int16)
     error_code: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -187,7 +187,7 @@ def write_add_offsets_to_txn_response_v3(message: AddOffsetsToTxnResponse) -> li
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "AddOffsetsToTxnRequest": Codec(
         AddOffsetsToTxnRequest,
@@ -208,7 +208,7 @@ CODECS: dict[str, Codec] = {
         {},
         25,
         "AddOffsetsToTxnRequest",
-        "4.3",
+        "4.4",
     ),
     "AddOffsetsToTxnResponse": Codec(
         AddOffsetsToTxnResponse,
@@ -229,6 +229,6 @@ CODECS: dict[str, Codec] = {
         {},
         25,
         "AddOffsetsToTxnResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -15,8 +15,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     long_text_length,
@@ -60,7 +60,7 @@ class AddPartitionsToTxnTopic(msgspec.Struct, gc=False):
     name: str = ""
     #: []int32.
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -75,11 +75,11 @@ class AddPartitionsToTxnTransaction(msgspec.Struct, gc=False):
     producer_id: int = 0
     #: Epoch of the producer id; a producer with a lower epoch than the current one is fenced. (int16; versions 4+)
     producer_epoch: int = 0
-    #: True = only tell whether the partition is in the transaction already, do not add it. (bool; versions 4+)
+    #: True = only verify that the partition is in the transaction already, do not add it. (bool; versions 4+)
     verify_only: bool = False
     #: []AddPartitionsToTxnTopic; versions 4+.
     topics: list[AddPartitionsToTxnTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -89,7 +89,7 @@ class AddPartitionsToTxnRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AddPartitionsToTxnRequest"
     API_KEY: ClassVar[int] = 24
     VERSIONS: ClassVar[tuple[int, int]] = (0, 5)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Several transactions at once, as brokers send them when they verify; clients use version 3 and below.
     #: ([]AddPartitionsToTxnTransaction; versions 4+)
@@ -102,7 +102,7 @@ class AddPartitionsToTxnRequest(msgspec.Struct, gc=False):
     v3_and_below_producer_epoch: int = 0
     #: What to add to the one transaction of versions 0 to 3. ([]AddPartitionsToTxnTopic; versions 0-3)
     v3_and_below_topics: list[AddPartitionsToTxnTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -115,11 +115,11 @@ def read_add_partitions_to_txn_request_v0(data: bytes, at: int) -> tuple[AddPart
         v3_and_below_transactional_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     v3_and_below_producer_id, v3_and_below_producer_epoch, v3_and_below_topics_count = unpack_qhi(data, at)
     at += 14
     if not 0 <= v3_and_below_topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     v3_and_below_topics = []
     for _ in range(v3_and_below_topics_count):
         name_length, = unpack_h(data, at)
@@ -129,7 +129,7 @@ def read_add_partitions_to_txn_request_v0(data: bytes, at: int) -> tuple[AddPart
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if 0 <= partitions_count < 32:
@@ -253,7 +253,7 @@ def write_add_partitions_to_txn_request_v0(message: AddPartitionsToTxnRequest) -
     """Write versions 0 to 2."""
     parts: list[Part] = []
     if message.transactions:
-        raise Refused
+        raise FastPathError
     v3_and_below_transactional_id = message.v3_and_below_transactional_id.encode()
     parts.append(pack_h(len(v3_and_below_transactional_id)))
     parts.append(v3_and_below_transactional_id)
@@ -280,7 +280,7 @@ def write_add_partitions_to_txn_request_v3(message: AddPartitionsToTxnRequest) -
     """Write version 3."""
     parts: list[Part] = []
     if message.transactions:
-        raise Refused
+        raise FastPathError
     v3_and_below_transactional_id = message.v3_and_below_transactional_id.encode()
     v3_and_below_transactional_id_length = len(v3_and_below_transactional_id) + 1
     if v3_and_below_transactional_id_length < 128:
@@ -326,13 +326,13 @@ def write_add_partitions_to_txn_request_v4(message: AddPartitionsToTxnRequest) -
     """Write versions 4 to 5."""
     parts: list[Part] = []
     if message.v3_and_below_transactional_id != "":
-        raise Refused
+        raise FastPathError
     if message.v3_and_below_producer_id != 0:
-        raise Refused
+        raise FastPathError
     if message.v3_and_below_producer_epoch != 0:
-        raise Refused
+        raise FastPathError
     if message.v3_and_below_topics:
-        raise Refused
+        raise FastPathError
     transactions = message.transactions
     transactions_count = len(transactions) + 1
     if transactions_count < 128:
@@ -392,7 +392,7 @@ class AddPartitionsToTxnPartitionResult(msgspec.Struct, gc=False):
     partition_index: int = 0
     #: int16.
     partition_error_code: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -403,7 +403,7 @@ class AddPartitionsToTxnTopicResult(msgspec.Struct, gc=False):
     name: str = ""
     #: []AddPartitionsToTxnPartitionResult.
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -414,7 +414,7 @@ class AddPartitionsToTxnResult(msgspec.Struct, gc=False):
     transactional_id: str = ""
     #: []AddPartitionsToTxnTopicResult; versions 4+.
     topic_results: list[AddPartitionsToTxnTopicResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -424,7 +424,7 @@ class AddPartitionsToTxnResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AddPartitionsToTxnResponse"
     API_KEY: ClassVar[int] = 24
     VERSIONS: ClassVar[tuple[int, int]] = (0, 5)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -434,7 +434,7 @@ class AddPartitionsToTxnResponse(msgspec.Struct, gc=False):
     results_by_transaction: list[AddPartitionsToTxnResult] = []
     #: Outcome for each topic of the one transaction of versions 0 to 3. ([]AddPartitionsToTxnTopicResult; versions 0-3)
     results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -443,7 +443,7 @@ def read_add_partitions_to_txn_response_v0(data: bytes, at: int) -> tuple[AddPar
     throttle_time_ms, results_by_topic_v3_and_below_count = unpack_ii(data, at)
     at += 8
     if not 0 <= results_by_topic_v3_and_below_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     results_by_topic_v3_and_below = []
     for _ in range(results_by_topic_v3_and_below_count):
         name_length, = unpack_h(data, at)
@@ -453,11 +453,11 @@ def read_add_partitions_to_txn_response_v0(data: bytes, at: int) -> tuple[AddPar
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         results_by_partition_count, = unpack_i(data, at)
         at += 4
         if not 0 <= results_by_partition_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         results_by_partition = []
         if results_by_partition_count > 0:
             end = at + 6 * results_by_partition_count
@@ -610,7 +610,7 @@ def write_add_partitions_to_txn_response_v0(message: AddPartitionsToTxnResponse)
     """Write versions 0 to 2."""
     parts: list[Part] = []
     if message.results_by_transaction:
-        raise Refused
+        raise FastPathError
     results_by_topic_v3_and_below = message.results_by_topic_v3_and_below
     results_by_topic_v3_and_below_count = len(results_by_topic_v3_and_below)
     parts.append(pack_ii(message.throttle_time_ms, results_by_topic_v3_and_below_count))
@@ -632,7 +632,7 @@ def write_add_partitions_to_txn_response_v3(message: AddPartitionsToTxnResponse)
     """Write version 3."""
     parts: list[Part] = []
     if message.results_by_transaction:
-        raise Refused
+        raise FastPathError
     results_by_topic_v3_and_below = message.results_by_topic_v3_and_below
     results_by_topic_v3_and_below_count = len(results_by_topic_v3_and_below) + 1
     if results_by_topic_v3_and_below_count < 128:
@@ -675,7 +675,7 @@ def write_add_partitions_to_txn_response_v4(message: AddPartitionsToTxnResponse)
     """Write versions 4 to 5."""
     parts: list[Part] = []
     if message.results_by_topic_v3_and_below:
-        raise Refused
+        raise FastPathError
     results_by_transaction = message.results_by_transaction
     results_by_transaction_count = len(results_by_transaction) + 1
     if results_by_transaction_count < 128:
@@ -731,7 +731,7 @@ def write_add_partitions_to_txn_response_v4(message: AddPartitionsToTxnResponse)
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "AddPartitionsToTxnRequest": Codec(
         AddPartitionsToTxnRequest,
@@ -757,7 +757,7 @@ CODECS: dict[str, Codec] = {
         },
         24,
         "AddPartitionsToTxnRequest",
-        "4.3",
+        "4.4",
     ),
     "AddPartitionsToTxnResponse": Codec(
         AddPartitionsToTxnResponse,
@@ -784,6 +784,6 @@ CODECS: dict[str, Codec] = {
         },
         24,
         "AddPartitionsToTxnResponse",
-        "4.3",
+        "4.4",
     ),
 }

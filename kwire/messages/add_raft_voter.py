@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -48,7 +48,7 @@ class Listener(msgspec.Struct, gc=False):
     host: str = ""
     #: uint16.
     port: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -58,7 +58,7 @@ class AddRaftVoterRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AddRaftVoterRequest"
     API_KEY: ClassVar[int] = 80
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Id of the cluster, so that a stray message of another one is refused; null = unknown. (string; may be null)
     cluster_id: str | None = ""
@@ -72,7 +72,7 @@ class AddRaftVoterRequest(msgspec.Struct, gc=False):
     listeners: list[Listener] = []
     #: True = answer when the new voter set is committed, false = as soon as it is written. (bool; versions 1+)
     ack_when_committed: bool = True
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -186,7 +186,7 @@ def write_add_raft_voter_request_v0(message: AddRaftVoterRequest) -> list[Part]:
     """Write version 0."""
     parts: list[Part] = []
     if not message.ack_when_committed:
-        raise Refused
+        raise FastPathError
     cluster_id = message.cluster_id
     cluster_id_bytes = b"" if cluster_id is None else cluster_id.encode()
     cluster_id_length = 0 if cluster_id is None else len(cluster_id_bytes) + 1
@@ -197,7 +197,7 @@ def write_add_raft_voter_request_v0(message: AddRaftVoterRequest) -> list[Part]:
     parts.append(cluster_id_bytes)
     voter_directory_id = message.voter_directory_id
     if len(voter_directory_id) != 16:
-        raise Refused
+        raise FastPathError
     listeners = message.listeners
     listeners_count = len(listeners) + 1
     if listeners_count < 128:
@@ -242,7 +242,7 @@ def write_add_raft_voter_request_v1(message: AddRaftVoterRequest) -> list[Part]:
     parts.append(cluster_id_bytes)
     voter_directory_id = message.voter_directory_id
     if len(voter_directory_id) != 16:
-        raise Refused
+        raise FastPathError
     listeners = message.listeners
     listeners_count = len(listeners) + 1
     if listeners_count < 128:
@@ -284,7 +284,7 @@ class AddRaftVoterResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AddRaftVoterResponse"
     API_KEY: ClassVar[int] = 80
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -292,7 +292,7 @@ class AddRaftVoterResponse(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong, in words for people; null when nothing did. (string; may be null)
     error_message: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -334,7 +334,7 @@ def write_add_raft_voter_response_v0(message: AddRaftVoterResponse) -> list[Part
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "AddRaftVoterRequest": Codec(
         AddRaftVoterRequest,
@@ -351,7 +351,7 @@ CODECS: dict[str, Codec] = {
         },
         80,
         "AddRaftVoterRequest",
-        "4.3",
+        "4.4",
     ),
     "AddRaftVoterResponse": Codec(
         AddRaftVoterResponse,
@@ -366,6 +366,6 @@ CODECS: dict[str, Codec] = {
         {},
         80,
         "AddRaftVoterResponse",
-        "4.3",
+        "4.4",
     ),
 }

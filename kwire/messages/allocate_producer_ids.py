@@ -25,13 +25,13 @@ class AllocateProducerIdsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AllocateProducerIdsRequest"
     API_KEY: ClassVar[int] = 67
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: int32.
     broker_id: int = 0
     #: Number of the broker's registration; the controller refuses an older one. -1 = unknown. (int64)
     broker_epoch: int = -1
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -64,7 +64,7 @@ class AllocateProducerIdsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AllocateProducerIdsResponse"
     API_KEY: ClassVar[int] = 67
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -74,7 +74,7 @@ class AllocateProducerIdsResponse(msgspec.Struct, gc=False):
     producer_id_start: int = 0
     #: How many producer ids the block has. (int32)
     producer_id_len: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -105,7 +105,7 @@ def write_allocate_producer_ids_response_v0(message: AllocateProducerIdsResponse
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "AllocateProducerIdsRequest": Codec(
         AllocateProducerIdsRequest,
@@ -118,7 +118,7 @@ CODECS: dict[str, Codec] = {
         {},
         67,
         "AllocateProducerIdsRequest",
-        "4.3",
+        "4.4",
     ),
     "AllocateProducerIdsResponse": Codec(
         AllocateProducerIdsResponse,
@@ -131,6 +131,6 @@ CODECS: dict[str, Codec] = {
         {},
         67,
         "AllocateProducerIdsResponse",
-        "4.3",
+        "4.4",
     ),
 }

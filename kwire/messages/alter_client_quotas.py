@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -53,7 +53,7 @@ class EntityData(msgspec.Struct, gc=False):
     entity_type: str = ""
     #: Name of the entity; null = the default for all of its type. (string; may be null)
     entity_name: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -66,7 +66,7 @@ class OpData(msgspec.Struct, gc=False):
     value: float = 0.0
     #: True = remove the quota, and do not look at the value. (bool)
     remove: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -77,7 +77,7 @@ class AlterClientQuotasRequestEntryData(msgspec.Struct, gc=False):
     entity: list[EntityData] = []
     #: []OpData.
     ops: list[OpData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -87,13 +87,13 @@ class AlterClientQuotasRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AlterClientQuotasRequest"
     API_KEY: ClassVar[int] = 49
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []EntryData.
     entries: list[AlterClientQuotasRequestEntryData] = []
     #: True = check everything, change nothing. (bool)
     validate_only: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -102,13 +102,13 @@ def read_alter_client_quotas_request_v0(data: bytes, at: int) -> tuple[AlterClie
     entries_count, = unpack_i(data, at)
     at += 4
     if not 0 <= entries_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     entries = []
     for _ in range(entries_count):
         entity_count, = unpack_i(data, at)
         at += 4
         if not 0 <= entity_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         entity = []
         for _ in range(entity_count):
             entity_type_length, = unpack_h(data, at)
@@ -118,7 +118,7 @@ def read_alter_client_quotas_request_v0(data: bytes, at: int) -> tuple[AlterClie
                 entity_type = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             entity_name_length, = unpack_h(data, at)
             at += 2
             entity_name: str | None
@@ -129,12 +129,12 @@ def read_alter_client_quotas_request_v0(data: bytes, at: int) -> tuple[AlterClie
             elif entity_name_length == -1:
                 entity_name = None
             else:
-                raise Refused
+                raise FastPathError
             entity.append(EntityData(entity_type, entity_name))
         ops_count, = unpack_i(data, at)
         at += 4
         if not 0 <= ops_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         ops = []
         for _ in range(ops_count):
             key_length, = unpack_h(data, at)
@@ -144,7 +144,7 @@ def read_alter_client_quotas_request_v0(data: bytes, at: int) -> tuple[AlterClie
                 key = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             value, remove = unpack_dB(data, at)
             at += 9
             ops.append(OpData(key, value, BOOLEANS[remove]))
@@ -335,7 +335,7 @@ class AlterClientQuotasResponseEntryData(msgspec.Struct, gc=False):
     error_message: str | None = ""
     #: []EntityData.
     entity: list[EntityData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -345,13 +345,13 @@ class AlterClientQuotasResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AlterClientQuotasResponse"
     API_KEY: ClassVar[int] = 49
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: []EntryData.
     entries: list[AlterClientQuotasResponseEntryData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -360,7 +360,7 @@ def read_alter_client_quotas_response_v0(data: bytes, at: int) -> tuple[AlterCli
     throttle_time_ms, entries_count = unpack_ii(data, at)
     at += 8
     if not 0 <= entries_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     entries = []
     for _ in range(entries_count):
         error_code, error_message_length = unpack_hh(data, at)
@@ -373,11 +373,11 @@ def read_alter_client_quotas_response_v0(data: bytes, at: int) -> tuple[AlterCli
         elif error_message_length == -1:
             error_message = None
         else:
-            raise Refused
+            raise FastPathError
         entity_count, = unpack_i(data, at)
         at += 4
         if not 0 <= entity_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         entity = []
         for _ in range(entity_count):
             entity_type_length, = unpack_h(data, at)
@@ -387,7 +387,7 @@ def read_alter_client_quotas_response_v0(data: bytes, at: int) -> tuple[AlterCli
                 entity_type = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             entity_name_length, = unpack_h(data, at)
             at += 2
             entity_name: str | None
@@ -398,7 +398,7 @@ def read_alter_client_quotas_response_v0(data: bytes, at: int) -> tuple[AlterCli
             elif entity_name_length == -1:
                 entity_name = None
             else:
-                raise Refused
+                raise FastPathError
             entity.append(EntityData(entity_type, entity_name))
         entries.append(AlterClientQuotasResponseEntryData(error_code, error_message, entity))
     return AlterClientQuotasResponse(throttle_time_ms, entries), at
@@ -548,7 +548,7 @@ def write_alter_client_quotas_response_v1(message: AlterClientQuotasResponse) ->
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "AlterClientQuotasRequest": Codec(
         AlterClientQuotasRequest,
@@ -567,7 +567,7 @@ CODECS: dict[str, Codec] = {
         },
         49,
         "AlterClientQuotasRequest",
-        "4.3",
+        "4.4",
     ),
     "AlterClientQuotasResponse": Codec(
         AlterClientQuotasResponse,
@@ -585,6 +585,6 @@ CODECS: dict[str, Codec] = {
         },
         49,
         "AlterClientQuotasResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -54,7 +54,7 @@ class AlterableConfig(msgspec.Struct, gc=False):
     name: str = ""
     #: string; may be null.
     value: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -67,7 +67,7 @@ class AlterConfigsResource(msgspec.Struct, gc=False):
     resource_name: str = ""
     #: The whole new configuration; what is not listed goes back to its default. ([]AlterableConfig)
     configs: list[AlterableConfig] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -77,13 +77,13 @@ class AlterConfigsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AlterConfigsRequest"
     API_KEY: ClassVar[int] = 33
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []AlterConfigsResource.
     resources: list[AlterConfigsResource] = []
     #: True = check everything, change nothing. (bool)
     validate_only: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -92,7 +92,7 @@ def read_alter_configs_request_v0(data: bytes, at: int) -> tuple[AlterConfigsReq
     resources_count, = unpack_i(data, at)
     at += 4
     if not 0 <= resources_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     resources = []
     for _ in range(resources_count):
         resource_type, resource_name_length = unpack_bh(data, at)
@@ -102,11 +102,11 @@ def read_alter_configs_request_v0(data: bytes, at: int) -> tuple[AlterConfigsReq
             resource_name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         configs_count, = unpack_i(data, at)
         at += 4
         if not 0 <= configs_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         configs = []
         for _ in range(configs_count):
             name_length, = unpack_h(data, at)
@@ -116,7 +116,7 @@ def read_alter_configs_request_v0(data: bytes, at: int) -> tuple[AlterConfigsReq
                 name = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             value_length, = unpack_h(data, at)
             at += 2
             value: str | None
@@ -127,7 +127,7 @@ def read_alter_configs_request_v0(data: bytes, at: int) -> tuple[AlterConfigsReq
             elif value_length == -1:
                 value = None
             else:
-                raise Refused
+                raise FastPathError
             configs.append(AlterableConfig(name, value))
         resources.append(AlterConfigsResource(resource_type, resource_name, configs))
     validate_only = data[at]
@@ -286,7 +286,7 @@ class AlterConfigsResourceResponse(msgspec.Struct, gc=False):
     resource_type: int = 0
     #: string.
     resource_name: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -296,13 +296,13 @@ class AlterConfigsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AlterConfigsResponse"
     API_KEY: ClassVar[int] = 33
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: []AlterConfigsResourceResponse.
     responses: list[AlterConfigsResourceResponse] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -311,7 +311,7 @@ def read_alter_configs_response_v0(data: bytes, at: int) -> tuple[AlterConfigsRe
     throttle_time_ms, responses_count = unpack_ii(data, at)
     at += 8
     if not 0 <= responses_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     responses = []
     for _ in range(responses_count):
         error_code, error_message_length = unpack_hh(data, at)
@@ -324,7 +324,7 @@ def read_alter_configs_response_v0(data: bytes, at: int) -> tuple[AlterConfigsRe
         elif error_message_length == -1:
             error_message = None
         else:
-            raise Refused
+            raise FastPathError
         resource_type, resource_name_length = unpack_bh(data, at)
         at += 3
         if resource_name_length >= 0:
@@ -332,7 +332,7 @@ def read_alter_configs_response_v0(data: bytes, at: int) -> tuple[AlterConfigsRe
             resource_name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         responses.append(AlterConfigsResourceResponse(error_code, error_message, resource_type, resource_name))
     return AlterConfigsResponse(throttle_time_ms, responses), at
 
@@ -432,7 +432,7 @@ def write_alter_configs_response_v2(message: AlterConfigsResponse) -> list[Part]
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "AlterConfigsRequest": Codec(
         AlterConfigsRequest,
@@ -452,7 +452,7 @@ CODECS: dict[str, Codec] = {
         },
         33,
         "AlterConfigsRequest",
-        "4.3",
+        "4.4",
     ),
     "AlterConfigsResponse": Codec(
         AlterConfigsResponse,
@@ -471,6 +471,6 @@ CODECS: dict[str, Codec] = {
         },
         33,
         "AlterConfigsResponse",
-        "4.3",
+        "4.4",
     ),
 }

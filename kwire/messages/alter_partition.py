@@ -12,8 +12,8 @@ import msgspec
 from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     pack_int32s,
@@ -53,7 +53,7 @@ class BrokerState(msgspec.Struct, gc=False):
     broker_id: int = 0
     #: Number of the broker's registration; the controller refuses an older one. -1 = unknown. (int64; versions 3+)
     broker_epoch: int = -1
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -72,7 +72,7 @@ class AlterPartitionRequestPartitionData(msgspec.Struct, gc=False):
     leader_recovery_state: int = 0
     #: Rises with each change of the partition's leader or replicas in the cluster's metadata. (int32)
     partition_epoch: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -83,7 +83,7 @@ class AlterPartitionRequestTopicData(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: []PartitionData.
     partitions: list[AlterPartitionRequestPartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -93,7 +93,7 @@ class AlterPartitionRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AlterPartitionRequest"
     API_KEY: ClassVar[int] = 56
     VERSIONS: ClassVar[tuple[int, int]] = (2, 3)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: int32.
     broker_id: int = 0
@@ -101,7 +101,7 @@ class AlterPartitionRequest(msgspec.Struct, gc=False):
     broker_epoch: int = -1
     #: []TopicData.
     topics: list[AlterPartitionRequestTopicData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -235,7 +235,7 @@ def write_alter_partition_request_v2(message: AlterPartitionRequest) -> list[Par
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -245,7 +245,7 @@ def write_alter_partition_request_v2(message: AlterPartitionRequest) -> list[Par
             parts.append(uvarint(partitions_count))
         for partition in partitions:
             if partition.new_isr_with_epochs:
-                raise Refused
+                raise FastPathError
             new_isr = partition.new_isr
             new_isr_count = len(new_isr) + 1
             if new_isr_count < 128:
@@ -280,7 +280,7 @@ def write_alter_partition_request_v3(message: AlterPartitionRequest) -> list[Par
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -290,7 +290,7 @@ def write_alter_partition_request_v3(message: AlterPartitionRequest) -> list[Par
             parts.append(uvarint(partitions_count))
         for partition in partitions:
             if partition.new_isr:
-                raise Refused
+                raise FastPathError
             new_isr_with_epochs = partition.new_isr_with_epochs
             new_isr_with_epochs_count = len(new_isr_with_epochs) + 1
             if new_isr_with_epochs_count < 128:
@@ -331,7 +331,7 @@ class AlterPartitionResponsePartitionData(msgspec.Struct, gc=False):
     leader_recovery_state: int = 0
     #: Rises with each change of the partition's leader or replicas in the cluster's metadata. (int32)
     partition_epoch: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -342,7 +342,7 @@ class AlterPartitionResponseTopicData(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: []PartitionData.
     partitions: list[AlterPartitionResponsePartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -352,7 +352,7 @@ class AlterPartitionResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AlterPartitionResponse"
     API_KEY: ClassVar[int] = 56
     VERSIONS: ClassVar[tuple[int, int]] = (2, 3)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -360,7 +360,7 @@ class AlterPartitionResponse(msgspec.Struct, gc=False):
     error_code: int = 0
     #: []TopicData.
     topics: list[AlterPartitionResponseTopicData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -427,7 +427,7 @@ def write_alter_partition_response_v2(message: AlterPartitionResponse) -> list[P
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -462,7 +462,7 @@ def write_alter_partition_response_v2(message: AlterPartitionResponse) -> list[P
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "AlterPartitionRequest": Codec(
         AlterPartitionRequest,
@@ -481,7 +481,7 @@ CODECS: dict[str, Codec] = {
         },
         56,
         "AlterPartitionRequest",
-        "4.3",
+        "4.4",
     ),
     "AlterPartitionResponse": Codec(
         AlterPartitionResponse,
@@ -499,6 +499,6 @@ CODECS: dict[str, Codec] = {
         },
         56,
         "AlterPartitionResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     long_text_length,
@@ -48,7 +48,7 @@ class ReassignablePartition(msgspec.Struct, gc=False):
     partition_index: int = 0
     #: Ids of the brokers to hold the partition; null = cancel a reassignment under way. ([]int32; may be null)
     replicas: tuple[int, ...] | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -59,7 +59,7 @@ class ReassignableTopic(msgspec.Struct, gc=False):
     name: str = ""
     #: []ReassignablePartition.
     partitions: list[ReassignablePartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -69,7 +69,7 @@ class AlterPartitionReassignmentsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AlterPartitionReassignmentsRequest"
     API_KEY: ClassVar[int] = 45
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the broker may take before it gives up, in milliseconds. (int32 of milliseconds)
     timeout_ms: int = 60000
@@ -77,7 +77,7 @@ class AlterPartitionReassignmentsRequest(msgspec.Struct, gc=False):
     allow_replication_factor_change: bool = True
     #: []ReassignableTopic.
     topics: list[ReassignableTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -201,7 +201,7 @@ def write_alter_partition_reassignments_request_v0(message: AlterPartitionReassi
     """Write version 0."""
     parts: list[Part] = []
     if not message.allow_replication_factor_change:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics) + 1
     if topics_count < 128:
@@ -298,7 +298,7 @@ class ReassignablePartitionResponse(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong with this entry; null when nothing did. (string; may be null)
     error_message: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -309,7 +309,7 @@ class ReassignableTopicResponse(msgspec.Struct, gc=False):
     name: str = ""
     #: []ReassignablePartitionResponse.
     partitions: list[ReassignablePartitionResponse] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -319,7 +319,7 @@ class AlterPartitionReassignmentsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AlterPartitionReassignmentsResponse"
     API_KEY: ClassVar[int] = 45
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -331,7 +331,7 @@ class AlterPartitionReassignmentsResponse(msgspec.Struct, gc=False):
     error_message: str | None = ""
     #: []ReassignableTopicResponse.
     responses: list[ReassignableTopicResponse] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -591,7 +591,7 @@ def write_alter_partition_reassignments_response_v1(message: AlterPartitionReass
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "AlterPartitionReassignmentsRequest": Codec(
         AlterPartitionReassignmentsRequest,
@@ -609,7 +609,7 @@ CODECS: dict[str, Codec] = {
         },
         45,
         "AlterPartitionReassignmentsRequest",
-        "4.3",
+        "4.4",
     ),
     "AlterPartitionReassignmentsResponse": Codec(
         AlterPartitionReassignmentsResponse,
@@ -627,6 +627,6 @@ CODECS: dict[str, Codec] = {
         },
         45,
         "AlterPartitionReassignmentsResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -13,8 +13,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     long_text_length,
@@ -50,7 +50,7 @@ class AlterReplicaLogDirTopic(msgspec.Struct, gc=False):
     name: str = ""
     #: []int32.
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -61,7 +61,7 @@ class AlterReplicaLogDir(msgspec.Struct, gc=False):
     path: str = ""
     #: []AlterReplicaLogDirTopic.
     topics: list[AlterReplicaLogDirTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -71,11 +71,11 @@ class AlterReplicaLogDirsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AlterReplicaLogDirsRequest"
     API_KEY: ClassVar[int] = 34
     VERSIONS: ClassVar[tuple[int, int]] = (1, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []AlterReplicaLogDir.
     dirs: list[AlterReplicaLogDir] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -84,7 +84,7 @@ def read_alter_replica_log_dirs_request_v1(data: bytes, at: int) -> tuple[AlterR
     dirs_count, = unpack_i(data, at)
     at += 4
     if not 0 <= dirs_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     dirs = []
     for _ in range(dirs_count):
         path_length, = unpack_h(data, at)
@@ -94,11 +94,11 @@ def read_alter_replica_log_dirs_request_v1(data: bytes, at: int) -> tuple[AlterR
             path = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         topics_count, = unpack_i(data, at)
         at += 4
         if not 0 <= topics_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         topics = []
         for _ in range(topics_count):
             name_length, = unpack_h(data, at)
@@ -108,7 +108,7 @@ def read_alter_replica_log_dirs_request_v1(data: bytes, at: int) -> tuple[AlterR
                 name = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             partitions_count, = unpack_i(data, at)
             at += 4
             if 0 <= partitions_count < 32:
@@ -258,7 +258,7 @@ class AlterReplicaLogDirPartitionResult(msgspec.Struct, gc=False):
     partition_index: int = 0
     #: Error of this entry, or 0. (int16)
     error_code: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -269,7 +269,7 @@ class AlterReplicaLogDirTopicResult(msgspec.Struct, gc=False):
     topic_name: str = ""
     #: []AlterReplicaLogDirPartitionResult.
     partitions: list[AlterReplicaLogDirPartitionResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -279,13 +279,13 @@ class AlterReplicaLogDirsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AlterReplicaLogDirsResponse"
     API_KEY: ClassVar[int] = 34
     VERSIONS: ClassVar[tuple[int, int]] = (1, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: []AlterReplicaLogDirTopicResult.
     results: list[AlterReplicaLogDirTopicResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -294,7 +294,7 @@ def read_alter_replica_log_dirs_response_v1(data: bytes, at: int) -> tuple[Alter
     throttle_time_ms, results_count = unpack_ii(data, at)
     at += 8
     if not 0 <= results_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     results = []
     for _ in range(results_count):
         topic_name_length, = unpack_h(data, at)
@@ -304,11 +304,11 @@ def read_alter_replica_log_dirs_response_v1(data: bytes, at: int) -> tuple[Alter
             topic_name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 6 * partitions_count
@@ -425,7 +425,7 @@ def write_alter_replica_log_dirs_response_v2(message: AlterReplicaLogDirsRespons
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "AlterReplicaLogDirsRequest": Codec(
         AlterReplicaLogDirsRequest,
@@ -443,7 +443,7 @@ CODECS: dict[str, Codec] = {
         },
         34,
         "AlterReplicaLogDirsRequest",
-        "4.3",
+        "4.4",
     ),
     "AlterReplicaLogDirsResponse": Codec(
         AlterReplicaLogDirsResponse,
@@ -461,6 +461,6 @@ CODECS: dict[str, Codec] = {
         },
         34,
         "AlterReplicaLogDirsResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -13,8 +13,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -44,7 +44,7 @@ class AlterShareGroupOffsetsRequestPartition(msgspec.Struct, gc=False):
     #: First offset to deliver from now on; -1 lets share.auto.offset.reset choose when the partition is next loaded.
     #: (int64)
     start_offset: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -55,7 +55,7 @@ class AlterShareGroupOffsetsRequestTopic(msgspec.Struct, gc=False):
     topic_name: str = ""
     #: The partitions to set, each with its new start. ([]AlterShareGroupOffsetsRequestPartition)
     partitions: list[AlterShareGroupOffsetsRequestPartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -65,13 +65,13 @@ class AlterShareGroupOffsetsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AlterShareGroupOffsetsRequest"
     API_KEY: ClassVar[int] = 91
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: The share group to change. It must have no members; a group that does not exist is made. (string)
     group_id: str = ""
     #: The topics whose start offsets to set. ([]AlterShareGroupOffsetsRequestTopic)
     topics: list[AlterShareGroupOffsetsRequestTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -184,7 +184,7 @@ class AlterShareGroupOffsetsResponsePartition(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong with this partition; null when nothing did. (string; may be null)
     error_message: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -197,7 +197,7 @@ class AlterShareGroupOffsetsResponseTopic(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The outcome of each partition. ([]AlterShareGroupOffsetsResponsePartition)
     partitions: list[AlterShareGroupOffsetsResponsePartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -207,7 +207,7 @@ class AlterShareGroupOffsetsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AlterShareGroupOffsetsResponse"
     API_KEY: ClassVar[int] = 91
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -217,7 +217,7 @@ class AlterShareGroupOffsetsResponse(msgspec.Struct, gc=False):
     error_message: str | None = None
     #: One entry for each topic of the request. ([]AlterShareGroupOffsetsResponseTopic)
     responses: list[AlterShareGroupOffsetsResponseTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -319,7 +319,7 @@ def write_alter_share_group_offsets_response_v0(message: AlterShareGroupOffsetsR
         parts.append(topic_name)
         topic_id = response.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = response.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -347,7 +347,7 @@ def write_alter_share_group_offsets_response_v0(message: AlterShareGroupOffsetsR
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "AlterShareGroupOffsetsRequest": Codec(
         AlterShareGroupOffsetsRequest,
@@ -363,7 +363,7 @@ CODECS: dict[str, Codec] = {
         },
         91,
         "AlterShareGroupOffsetsRequest",
-        "4.3",
+        "4.4",
     ),
     "AlterShareGroupOffsetsResponse": Codec(
         AlterShareGroupOffsetsResponse,
@@ -379,6 +379,6 @@ CODECS: dict[str, Codec] = {
         },
         91,
         "AlterShareGroupOffsetsResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -45,7 +45,7 @@ class ScramCredentialDeletion(msgspec.Struct, gc=False):
     name: str = ""
     #: SCRAM mechanism: 1 = SCRAM-SHA-256, 2 = SCRAM-SHA-512. (int8)
     mechanism: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -62,7 +62,7 @@ class ScramCredentialUpsertion(msgspec.Struct, gc=False):
     salt: bytes = b''
     #: The password hashed with salt and rounds; the password itself is never sent. (bytes)
     salted_password: bytes = b''
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -72,13 +72,13 @@ class AlterUserScramCredentialsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AlterUserScramCredentialsRequest"
     API_KEY: ClassVar[int] = 51
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []ScramCredentialDeletion.
     deletions: list[ScramCredentialDeletion] = []
     #: []ScramCredentialUpsertion.
     upsertions: list[ScramCredentialUpsertion] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -131,7 +131,7 @@ def read_alter_user_scram_credentials_request_v0(data: bytes, at: int) -> tuple[
             salt = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         salted_password_length = data[at]
         if salted_password_length > 127:
             salted_password_length, at = read_uvarint(data, at)
@@ -142,7 +142,7 @@ def read_alter_user_scram_credentials_request_v0(data: bytes, at: int) -> tuple[
             salted_password = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         if data[at]:
             upsertion_unknown, at = read_unknown_tags(data, at)
         else:
@@ -226,7 +226,7 @@ class AlterUserScramCredentialsResult(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong with this entry; null when nothing did. (string; may be null)
     error_message: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -236,13 +236,13 @@ class AlterUserScramCredentialsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AlterUserScramCredentialsResponse"
     API_KEY: ClassVar[int] = 51
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: []AlterUserScramCredentialsResult.
     results: list[AlterUserScramCredentialsResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -323,7 +323,7 @@ def write_alter_user_scram_credentials_response_v0(message: AlterUserScramCreden
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "AlterUserScramCredentialsRequest": Codec(
         AlterUserScramCredentialsRequest,
@@ -339,7 +339,7 @@ CODECS: dict[str, Codec] = {
         },
         51,
         "AlterUserScramCredentialsRequest",
-        "4.3",
+        "4.4",
     ),
     "AlterUserScramCredentialsResponse": Codec(
         AlterUserScramCredentialsResponse,
@@ -354,6 +354,6 @@ CODECS: dict[str, Codec] = {
         },
         51,
         "AlterUserScramCredentialsResponse",
-        "4.3",
+        "4.4",
     ),
 }

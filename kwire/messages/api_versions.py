@@ -15,8 +15,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -50,19 +50,25 @@ unpack_q = Struct(">q").unpack_from
 
 
 class ApiVersionsRequest(msgspec.Struct, gc=False):
-    """Request of ApiVersions, API key 18, versions 0-4; flexible versions 3-4."""
+    """Request of ApiVersions, API key 18, versions 0-5; flexible versions 3-5."""
 
     NAME: ClassVar[str] = "ApiVersionsRequest"
     API_KEY: ClassVar[int] = 18
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 4)
-    EDITION: ClassVar[str] = "4.3"
+    VERSIONS: ClassVar[tuple[int, int]] = (0, 5)
+    EDITION: ClassVar[str] = "4.4"
 
-    #: Name of the client library, such as apache-kafka-java; letters, digits, dots and dashes. (string; versions 3+;
-    #: left out silently elsewhere)
+    #: Name of the client library, such as apache-kafka-java; Latin characters, digits, dots and dashes. (string;
+    #: versions 3+; left out silently elsewhere)
     client_software_name: str = ""
     #: Version of the client library, by the same rule of spelling. (string; versions 3+; left out silently elsewhere)
     client_software_version: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Id of the cluster that the client expects; another cluster answers 129 (REBOOTSTRAP_REQUIRED). Null = not known.
+    #: Sent together with NodeId. (string; versions 5+; may be null; left out silently elsewhere)
+    cluster_id: str | None = None
+    #: Id of the node that the client expects at this address; -1 = not known. (int32; versions 5+; left out silently
+    #: elsewhere)
+    node_id: int = -1
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -92,7 +98,44 @@ def read_api_versions_request_v3(data: bytes, at: int) -> tuple[ApiVersionsReque
     else:
         unknown = NO_TAGS
         at += 1
-    return ApiVersionsRequest(client_software_name, client_software_version, unknown), at
+    return ApiVersionsRequest(client_software_name, client_software_version, None, -1, unknown), at
+
+
+def read_api_versions_request_v5(data: bytes, at: int) -> tuple[ApiVersionsRequest, int]:
+    """Read version 5."""
+    client_software_name_length = data[at]
+    if 0 < client_software_name_length < 128:
+        end = at + client_software_name_length
+        client_software_name = data[at + 1 : end].decode()
+        at = end
+    else:
+        client_software_name, at = read_long_text(data, at)
+    client_software_version_length = data[at]
+    if 0 < client_software_version_length < 128:
+        end = at + client_software_version_length
+        client_software_version = data[at + 1 : end].decode()
+        at = end
+    else:
+        client_software_version, at = read_long_text(data, at)
+    cluster_id_length = data[at]
+    cluster_id: str | None
+    if 0 < cluster_id_length < 128:
+        end = at + cluster_id_length
+        cluster_id = data[at + 1 : end].decode()
+        at = end
+    elif cluster_id_length:
+        cluster_id, at = read_long_text(data, at)
+    else:
+        cluster_id = None
+        at += 1
+    node_id, tag_count = unpack_iB(data, at)
+    at += 4
+    if tag_count:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
+    return ApiVersionsRequest(client_software_name, client_software_version, cluster_id, node_id, unknown), at
 
 
 def write_api_versions_request_v0(message: ApiVersionsRequest) -> list[Part]:
@@ -122,6 +165,39 @@ def write_api_versions_request_v3(message: ApiVersionsRequest) -> list[Part]:
     return parts
 
 
+def write_api_versions_request_v5(message: ApiVersionsRequest) -> list[Part]:
+    """Write version 5."""
+    parts: list[Part] = []
+    client_software_name = message.client_software_name.encode()
+    client_software_name_length = len(client_software_name) + 1
+    if client_software_name_length < 128:
+        parts.append(UVARINTS[client_software_name_length])
+    else:
+        parts.append(long_text_length(client_software_name_length))
+    parts.append(client_software_name)
+    client_software_version = message.client_software_version.encode()
+    client_software_version_length = len(client_software_version) + 1
+    if client_software_version_length < 128:
+        parts.append(UVARINTS[client_software_version_length])
+    else:
+        parts.append(long_text_length(client_software_version_length))
+    parts.append(client_software_version)
+    cluster_id = message.cluster_id
+    cluster_id_bytes = b"" if cluster_id is None else cluster_id.encode()
+    cluster_id_length = 0 if cluster_id is None else len(cluster_id_bytes) + 1
+    if cluster_id_length < 128:
+        parts.append(UVARINTS[cluster_id_length])
+    else:
+        parts.append(long_text_length(cluster_id_length))
+    parts.append(cluster_id_bytes)
+    if message.unknown_tagged_fields:
+        parts.append(pack_i(message.node_id))
+        parts.append(tag_section((), message.unknown_tagged_fields, 0))
+    else:
+        parts.append(pack_ix(message.node_id))
+    return parts
+
+
 class ApiVersion(msgspec.Struct, gc=False):
     """One of `api_keys`: the requests this broker answers, each with a range of versions."""
 
@@ -131,7 +207,7 @@ class ApiVersion(msgspec.Struct, gc=False):
     min_version: int = 0
     #: Highest version served, inclusive. (int16)
     max_version: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -146,7 +222,7 @@ class SupportedFeatureKey(msgspec.Struct, gc=False):
     min_version: int = 0
     #: Highest level the broker can run at. (int16; versions 3+)
     max_version: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -161,20 +237,20 @@ class FinalizedFeatureKey(msgspec.Struct, gc=False):
     max_version_level: int = 0
     #: Lowest level still in force; equals the highest one in practice. (int16; versions 3+)
     min_version_level: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
 class ApiVersionsResponse(msgspec.Struct, gc=False):
-    """Response of ApiVersions, API key 18, versions 0-4; flexible versions 3-4."""
+    """Response of ApiVersions, API key 18, versions 0-5; flexible versions 3-5."""
 
     NAME: ClassVar[str] = "ApiVersionsResponse"
     API_KEY: ClassVar[int] = 18
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 4)
-    EDITION: ClassVar[str] = "4.3"
+    VERSIONS: ClassVar[tuple[int, int]] = (0, 5)
+    EDITION: ClassVar[str] = "4.4"
 
-    #: 0, or 35 (UNSUPPORTED_VERSION) in an answer written in version 0, which tells a newer client what it may use
-    #: instead. (int16)
+    #: 0, or 35 (UNSUPPORTED_VERSION) in a response of version 0, which gives a newer client the supported versions.
+    #: (int16)
     error_code: int = 0
     #: The requests this broker answers, each with a range of versions. ([]ApiVersion)
     api_keys: list[ApiVersion] = []
@@ -193,7 +269,7 @@ class ApiVersionsResponse(msgspec.Struct, gc=False):
     #: A KRaft controller says with true that it could take over from ZooKeeper; false since ZooKeeper is gone. (bool;
     #: versions 3+; tag 3; left out silently elsewhere)
     zk_migration_ready: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -202,7 +278,7 @@ def read_api_versions_response_v0(data: bytes, at: int) -> tuple[ApiVersionsResp
     error_code, api_keys_count = unpack_hi(data, at)
     at += 6
     if not 0 <= api_keys_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     api_keys = []
     if api_keys_count > 0:
         end = at + 6 * api_keys_count
@@ -217,7 +293,7 @@ def read_api_versions_response_v1(data: bytes, at: int) -> tuple[ApiVersionsResp
     error_code, api_keys_count = unpack_hi(data, at)
     at += 6
     if not 0 <= api_keys_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     api_keys = []
     if api_keys_count > 0:
         end = at + 6 * api_keys_count
@@ -244,7 +320,7 @@ def _read_api_versions_response_v3_tags(
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -310,12 +386,12 @@ def _read_api_versions_response_v3_tags(
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return supported_features, finalized_features_epoch, finalized_features, zk_migration_ready, tuple(tags), at
 
 
 def read_api_versions_response_v3(data: bytes, at: int) -> tuple[ApiVersionsResponse, int]:
-    """Read versions 3 to 4."""
+    """Read versions 3 to 5."""
     error_code, api_keys_count = unpack_hB(data, at)
     at += 2
     if 0 < api_keys_count < 128:
@@ -440,7 +516,7 @@ def _write_api_versions_response_v3_tags(api_versions_response: ApiVersionsRespo
 
 
 def write_api_versions_response_v3(message: ApiVersionsResponse) -> list[Part]:
-    """Write versions 3 to 4."""
+    """Write versions 3 to 5."""
     parts: list[Part] = []
     api_keys = message.api_keys
     api_keys_count = len(api_keys) + 1
@@ -463,7 +539,7 @@ def write_api_versions_response_v3(message: ApiVersionsResponse) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ApiVersionsRequest": Codec(
         ApiVersionsRequest,
@@ -473,6 +549,7 @@ CODECS: dict[str, Codec] = {
             2: read_api_versions_request_v0,
             3: read_api_versions_request_v3,
             4: read_api_versions_request_v3,
+            5: read_api_versions_request_v5,
         },
         {
             0: write_api_versions_request_v0,
@@ -480,11 +557,12 @@ CODECS: dict[str, Codec] = {
             2: write_api_versions_request_v0,
             3: write_api_versions_request_v3,
             4: write_api_versions_request_v3,
+            5: write_api_versions_request_v5,
         },
         {},
         18,
         "ApiVersionsRequest",
-        "4.3",
+        "4.4",
     ),
     "ApiVersionsResponse": Codec(
         ApiVersionsResponse,
@@ -494,6 +572,7 @@ CODECS: dict[str, Codec] = {
             2: read_api_versions_response_v1,
             3: read_api_versions_response_v3,
             4: read_api_versions_response_v3,
+            5: read_api_versions_response_v3,
         },
         {
             0: write_api_versions_response_v0,
@@ -501,6 +580,7 @@ CODECS: dict[str, Codec] = {
             2: write_api_versions_response_v1,
             3: write_api_versions_response_v3,
             4: write_api_versions_response_v3,
+            5: write_api_versions_response_v3,
         },
         {
             "ApiVersion": ApiVersion,
@@ -509,6 +589,6 @@ CODECS: dict[str, Codec] = {
         },
         18,
         "ApiVersionsResponse",
-        "4.3",
+        "4.4",
     ),
 }

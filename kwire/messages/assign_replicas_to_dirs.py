@@ -12,8 +12,8 @@ import msgspec
 from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     read_long_count,
     read_unknown_tags,
@@ -43,7 +43,7 @@ class AssignReplicasToDirsRequestPartitionData(msgspec.Struct, gc=False):
 
     #: Number of the partition within its topic, from 0. (int32)
     partition_index: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -54,7 +54,7 @@ class AssignReplicasToDirsRequestTopicData(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: []PartitionData.
     partitions: list[AssignReplicasToDirsRequestPartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -65,7 +65,7 @@ class AssignReplicasToDirsRequestDirectoryData(msgspec.Struct, gc=False):
     id: bytes = bytes(16)
     #: []TopicData.
     topics: list[AssignReplicasToDirsRequestTopicData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -75,7 +75,7 @@ class AssignReplicasToDirsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AssignReplicasToDirsRequest"
     API_KEY: ClassVar[int] = 73
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: int32.
     broker_id: int = 0
@@ -83,7 +83,7 @@ class AssignReplicasToDirsRequest(msgspec.Struct, gc=False):
     broker_epoch: int = -1
     #: []DirectoryData.
     directories: list[AssignReplicasToDirsRequestDirectoryData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -161,7 +161,7 @@ def write_assign_replicas_to_dirs_request_v0(message: AssignReplicasToDirsReques
     for directory in directories:
         directory_id = directory.id
         if len(directory_id) != 16:
-            raise Refused
+            raise FastPathError
         topics = directory.topics
         topics_count = len(topics) + 1
         if topics_count < 128:
@@ -172,7 +172,7 @@ def write_assign_replicas_to_dirs_request_v0(message: AssignReplicasToDirsReques
         for topic in topics:
             topic_id = topic.topic_id
             if len(topic_id) != 16:
-                raise Refused
+                raise FastPathError
             partitions = topic.partitions
             partitions_count = len(partitions) + 1
             if partitions_count < 128:
@@ -199,7 +199,7 @@ class AssignReplicasToDirsResponsePartitionData(msgspec.Struct, gc=False):
     partition_index: int = 0
     #: Error of this entry, or 0. (int16)
     error_code: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -210,7 +210,7 @@ class AssignReplicasToDirsResponseTopicData(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: []PartitionData.
     partitions: list[AssignReplicasToDirsResponsePartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -221,7 +221,7 @@ class AssignReplicasToDirsResponseDirectoryData(msgspec.Struct, gc=False):
     id: bytes = bytes(16)
     #: []TopicData.
     topics: list[AssignReplicasToDirsResponseTopicData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -231,7 +231,7 @@ class AssignReplicasToDirsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "AssignReplicasToDirsResponse"
     API_KEY: ClassVar[int] = 73
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -239,7 +239,7 @@ class AssignReplicasToDirsResponse(msgspec.Struct, gc=False):
     error_code: int = 0
     #: []DirectoryData.
     directories: list[AssignReplicasToDirsResponseDirectoryData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -319,7 +319,7 @@ def write_assign_replicas_to_dirs_response_v0(message: AssignReplicasToDirsRespo
     for directory in directories:
         directory_id = directory.id
         if len(directory_id) != 16:
-            raise Refused
+            raise FastPathError
         topics = directory.topics
         topics_count = len(topics) + 1
         if topics_count < 128:
@@ -330,7 +330,7 @@ def write_assign_replicas_to_dirs_response_v0(message: AssignReplicasToDirsRespo
         for topic in topics:
             topic_id = topic.topic_id
             if len(topic_id) != 16:
-                raise Refused
+                raise FastPathError
             partitions = topic.partitions
             partitions_count = len(partitions) + 1
             if partitions_count < 128:
@@ -350,7 +350,7 @@ def write_assign_replicas_to_dirs_response_v0(message: AssignReplicasToDirsRespo
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "AssignReplicasToDirsRequest": Codec(
         AssignReplicasToDirsRequest,
@@ -367,7 +367,7 @@ CODECS: dict[str, Codec] = {
         },
         73,
         "AssignReplicasToDirsRequest",
-        "4.3",
+        "4.4",
     ),
     "AssignReplicasToDirsResponse": Codec(
         AssignReplicasToDirsResponse,
@@ -384,6 +384,6 @@ CODECS: dict[str, Codec] = {
         },
         73,
         "AssignReplicasToDirsResponse",
-        "4.3",
+        "4.4",
     ),
 }

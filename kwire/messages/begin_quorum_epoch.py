@@ -14,8 +14,8 @@ from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
     ZERO_UUID,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -64,7 +64,7 @@ class BeginQuorumEpochRequestPartitionData(msgspec.Struct, gc=False):
     leader_id: int = 0
     #: The epoch in which the sender leads. (int32)
     leader_epoch: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -75,7 +75,7 @@ class BeginQuorumEpochRequestTopicData(msgspec.Struct, gc=False):
     topic_name: str = ""
     #: []PartitionData.
     partitions: list[BeginQuorumEpochRequestPartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -88,7 +88,7 @@ class LeaderEndpoint(msgspec.Struct, gc=False):
     host: str = ""
     #: uint16; versions 1+.
     port: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -98,7 +98,7 @@ class BeginQuorumEpochRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "BeginQuorumEpochRequest"
     API_KEY: ClassVar[int] = 53
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Id of the cluster, so that a stray message of another one is refused; null = unknown. (string; may be null)
     cluster_id: str | None = None
@@ -109,7 +109,7 @@ class BeginQuorumEpochRequest(msgspec.Struct, gc=False):
     #: Where the leader of the metadata quorum is reached, by listener. ([]LeaderEndpoint; versions 1+; left out
     #: silently elsewhere)
     leader_endpoints: list[LeaderEndpoint] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -125,11 +125,11 @@ def read_begin_quorum_epoch_request_v0(data: bytes, at: int) -> tuple[BeginQuoru
     elif cluster_id_length == -1:
         cluster_id = None
     else:
-        raise Refused
+        raise FastPathError
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         topic_name_length, = unpack_h(data, at)
@@ -139,11 +139,11 @@ def read_begin_quorum_epoch_request_v0(data: bytes, at: int) -> tuple[BeginQuoru
             topic_name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 12 * partitions_count
@@ -309,7 +309,7 @@ def write_begin_quorum_epoch_request_v1(message: BeginQuorumEpochRequest) -> lis
         for partition in partitions:
             voter_directory_id = partition.voter_directory_id
             if len(voter_directory_id) != 16:
-                raise Refused
+                raise FastPathError
             if partition.unknown_tagged_fields:
                 parts.append(pack_iuii(
                     partition.partition_index, voter_directory_id, partition.leader_id, partition.leader_epoch,
@@ -361,7 +361,7 @@ class BeginQuorumEpochResponsePartitionData(msgspec.Struct, gc=False):
     leader_id: int = 0
     #: Epoch of the partition's leader; -1 = unknown. (int32)
     leader_epoch: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -372,7 +372,7 @@ class BeginQuorumEpochResponseTopicData(msgspec.Struct, gc=False):
     topic_name: str = ""
     #: []PartitionData.
     partitions: list[BeginQuorumEpochResponsePartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -385,7 +385,7 @@ class NodeEndpoint(msgspec.Struct, gc=False):
     host: str = ""
     #: uint16; versions 1+.
     port: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -395,7 +395,7 @@ class BeginQuorumEpochResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "BeginQuorumEpochResponse"
     API_KEY: ClassVar[int] = 53
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Error that concerns the whole request, or 0. (int16)
     error_code: int = 0
@@ -403,7 +403,7 @@ class BeginQuorumEpochResponse(msgspec.Struct, gc=False):
     topics: list[BeginQuorumEpochResponseTopicData] = []
     #: Addresses of the leaders named above. ([]NodeEndpoint; versions 1+; tag 0)
     node_endpoints: list[NodeEndpoint] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -412,7 +412,7 @@ def read_begin_quorum_epoch_response_v0(data: bytes, at: int) -> tuple[BeginQuor
     error_code, topics_count = unpack_hi(data, at)
     at += 6
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         topic_name_length, = unpack_h(data, at)
@@ -422,11 +422,11 @@ def read_begin_quorum_epoch_response_v0(data: bytes, at: int) -> tuple[BeginQuor
             topic_name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 14 * partitions_count
@@ -447,7 +447,7 @@ def _read_begin_quorum_epoch_response_v1_tags(data: bytes, at: int) -> tuple[lis
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -479,7 +479,7 @@ def _read_begin_quorum_epoch_response_v1_tags(data: bytes, at: int) -> tuple[lis
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return node_endpoints, tuple(tags), at
 
 
@@ -543,7 +543,7 @@ def write_begin_quorum_epoch_response_v0(message: BeginQuorumEpochResponse) -> l
     """Write version 0."""
     parts: list[Part] = []
     if message.node_endpoints:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics)
     parts.append(pack_hi(message.error_code, topics_count))
@@ -631,7 +631,7 @@ def write_begin_quorum_epoch_response_v1(message: BeginQuorumEpochResponse) -> l
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "BeginQuorumEpochRequest": Codec(
         BeginQuorumEpochRequest,
@@ -650,7 +650,7 @@ CODECS: dict[str, Codec] = {
         },
         53,
         "BeginQuorumEpochRequest",
-        "4.3",
+        "4.4",
     ),
     "BeginQuorumEpochResponse": Codec(
         BeginQuorumEpochResponse,
@@ -669,6 +669,6 @@ CODECS: dict[str, Codec] = {
         },
         53,
         "BeginQuorumEpochResponse",
-        "4.3",
+        "4.4",
     ),
 }

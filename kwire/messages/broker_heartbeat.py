@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_uuids,
     pack_uuids,
@@ -41,7 +41,7 @@ class BrokerHeartbeatRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "BrokerHeartbeatRequest"
     API_KEY: ClassVar[int] = 63
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: int32.
     broker_id: int = 0
@@ -55,9 +55,9 @@ class BrokerHeartbeatRequest(msgspec.Struct, gc=False):
     want_shut_down: bool = False
     #: Ids of log directories that have failed. ([]uuid; versions 1+; tag 0)
     offline_log_dirs: tuple[bytes, ...] = ()
-    #: Ids of log directories that take no new replicas; null = not told. ([]uuid; versions 2+; may be null; tag 1)
+    #: Ids of log directories that take no new replicas; null = not included. ([]uuid; versions 2+; may be null; tag 1)
     cordoned_log_dirs: tuple[bytes, ...] | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -70,18 +70,18 @@ def _read_broker_heartbeat_request_v0_tags(data: bytes, at: int) -> tuple[Tags, 
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
-            raise Refused
+            raise FastPathError
         elif tag == 1:
-            raise Refused
+            raise FastPathError
         else:
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return tuple(tags), at
 
 
@@ -110,7 +110,7 @@ def _read_broker_heartbeat_request_v1_tags(data: bytes, at: int) -> tuple[tuple[
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -122,12 +122,12 @@ def _read_broker_heartbeat_request_v1_tags(data: bytes, at: int) -> tuple[tuple[
                 tagged_offline_log_dirs, at = uuids.read_compact(data, at)
             offline_log_dirs = tagged_offline_log_dirs
         elif tag == 1:
-            raise Refused
+            raise FastPathError
         else:
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return offline_log_dirs, tuple(tags), at
 
 
@@ -160,7 +160,7 @@ def _read_broker_heartbeat_request_v2_tags(
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -187,7 +187,7 @@ def _read_broker_heartbeat_request_v2_tags(
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return offline_log_dirs, cordoned_log_dirs, tuple(tags), at
 
 
@@ -218,9 +218,9 @@ def write_broker_heartbeat_request_v0(message: BrokerHeartbeatRequest) -> list[P
     """Write version 0."""
     parts: list[Part] = []
     if message.offline_log_dirs:
-        raise Refused
+        raise FastPathError
     if message.cordoned_log_dirs is not None:
-        raise Refused
+        raise FastPathError
     if message.unknown_tagged_fields:
         parts.append(pack_iqqBB(
             message.broker_id, message.broker_epoch, message.current_metadata_offset, BOOLEAN_BYTES[message.want_fence],
@@ -259,7 +259,7 @@ def write_broker_heartbeat_request_v1(message: BrokerHeartbeatRequest) -> list[P
     """Write version 1."""
     parts: list[Part] = []
     if message.cordoned_log_dirs is not None:
-        raise Refused
+        raise FastPathError
     if message.offline_log_dirs or message.unknown_tagged_fields:
         parts.append(pack_iqqBB(
             message.broker_id, message.broker_epoch, message.current_metadata_offset, BOOLEAN_BYTES[message.want_fence],
@@ -332,7 +332,7 @@ class BrokerHeartbeatResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "BrokerHeartbeatResponse"
     API_KEY: ClassVar[int] = 63
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -344,7 +344,7 @@ class BrokerHeartbeatResponse(msgspec.Struct, gc=False):
     is_fenced: bool = True
     #: True = all leaders have moved, the broker may stop. (bool)
     should_shut_down: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -379,7 +379,7 @@ def write_broker_heartbeat_response_v0(message: BrokerHeartbeatResponse) -> list
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "BrokerHeartbeatRequest": Codec(
         BrokerHeartbeatRequest,
@@ -396,7 +396,7 @@ CODECS: dict[str, Codec] = {
         {},
         63,
         "BrokerHeartbeatRequest",
-        "4.3",
+        "4.4",
     ),
     "BrokerHeartbeatResponse": Codec(
         BrokerHeartbeatResponse,
@@ -413,6 +413,6 @@ CODECS: dict[str, Codec] = {
         {},
         63,
         "BrokerHeartbeatResponse",
-        "4.3",
+        "4.4",
     ),
 }

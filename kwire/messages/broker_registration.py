@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_uuids,
     long_text_length,
@@ -64,7 +64,7 @@ class Listener(msgspec.Struct, gc=False):
     port: int = 0
     #: 0 = PLAINTEXT, 1 = SSL, 2 = SASL_PLAINTEXT, 3 = SASL_SSL. (int16)
     security_protocol: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -77,7 +77,7 @@ class Feature(msgspec.Struct, gc=False):
     min_supported_version: int = 0
     #: Highest level supported. (int16)
     max_supported_version: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -87,13 +87,13 @@ class BrokerRegistrationRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "BrokerRegistrationRequest"
     API_KEY: ClassVar[int] = 62
     VERSIONS: ClassVar[tuple[int, int]] = (0, 4)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: int32.
     broker_id: int = 0
     #: Id of the cluster, so that a stray message of another one is refused; null = unknown. (string)
     cluster_id: str = ""
-    #: New at each start of the process, so that a restart is told from a repeated request. (uuid)
+    #: New at each start of the process, so that a restart is distinguished from a repeated request. (uuid)
     incarnation_id: bytes = bytes(16)
     #: []Listener.
     listeners: list[Listener] = []
@@ -107,7 +107,7 @@ class BrokerRegistrationRequest(msgspec.Struct, gc=False):
     log_dirs: tuple[bytes, ...] = ()
     #: Epoch before a clean shutdown, as a proof of it; -1 = none. (int64; versions 3+; left out silently elsewhere)
     previous_broker_epoch: int = -1
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -468,7 +468,7 @@ def write_broker_registration_request_v0(message: BrokerRegistrationRequest) -> 
     """Write version 0."""
     parts: list[Part] = []
     if message.is_migrating_zk_broker:
-        raise Refused
+        raise FastPathError
     cluster_id = message.cluster_id.encode()
     cluster_id_length = len(cluster_id) + 1
     if cluster_id_length < 128:
@@ -479,7 +479,7 @@ def write_broker_registration_request_v0(message: BrokerRegistrationRequest) -> 
     parts.append(cluster_id)
     incarnation_id = message.incarnation_id
     if len(incarnation_id) != 16:
-        raise Refused
+        raise FastPathError
     listeners = message.listeners
     listeners_count = len(listeners) + 1
     if listeners_count < 128:
@@ -551,7 +551,7 @@ def write_broker_registration_request_v1(message: BrokerRegistrationRequest) -> 
     parts.append(cluster_id)
     incarnation_id = message.incarnation_id
     if len(incarnation_id) != 16:
-        raise Refused
+        raise FastPathError
     listeners = message.listeners
     listeners_count = len(listeners) + 1
     if listeners_count < 128:
@@ -627,7 +627,7 @@ def write_broker_registration_request_v2(message: BrokerRegistrationRequest) -> 
     parts.append(cluster_id)
     incarnation_id = message.incarnation_id
     if len(incarnation_id) != 16:
-        raise Refused
+        raise FastPathError
     listeners = message.listeners
     listeners_count = len(listeners) + 1
     if listeners_count < 128:
@@ -711,7 +711,7 @@ def write_broker_registration_request_v3(message: BrokerRegistrationRequest) -> 
     parts.append(cluster_id)
     incarnation_id = message.incarnation_id
     if len(incarnation_id) != 16:
-        raise Refused
+        raise FastPathError
     listeners = message.listeners
     listeners_count = len(listeners) + 1
     if listeners_count < 128:
@@ -792,7 +792,7 @@ class BrokerRegistrationResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "BrokerRegistrationResponse"
     API_KEY: ClassVar[int] = 62
     VERSIONS: ClassVar[tuple[int, int]] = (0, 4)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -800,7 +800,7 @@ class BrokerRegistrationResponse(msgspec.Struct, gc=False):
     error_code: int = 0
     #: Number of the broker's registration; the controller refuses an older one. -1 = unknown. (int64)
     broker_epoch: int = -1
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -827,7 +827,7 @@ def write_broker_registration_response_v0(message: BrokerRegistrationResponse) -
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "BrokerRegistrationRequest": Codec(
         BrokerRegistrationRequest,
@@ -851,7 +851,7 @@ CODECS: dict[str, Codec] = {
         },
         62,
         "BrokerRegistrationRequest",
-        "4.3",
+        "4.4",
     ),
     "BrokerRegistrationResponse": Codec(
         BrokerRegistrationResponse,
@@ -872,6 +872,6 @@ CODECS: dict[str, Codec] = {
         {},
         62,
         "BrokerRegistrationResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     int32s,
@@ -56,13 +56,13 @@ class ConsumerGroupDescribeRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ConsumerGroupDescribeRequest"
     API_KEY: ClassVar[int] = 69
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []string.
     group_ids: tuple[str, ...] = ()
-    #: True = also tell what the caller may do with each group. (bool)
+    #: True = also return the operations that the caller may perform on each group. (bool)
     include_authorized_operations: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -129,7 +129,7 @@ class TopicPartitions(msgspec.Struct, gc=False):
     topic_name: str = ""
     #: []int32.
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -138,7 +138,7 @@ class Assignment(msgspec.Struct, gc=False):
 
     #: []TopicPartitions.
     topic_partitions: list[TopicPartitions] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -168,7 +168,7 @@ class Member(msgspec.Struct, gc=False):
     target_assignment: Assignment = msgspec.field(default_factory=Assignment)
     #: 0 = classic protocol, 1 = consumer protocol, -1 = unknown. (int8; versions 1+; left out silently elsewhere)
     member_type: int = -1
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -193,7 +193,7 @@ class DescribedGroup(msgspec.Struct, gc=False):
     members: list[Member] = []
     #: What the caller may do, one bit for each ACL operation; -2147483648 = not asked for. (int32)
     authorized_operations: int = -2147483648
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -203,13 +203,13 @@ class ConsumerGroupDescribeResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ConsumerGroupDescribeResponse"
     API_KEY: ClassVar[int] = 69
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: []DescribedGroup.
     groups: list[DescribedGroup] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -781,7 +781,7 @@ def write_consumer_group_describe_response_v0(message: ConsumerGroupDescribeResp
             for topic_partition in topic_partitions:
                 topic_id = topic_partition.topic_id
                 if len(topic_id) != 16:
-                    raise Refused
+                    raise FastPathError
                 topic_name = topic_partition.topic_name.encode()
                 topic_name_length = len(topic_name) + 1
                 if topic_name_length < 128:
@@ -816,7 +816,7 @@ def write_consumer_group_describe_response_v0(message: ConsumerGroupDescribeResp
             for one_topic_partition in target_assignment_topic_partitions:
                 one_topic_partition_topic_id = one_topic_partition.topic_id
                 if len(one_topic_partition_topic_id) != 16:
-                    raise Refused
+                    raise FastPathError
                 one_topic_partition_topic_name = one_topic_partition.topic_name.encode()
                 one_topic_partition_topic_name_length = len(one_topic_partition_topic_name) + 1
                 if one_topic_partition_topic_name_length < 128:
@@ -973,7 +973,7 @@ def write_consumer_group_describe_response_v1(message: ConsumerGroupDescribeResp
             for topic_partition in topic_partitions:
                 topic_id = topic_partition.topic_id
                 if len(topic_id) != 16:
-                    raise Refused
+                    raise FastPathError
                 topic_name = topic_partition.topic_name.encode()
                 topic_name_length = len(topic_name) + 1
                 if topic_name_length < 128:
@@ -1008,7 +1008,7 @@ def write_consumer_group_describe_response_v1(message: ConsumerGroupDescribeResp
             for one_topic_partition in target_assignment_topic_partitions:
                 one_topic_partition_topic_id = one_topic_partition.topic_id
                 if len(one_topic_partition_topic_id) != 16:
-                    raise Refused
+                    raise FastPathError
                 one_topic_partition_topic_name = one_topic_partition.topic_name.encode()
                 one_topic_partition_topic_name_length = len(one_topic_partition_topic_name) + 1
                 if one_topic_partition_topic_name_length < 128:
@@ -1047,7 +1047,7 @@ def write_consumer_group_describe_response_v1(message: ConsumerGroupDescribeResp
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ConsumerGroupDescribeRequest": Codec(
         ConsumerGroupDescribeRequest,
@@ -1062,7 +1062,7 @@ CODECS: dict[str, Codec] = {
         {},
         69,
         "ConsumerGroupDescribeRequest",
-        "4.3",
+        "4.4",
     ),
     "ConsumerGroupDescribeResponse": Codec(
         ConsumerGroupDescribeResponse,
@@ -1082,6 +1082,6 @@ CODECS: dict[str, Codec] = {
         },
         69,
         "ConsumerGroupDescribeResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     int32s,
@@ -49,7 +49,7 @@ class TopicPartitions(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: []int32.
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -59,7 +59,7 @@ class ConsumerGroupHeartbeatRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ConsumerGroupHeartbeatRequest"
     API_KEY: ClassVar[int] = 68
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group_id: str = ""
@@ -86,7 +86,7 @@ class ConsumerGroupHeartbeatRequest(msgspec.Struct, gc=False):
     server_assignor: str | None = None
     #: The partitions the member owns now; null = unchanged since the last heartbeat. ([]TopicPartitions; may be null)
     topic_partitions: list[TopicPartitions] | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -321,7 +321,7 @@ def write_consumer_group_heartbeat_request_v0(message: ConsumerGroupHeartbeatReq
     """Write version 0."""
     parts: list[Part] = []
     if message.subscribed_topic_regex is not None:
-        raise Refused
+        raise FastPathError
     group_id = message.group_id.encode()
     group_id_length = len(group_id) + 1
     if group_id_length < 128:
@@ -388,7 +388,7 @@ def write_consumer_group_heartbeat_request_v0(message: ConsumerGroupHeartbeatReq
         for topic_partition in topic_partitions:
             topic_id = topic_partition.topic_id
             if len(topic_id) != 16:
-                raise Refused
+                raise FastPathError
             partitions = topic_partition.partitions
             partitions_count = len(partitions) + 1
             if partitions_count < 128:
@@ -484,7 +484,7 @@ def write_consumer_group_heartbeat_request_v1(message: ConsumerGroupHeartbeatReq
         for topic_partition in topic_partitions:
             topic_id = topic_partition.topic_id
             if len(topic_id) != 16:
-                raise Refused
+                raise FastPathError
             partitions = topic_partition.partitions
             partitions_count = len(partitions) + 1
             if partitions_count < 128:
@@ -508,7 +508,7 @@ class Assignment(msgspec.Struct, gc=False):
 
     #: []TopicPartitions.
     topic_partitions: list[TopicPartitions] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -518,7 +518,7 @@ class ConsumerGroupHeartbeatResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ConsumerGroupHeartbeatResponse"
     API_KEY: ClassVar[int] = 68
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -534,7 +534,7 @@ class ConsumerGroupHeartbeatResponse(msgspec.Struct, gc=False):
     heartbeat_interval_ms: int = 0
     #: What the member shall own; null = unchanged since the last response. (Assignment; may be null)
     assignment: Assignment | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -596,7 +596,7 @@ def read_consumer_group_heartbeat_response_v0(data: bytes, at: int) -> tuple[Con
     elif assignment_marker == 255:
         assignment = None
     else:
-        raise Refused
+        raise FastPathError
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -643,7 +643,7 @@ def write_consumer_group_heartbeat_response_v0(message: ConsumerGroupHeartbeatRe
         for topic_partition in topic_partitions:
             topic_id = topic_partition.topic_id
             if len(topic_id) != 16:
-                raise Refused
+                raise FastPathError
             partitions = topic_partition.partitions
             partitions_count = len(partitions) + 1
             if partitions_count < 128:
@@ -665,7 +665,7 @@ def write_consumer_group_heartbeat_response_v0(message: ConsumerGroupHeartbeatRe
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ConsumerGroupHeartbeatRequest": Codec(
         ConsumerGroupHeartbeatRequest,
@@ -682,7 +682,7 @@ CODECS: dict[str, Codec] = {
         },
         68,
         "ConsumerGroupHeartbeatRequest",
-        "4.3",
+        "4.4",
     ),
     "ConsumerGroupHeartbeatResponse": Codec(
         ConsumerGroupHeartbeatResponse,
@@ -700,6 +700,6 @@ CODECS: dict[str, Codec] = {
         },
         68,
         "ConsumerGroupHeartbeatResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import Part, Refused, int32s, pack_int32s, unpack_int32s
+from kwire.primitives import FastPathError, Part, int32s, pack_int32s, unpack_int32s
 
 pack_h = Struct(">h").pack
 pack_i = Struct(">i").pack
@@ -32,7 +32,7 @@ class ConsumerProtocolAssignment(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ConsumerProtocolAssignment"
     API_KEY: ClassVar[int] = -1
     VERSIONS: ClassVar[tuple[int, int]] = (0, 3)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []TopicPartition.
     assigned_partitions: list[TopicPartition] = []
@@ -45,7 +45,7 @@ def read_consumer_protocol_assignment_v0(data: bytes, at: int) -> tuple[Consumer
     assigned_partitions_count, = unpack_i(data, at)
     at += 4
     if not 0 <= assigned_partitions_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     assigned_partitions = []
     for _ in range(assigned_partitions_count):
         topic_length, = unpack_h(data, at)
@@ -55,7 +55,7 @@ def read_consumer_protocol_assignment_v0(data: bytes, at: int) -> tuple[Consumer
             topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if 0 <= partitions_count < 32:
@@ -74,7 +74,7 @@ def read_consumer_protocol_assignment_v0(data: bytes, at: int) -> tuple[Consumer
     elif user_data_length == -1:
         user_data = None
     else:
-        raise Refused
+        raise FastPathError
     return ConsumerProtocolAssignment(assigned_partitions, user_data), at
 
 
@@ -105,7 +105,7 @@ def write_consumer_protocol_assignment_v0(message: ConsumerProtocolAssignment) -
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ConsumerProtocolAssignment": Codec(
         ConsumerProtocolAssignment,
@@ -126,6 +126,6 @@ CODECS: dict[str, Codec] = {
         },
         -1,
         "ConsumerProtocolAssignment",
-        "4.3",
+        "4.4",
     ),
 }

@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import Part, Refused, check_texts, int32s, pack_int32s, unpack_int32s
+from kwire.primitives import FastPathError, Part, check_texts, int32s, pack_int32s, unpack_int32s
 
 pack_h = Struct(">h").pack
 pack_i = Struct(">i").pack
@@ -36,7 +36,7 @@ class ConsumerProtocolSubscription(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ConsumerProtocolSubscription"
     API_KEY: ClassVar[int] = -1
     VERSIONS: ClassVar[tuple[int, int]] = (0, 3)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []string.
     topics: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ def read_consumer_protocol_subscription_v0(data: bytes, at: int) -> tuple[Consum
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics_list: list[str] = []
     for _ in range(topics_count):
         topic_length, = unpack_h(data, at)
@@ -67,7 +67,7 @@ def read_consumer_protocol_subscription_v0(data: bytes, at: int) -> tuple[Consum
             topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         topics_list.append(topic)
     topics = tuple(topics_list)
     user_data_length, = unpack_i(data, at)
@@ -80,7 +80,7 @@ def read_consumer_protocol_subscription_v0(data: bytes, at: int) -> tuple[Consum
     elif user_data_length == -1:
         user_data = None
     else:
-        raise Refused
+        raise FastPathError
     return ConsumerProtocolSubscription(topics, user_data), at
 
 
@@ -89,7 +89,7 @@ def read_consumer_protocol_subscription_v1(data: bytes, at: int) -> tuple[Consum
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics_list: list[str] = []
     for _ in range(topics_count):
         topic_length, = unpack_h(data, at)
@@ -99,7 +99,7 @@ def read_consumer_protocol_subscription_v1(data: bytes, at: int) -> tuple[Consum
             topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         topics_list.append(topic)
     topics = tuple(topics_list)
     user_data_length, = unpack_i(data, at)
@@ -112,11 +112,11 @@ def read_consumer_protocol_subscription_v1(data: bytes, at: int) -> tuple[Consum
     elif user_data_length == -1:
         user_data = None
     else:
-        raise Refused
+        raise FastPathError
     owned_partitions_count, = unpack_i(data, at)
     at += 4
     if not 0 <= owned_partitions_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     owned_partitions = []
     for _ in range(owned_partitions_count):
         owned_partition_topic_length, = unpack_h(data, at)
@@ -126,7 +126,7 @@ def read_consumer_protocol_subscription_v1(data: bytes, at: int) -> tuple[Consum
             owned_partition_topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if 0 <= partitions_count < 32:
@@ -143,7 +143,7 @@ def read_consumer_protocol_subscription_v2(data: bytes, at: int) -> tuple[Consum
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics_list: list[str] = []
     for _ in range(topics_count):
         topic_length, = unpack_h(data, at)
@@ -153,7 +153,7 @@ def read_consumer_protocol_subscription_v2(data: bytes, at: int) -> tuple[Consum
             topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         topics_list.append(topic)
     topics = tuple(topics_list)
     user_data_length, = unpack_i(data, at)
@@ -166,11 +166,11 @@ def read_consumer_protocol_subscription_v2(data: bytes, at: int) -> tuple[Consum
     elif user_data_length == -1:
         user_data = None
     else:
-        raise Refused
+        raise FastPathError
     owned_partitions_count, = unpack_i(data, at)
     at += 4
     if not 0 <= owned_partitions_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     owned_partitions = []
     for _ in range(owned_partitions_count):
         owned_partition_topic_length, = unpack_h(data, at)
@@ -180,7 +180,7 @@ def read_consumer_protocol_subscription_v2(data: bytes, at: int) -> tuple[Consum
             owned_partition_topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if 0 <= partitions_count < 32:
@@ -199,7 +199,7 @@ def read_consumer_protocol_subscription_v3(data: bytes, at: int) -> tuple[Consum
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics_list: list[str] = []
     for _ in range(topics_count):
         topic_length, = unpack_h(data, at)
@@ -209,7 +209,7 @@ def read_consumer_protocol_subscription_v3(data: bytes, at: int) -> tuple[Consum
             topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         topics_list.append(topic)
     topics = tuple(topics_list)
     user_data_length, = unpack_i(data, at)
@@ -222,11 +222,11 @@ def read_consumer_protocol_subscription_v3(data: bytes, at: int) -> tuple[Consum
     elif user_data_length == -1:
         user_data = None
     else:
-        raise Refused
+        raise FastPathError
     owned_partitions_count, = unpack_i(data, at)
     at += 4
     if not 0 <= owned_partitions_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     owned_partitions = []
     for _ in range(owned_partitions_count):
         owned_partition_topic_length, = unpack_h(data, at)
@@ -236,7 +236,7 @@ def read_consumer_protocol_subscription_v3(data: bytes, at: int) -> tuple[Consum
             owned_partition_topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if 0 <= partitions_count < 32:
@@ -255,7 +255,7 @@ def read_consumer_protocol_subscription_v3(data: bytes, at: int) -> tuple[Consum
     elif rack_id_length == -1:
         rack_id = None
     else:
-        raise Refused
+        raise FastPathError
     return ConsumerProtocolSubscription(topics, user_data, owned_partitions, generation_id, rack_id), at
 
 
@@ -391,7 +391,7 @@ def write_consumer_protocol_subscription_v3(message: ConsumerProtocolSubscriptio
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ConsumerProtocolSubscription": Codec(
         ConsumerProtocolSubscription,
@@ -412,6 +412,6 @@ CODECS: dict[str, Codec] = {
         },
         -1,
         "ConsumerProtocolSubscription",
-        "4.3",
+        "4.4",
     ),
 }

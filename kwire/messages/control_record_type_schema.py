@@ -21,7 +21,7 @@ class ControlRecordTypeSchema(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ControlRecordTypeSchema"
     API_KEY: ClassVar[int] = -1
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: 0 = abort, 1 = commit, 2 = leader change, 3 = snapshot header, 4 = snapshot footer, 5 = KRaft version, 6 = KRaft
     #: voters. (int16)
@@ -42,7 +42,7 @@ def write_control_record_type_schema_v0(message: ControlRecordTypeSchema) -> lis
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ControlRecordTypeSchema": Codec(
         ControlRecordTypeSchema,
@@ -55,6 +55,6 @@ CODECS: dict[str, Codec] = {
         {},
         -1,
         "ControlRecordTypeSchema",
-        "4.3",
+        "4.4",
     ),
 }

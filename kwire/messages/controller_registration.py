@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -50,7 +50,7 @@ class Listener(msgspec.Struct, gc=False):
     port: int = 0
     #: 0 = PLAINTEXT, 1 = SSL, 2 = SASL_PLAINTEXT, 3 = SASL_SSL. (int16)
     security_protocol: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -63,7 +63,7 @@ class Feature(msgspec.Struct, gc=False):
     min_supported_version: int = 0
     #: Highest level supported. (int16)
     max_supported_version: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -73,11 +73,11 @@ class ControllerRegistrationRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ControllerRegistrationRequest"
     API_KEY: ClassVar[int] = 70
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: int32.
     controller_id: int = 0
-    #: New at each start of the process, so that a restart is told from a repeated request. (uuid)
+    #: New at each start of the process, so that a restart is distinguished from a repeated request. (uuid)
     incarnation_id: bytes = bytes(16)
     #: True = could take over from ZooKeeper; of no use since ZooKeeper is gone. (bool)
     zk_migration_ready: bool = False
@@ -85,7 +85,7 @@ class ControllerRegistrationRequest(msgspec.Struct, gc=False):
     listeners: list[Listener] = []
     #: []Feature.
     features: list[Feature] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -158,7 +158,7 @@ def write_controller_registration_request_v0(message: ControllerRegistrationRequ
     parts: list[Part] = []
     incarnation_id = message.incarnation_id
     if len(incarnation_id) != 16:
-        raise Refused
+        raise FastPathError
     listeners = message.listeners
     listeners_count = len(listeners) + 1
     if listeners_count < 128:
@@ -217,7 +217,7 @@ class ControllerRegistrationResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ControllerRegistrationResponse"
     API_KEY: ClassVar[int] = 70
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -225,7 +225,7 @@ class ControllerRegistrationResponse(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong, in words for people; null when nothing did. (string; may be null)
     error_message: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -267,7 +267,7 @@ def write_controller_registration_response_v0(message: ControllerRegistrationRes
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ControllerRegistrationRequest": Codec(
         ControllerRegistrationRequest,
@@ -283,7 +283,7 @@ CODECS: dict[str, Codec] = {
         },
         70,
         "ControllerRegistrationRequest",
-        "4.3",
+        "4.4",
     ),
     "ControllerRegistrationResponse": Codec(
         ControllerRegistrationResponse,
@@ -296,6 +296,6 @@ CODECS: dict[str, Codec] = {
         {},
         70,
         "ControllerRegistrationResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -65,7 +65,7 @@ class AclCreation(msgspec.Struct, gc=False):
     operation: int = 0
     #: 1 = any (in filters), 2 = deny, 3 = allow. (int8)
     permission_type: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -75,11 +75,11 @@ class CreateAclsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "CreateAclsRequest"
     API_KEY: ClassVar[int] = 30
     VERSIONS: ClassVar[tuple[int, int]] = (1, 3)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []AclCreation.
     creations: list[AclCreation] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -88,7 +88,7 @@ def read_create_acls_request_v1(data: bytes, at: int) -> tuple[CreateAclsRequest
     creations_count, = unpack_i(data, at)
     at += 4
     if not 0 <= creations_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     creations = []
     for _ in range(creations_count):
         resource_type, resource_name_length = unpack_bh(data, at)
@@ -98,7 +98,7 @@ def read_create_acls_request_v1(data: bytes, at: int) -> tuple[CreateAclsRequest
             resource_name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         resource_pattern_type, principal_length = unpack_bh(data, at)
         at += 3
         if principal_length >= 0:
@@ -106,7 +106,7 @@ def read_create_acls_request_v1(data: bytes, at: int) -> tuple[CreateAclsRequest
             principal = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         host_length, = unpack_h(data, at)
         at += 2
         if host_length >= 0:
@@ -114,7 +114,7 @@ def read_create_acls_request_v1(data: bytes, at: int) -> tuple[CreateAclsRequest
             host = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         operation, permission_type = unpack_bb(data, at)
         at += 2
         creations.append(AclCreation(
@@ -242,7 +242,7 @@ class AclCreationResult(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong with this entry; null when nothing did. (string; may be null)
     error_message: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -252,13 +252,13 @@ class CreateAclsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "CreateAclsResponse"
     API_KEY: ClassVar[int] = 30
     VERSIONS: ClassVar[tuple[int, int]] = (1, 3)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: []AclCreationResult.
     results: list[AclCreationResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -267,7 +267,7 @@ def read_create_acls_response_v1(data: bytes, at: int) -> tuple[CreateAclsRespon
     throttle_time_ms, results_count = unpack_ii(data, at)
     at += 8
     if not 0 <= results_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     results = []
     for _ in range(results_count):
         error_code, error_message_length = unpack_hh(data, at)
@@ -280,7 +280,7 @@ def read_create_acls_response_v1(data: bytes, at: int) -> tuple[CreateAclsRespon
         elif error_message_length == -1:
             error_message = None
         else:
-            raise Refused
+            raise FastPathError
         results.append(AclCreationResult(error_code, error_message))
     return CreateAclsResponse(throttle_time_ms, results), at
 
@@ -361,7 +361,7 @@ def write_create_acls_response_v2(message: CreateAclsResponse) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "CreateAclsRequest": Codec(
         CreateAclsRequest,
@@ -380,7 +380,7 @@ CODECS: dict[str, Codec] = {
         },
         30,
         "CreateAclsRequest",
-        "4.3",
+        "4.4",
     ),
     "CreateAclsResponse": Codec(
         CreateAclsResponse,
@@ -399,6 +399,6 @@ CODECS: dict[str, Codec] = {
         },
         30,
         "CreateAclsResponse",
-        "4.3",
+        "4.4",
     ),
 }

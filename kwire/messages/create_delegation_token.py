@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -52,7 +52,7 @@ class CreatableRenewers(msgspec.Struct, gc=False):
     principal_type: str = ""
     #: string.
     principal_name: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -62,7 +62,7 @@ class CreateDelegationTokenRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "CreateDelegationTokenRequest"
     API_KEY: ClassVar[int] = 38
     VERSIONS: ClassVar[tuple[int, int]] = (1, 3)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Type of the owner, usually User; null = the one who asks. (string; versions 3+; may be null)
     owner_principal_type: str | None = ""
@@ -72,7 +72,7 @@ class CreateDelegationTokenRequest(msgspec.Struct, gc=False):
     renewers: list[CreatableRenewers] = []
     #: Longest life of the token, in milliseconds; -1 = the broker's limit. (int64 of milliseconds)
     max_lifetime_ms: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -81,7 +81,7 @@ def read_create_delegation_token_request_v1(data: bytes, at: int) -> tuple[Creat
     renewers_count, = unpack_i(data, at)
     at += 4
     if not 0 <= renewers_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     renewers = []
     for _ in range(renewers_count):
         principal_type_length, = unpack_h(data, at)
@@ -91,7 +91,7 @@ def read_create_delegation_token_request_v1(data: bytes, at: int) -> tuple[Creat
             principal_type = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         principal_name_length, = unpack_h(data, at)
         at += 2
         if principal_name_length >= 0:
@@ -99,7 +99,7 @@ def read_create_delegation_token_request_v1(data: bytes, at: int) -> tuple[Creat
             principal_name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         renewers.append(CreatableRenewers(principal_type, principal_name))
     max_lifetime_ms, = unpack_q(data, at)
     at += 8
@@ -212,9 +212,9 @@ def write_create_delegation_token_request_v1(message: CreateDelegationTokenReque
     """Write version 1."""
     parts: list[Part] = []
     if message.owner_principal_type != "":
-        raise Refused
+        raise FastPathError
     if message.owner_principal_name != "":
-        raise Refused
+        raise FastPathError
     renewers = message.renewers
     renewers_count = len(renewers)
     parts.append(pack_i(renewers_count))
@@ -233,9 +233,9 @@ def write_create_delegation_token_request_v2(message: CreateDelegationTokenReque
     """Write version 2."""
     parts: list[Part] = []
     if message.owner_principal_type != "":
-        raise Refused
+        raise FastPathError
     if message.owner_principal_name != "":
-        raise Refused
+        raise FastPathError
     renewers = message.renewers
     renewers_count = len(renewers) + 1
     if renewers_count < 128:
@@ -321,7 +321,7 @@ class CreateDelegationTokenResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "CreateDelegationTokenResponse"
     API_KEY: ClassVar[int] = 38
     VERSIONS: ClassVar[tuple[int, int]] = (1, 3)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Error that concerns the whole request, or 0. (int16)
     error_code: int = 0
@@ -345,7 +345,7 @@ class CreateDelegationTokenResponse(msgspec.Struct, gc=False):
     hmac: bytes = b''
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -358,7 +358,7 @@ def read_create_delegation_token_response_v1(data: bytes, at: int) -> tuple[Crea
         principal_type = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     principal_name_length, = unpack_h(data, at)
     at += 2
     if principal_name_length >= 0:
@@ -366,7 +366,7 @@ def read_create_delegation_token_response_v1(data: bytes, at: int) -> tuple[Crea
         principal_name = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     issue_timestamp_ms, expiry_timestamp_ms, max_timestamp_ms, token_id_length = unpack_qqqh(data, at)
     at += 26
     if token_id_length >= 0:
@@ -374,7 +374,7 @@ def read_create_delegation_token_response_v1(data: bytes, at: int) -> tuple[Crea
         token_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     hmac_length, = unpack_i(data, at)
     at += 4
     if hmac_length >= 0:
@@ -382,7 +382,7 @@ def read_create_delegation_token_response_v1(data: bytes, at: int) -> tuple[Crea
         hmac = data[at:end]
         at = end
     else:
-        raise Refused
+        raise FastPathError
     throttle_time_ms, = unpack_i(data, at)
     at += 4
     return CreateDelegationTokenResponse(
@@ -426,7 +426,7 @@ def read_create_delegation_token_response_v2(data: bytes, at: int) -> tuple[Crea
         hmac = data[at:end]
         at = end
     else:
-        raise Refused
+        raise FastPathError
     throttle_time_ms, tag_count = unpack_iB(data, at)
     at += 4
     if tag_count:
@@ -489,7 +489,7 @@ def read_create_delegation_token_response_v3(data: bytes, at: int) -> tuple[Crea
         hmac = data[at:end]
         at = end
     else:
-        raise Refused
+        raise FastPathError
     throttle_time_ms, tag_count = unpack_iB(data, at)
     at += 4
     if tag_count:
@@ -507,9 +507,9 @@ def write_create_delegation_token_response_v1(message: CreateDelegationTokenResp
     """Write version 1."""
     parts: list[Part] = []
     if message.token_requester_principal_type != "":
-        raise Refused
+        raise FastPathError
     if message.token_requester_principal_name != "":
-        raise Refused
+        raise FastPathError
     principal_type = message.principal_type.encode()
     parts.append(pack_hh(message.error_code, len(principal_type)))
     parts.append(principal_type)
@@ -533,9 +533,9 @@ def write_create_delegation_token_response_v2(message: CreateDelegationTokenResp
     """Write version 2."""
     parts: list[Part] = []
     if message.token_requester_principal_type != "":
-        raise Refused
+        raise FastPathError
     if message.token_requester_principal_name != "":
-        raise Refused
+        raise FastPathError
     principal_type = message.principal_type.encode()
     principal_type_length = len(principal_type) + 1
     if principal_type_length < 128:
@@ -633,7 +633,7 @@ def write_create_delegation_token_response_v3(message: CreateDelegationTokenResp
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "CreateDelegationTokenRequest": Codec(
         CreateDelegationTokenRequest,
@@ -652,7 +652,7 @@ CODECS: dict[str, Codec] = {
         },
         38,
         "CreateDelegationTokenRequest",
-        "4.3",
+        "4.4",
     ),
     "CreateDelegationTokenResponse": Codec(
         CreateDelegationTokenResponse,
@@ -669,6 +669,6 @@ CODECS: dict[str, Codec] = {
         {},
         38,
         "CreateDelegationTokenResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     long_text_length,
@@ -50,7 +50,7 @@ class CreatePartitionsAssignment(msgspec.Struct, gc=False):
 
     #: []int32.
     broker_ids: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -63,7 +63,7 @@ class CreatePartitionsTopic(msgspec.Struct, gc=False):
     count: int = 0
     #: Brokers for each new partition; null = the cluster chooses. ([]CreatePartitionsAssignment; may be null)
     assignments: list[CreatePartitionsAssignment] | None = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -73,7 +73,7 @@ class CreatePartitionsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "CreatePartitionsRequest"
     API_KEY: ClassVar[int] = 37
     VERSIONS: ClassVar[tuple[int, int]] = (0, 3)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []CreatePartitionsTopic.
     topics: list[CreatePartitionsTopic] = []
@@ -81,7 +81,7 @@ class CreatePartitionsRequest(msgspec.Struct, gc=False):
     timeout_ms: int = 0
     #: True = check everything, change nothing. (bool)
     validate_only: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -90,7 +90,7 @@ def read_create_partitions_request_v0(data: bytes, at: int) -> tuple[CreateParti
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -100,7 +100,7 @@ def read_create_partitions_request_v0(data: bytes, at: int) -> tuple[CreateParti
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         count, assignments_count = unpack_ii(data, at)
         at += 8
         assignments: list[CreatePartitionsAssignment] | None
@@ -108,7 +108,7 @@ def read_create_partitions_request_v0(data: bytes, at: int) -> tuple[CreateParti
             assignments = None
         else:
             if not 0 <= assignments_count <= len(data) - at:
-                raise Refused
+                raise FastPathError
             assignments = []
             for _ in range(assignments_count):
                 broker_ids_count, = unpack_i(data, at)
@@ -265,7 +265,7 @@ class CreatePartitionsTopicResult(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong with this entry; null when nothing did. (string; may be null)
     error_message: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -275,13 +275,13 @@ class CreatePartitionsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "CreatePartitionsResponse"
     API_KEY: ClassVar[int] = 37
     VERSIONS: ClassVar[tuple[int, int]] = (0, 3)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: []CreatePartitionsTopicResult.
     results: list[CreatePartitionsTopicResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -290,7 +290,7 @@ def read_create_partitions_response_v0(data: bytes, at: int) -> tuple[CreatePart
     throttle_time_ms, results_count = unpack_ii(data, at)
     at += 8
     if not 0 <= results_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     results = []
     for _ in range(results_count):
         name_length, = unpack_h(data, at)
@@ -300,7 +300,7 @@ def read_create_partitions_response_v0(data: bytes, at: int) -> tuple[CreatePart
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         error_code, error_message_length = unpack_hh(data, at)
         at += 4
         error_message: str | None
@@ -311,7 +311,7 @@ def read_create_partitions_response_v0(data: bytes, at: int) -> tuple[CreatePart
         elif error_message_length == -1:
             error_message = None
         else:
-            raise Refused
+            raise FastPathError
         results.append(CreatePartitionsTopicResult(name, error_code, error_message))
     return CreatePartitionsResponse(throttle_time_ms, results), at
 
@@ -409,7 +409,7 @@ def write_create_partitions_response_v2(message: CreatePartitionsResponse) -> li
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "CreatePartitionsRequest": Codec(
         CreatePartitionsRequest,
@@ -431,7 +431,7 @@ CODECS: dict[str, Codec] = {
         },
         37,
         "CreatePartitionsRequest",
-        "4.3",
+        "4.4",
     ),
     "CreatePartitionsResponse": Codec(
         CreatePartitionsResponse,
@@ -452,6 +452,6 @@ CODECS: dict[str, Codec] = {
         },
         37,
         "CreatePartitionsResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -15,8 +15,8 @@ from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
     ZERO_UUID,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     long_text_length,
@@ -65,7 +65,7 @@ class CreatableReplicaAssignment(msgspec.Struct, gc=False):
     partition_index: int = 0
     #: []int32.
     broker_ids: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -76,7 +76,7 @@ class CreatableTopicConfig(msgspec.Struct, gc=False):
     name: str = ""
     #: Value of the setting; null = its default. (string; may be null)
     value: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -93,7 +93,7 @@ class CreatableTopic(msgspec.Struct, gc=False):
     assignments: list[CreatableReplicaAssignment] = []
     #: []CreatableTopicConfig.
     configs: list[CreatableTopicConfig] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -103,7 +103,7 @@ class CreateTopicsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "CreateTopicsRequest"
     API_KEY: ClassVar[int] = 19
     VERSIONS: ClassVar[tuple[int, int]] = (2, 7)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []CreatableTopic.
     topics: list[CreatableTopic] = []
@@ -111,7 +111,7 @@ class CreateTopicsRequest(msgspec.Struct, gc=False):
     timeout_ms: int = 60000
     #: True = check everything, change nothing. (bool)
     validate_only: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -120,7 +120,7 @@ def read_create_topics_request_v2(data: bytes, at: int) -> tuple[CreateTopicsReq
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -130,11 +130,11 @@ def read_create_topics_request_v2(data: bytes, at: int) -> tuple[CreateTopicsReq
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         num_partitions, replication_factor, assignments_count = unpack_ihi(data, at)
         at += 10
         if not 0 <= assignments_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         assignments = []
         for _ in range(assignments_count):
             partition_index, broker_ids_count = unpack_ii(data, at)
@@ -148,7 +148,7 @@ def read_create_topics_request_v2(data: bytes, at: int) -> tuple[CreateTopicsReq
         configs_count, = unpack_i(data, at)
         at += 4
         if not 0 <= configs_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         configs = []
         for _ in range(configs_count):
             config_name_length, = unpack_h(data, at)
@@ -158,7 +158,7 @@ def read_create_topics_request_v2(data: bytes, at: int) -> tuple[CreateTopicsReq
                 config_name = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             value_length, = unpack_h(data, at)
             at += 2
             value: str | None
@@ -169,7 +169,7 @@ def read_create_topics_request_v2(data: bytes, at: int) -> tuple[CreateTopicsReq
             elif value_length == -1:
                 value = None
             else:
-                raise Refused
+                raise FastPathError
             configs.append(CreatableTopicConfig(config_name, value))
         topics.append(CreatableTopic(name, num_partitions, replication_factor, assignments, configs))
     timeout_ms, validate_only = unpack_iB(data, at)
@@ -370,7 +370,7 @@ def write_create_topics_request_v5(message: CreateTopicsRequest) -> list[Part]:
 
 
 class CreatableTopicConfigs(msgspec.Struct, gc=False):
-    """One of `configs`: the topic's settings; null = not told."""
+    """One of `configs`: the topic's settings; null = not included."""
 
     #: string; versions 5+.
     name: str = ""
@@ -384,7 +384,7 @@ class CreatableTopicConfigs(msgspec.Struct, gc=False):
     config_source: int = -1
     #: True = a secret, whose value is left out. (bool; versions 5+)
     is_sensitive: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -402,14 +402,14 @@ class CreatableTopicResult(msgspec.Struct, gc=False):
     #: Why the configs are missing, such as 29 (TOPIC_AUTHORIZATION_FAILED); left out when 0. (int16; versions 5+; tag
     #: 0; left out silently elsewhere)
     topic_config_error_code: int = 0
-    #: How many partitions the topic has; -1 = not told. (int32; versions 5+; left out silently elsewhere)
+    #: How many partitions the topic has; -1 = not included. (int32; versions 5+; left out silently elsewhere)
     num_partitions: int = -1
-    #: Copies of each partition; -1 = not told. (int16; versions 5+; left out silently elsewhere)
+    #: Copies of each partition; -1 = not included. (int16; versions 5+; left out silently elsewhere)
     replication_factor: int = -1
-    #: The topic's settings; null = not told. ([]CreatableTopicConfigs; versions 5+; may be null; left out silently
+    #: The topic's settings; null = not included. ([]CreatableTopicConfigs; versions 5+; may be null; left out silently
     #: elsewhere)
     configs: list[CreatableTopicConfigs] | None = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -419,13 +419,13 @@ class CreateTopicsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "CreateTopicsResponse"
     API_KEY: ClassVar[int] = 19
     VERSIONS: ClassVar[tuple[int, int]] = (2, 7)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: []CreatableTopicResult.
     topics: list[CreatableTopicResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -434,7 +434,7 @@ def read_create_topics_response_v2(data: bytes, at: int) -> tuple[CreateTopicsRe
     throttle_time_ms, topics_count = unpack_ii(data, at)
     at += 8
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -444,7 +444,7 @@ def read_create_topics_response_v2(data: bytes, at: int) -> tuple[CreateTopicsRe
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         error_code, error_message_length = unpack_hh(data, at)
         at += 4
         error_message: str | None
@@ -455,7 +455,7 @@ def read_create_topics_response_v2(data: bytes, at: int) -> tuple[CreateTopicsRe
         elif error_message_length == -1:
             error_message = None
         else:
-            raise Refused
+            raise FastPathError
         topics.append(CreatableTopicResult(name, ZERO_UUID, error_code, error_message))
     return CreateTopicsResponse(throttle_time_ms, topics), at
 
@@ -470,7 +470,7 @@ def _read_create_topics_response_v5_creatable_topic_result_tags(data: bytes, at:
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -481,7 +481,7 @@ def _read_create_topics_response_v5_creatable_topic_result_tags(data: bytes, at:
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return topic_config_error_code, tuple(tags), at
 
 
@@ -585,7 +585,7 @@ def _read_create_topics_response_v7_creatable_topic_result_tags(data: bytes, at:
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -596,7 +596,7 @@ def _read_create_topics_response_v7_creatable_topic_result_tags(data: bytes, at:
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return topic_config_error_code, tuple(tags), at
 
 
@@ -815,7 +815,7 @@ def write_create_topics_response_v7(message: CreateTopicsResponse) -> list[Part]
         parts.append(name)
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         error_message = topic.error_message
         error_message_bytes = b"" if error_message is None else error_message.encode()
         error_message_length = 0 if error_message is None else len(error_message_bytes) + 1
@@ -865,7 +865,7 @@ def write_create_topics_response_v7(message: CreateTopicsResponse) -> list[Part]
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "CreateTopicsRequest": Codec(
         CreateTopicsRequest,
@@ -892,7 +892,7 @@ CODECS: dict[str, Codec] = {
         },
         19,
         "CreateTopicsRequest",
-        "4.3",
+        "4.4",
     ),
     "CreateTopicsResponse": Codec(
         CreateTopicsResponse,
@@ -918,6 +918,6 @@ CODECS: dict[str, Codec] = {
         },
         19,
         "CreateTopicsResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -33,7 +33,7 @@ class DefaultPrincipalData(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DefaultPrincipalData"
     API_KEY: ClassVar[int] = -1
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     type: str = ""
@@ -41,7 +41,7 @@ class DefaultPrincipalData(msgspec.Struct, gc=False):
     name: str = ""
     #: True = the client came in by a delegation token. (bool)
     token_authenticated: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -96,7 +96,7 @@ def write_default_principal_data_v0(message: DefaultPrincipalData) -> list[Part]
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DefaultPrincipalData": Codec(
         DefaultPrincipalData,
@@ -109,6 +109,6 @@ CODECS: dict[str, Codec] = {
         {},
         -1,
         "DefaultPrincipalData",
-        "4.3",
+        "4.4",
     ),
 }

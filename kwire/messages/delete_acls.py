@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -66,7 +66,7 @@ class DeleteAclsFilter(msgspec.Struct, gc=False):
     operation: int = 0
     #: 1 = any (in filters), 2 = deny, 3 = allow. (int8)
     permission_type: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -76,11 +76,11 @@ class DeleteAclsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DeleteAclsRequest"
     API_KEY: ClassVar[int] = 31
     VERSIONS: ClassVar[tuple[int, int]] = (1, 3)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []DeleteAclsFilter.
     filters: list[DeleteAclsFilter] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -89,7 +89,7 @@ def read_delete_acls_request_v1(data: bytes, at: int) -> tuple[DeleteAclsRequest
     filters_count, = unpack_i(data, at)
     at += 4
     if not 0 <= filters_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     filters = []
     for _ in range(filters_count):
         resource_type_filter, resource_name_filter_length = unpack_bh(data, at)
@@ -102,7 +102,7 @@ def read_delete_acls_request_v1(data: bytes, at: int) -> tuple[DeleteAclsRequest
         elif resource_name_filter_length == -1:
             resource_name_filter = None
         else:
-            raise Refused
+            raise FastPathError
         pattern_type_filter, principal_filter_length = unpack_bh(data, at)
         at += 3
         principal_filter: str | None
@@ -113,7 +113,7 @@ def read_delete_acls_request_v1(data: bytes, at: int) -> tuple[DeleteAclsRequest
         elif principal_filter_length == -1:
             principal_filter = None
         else:
-            raise Refused
+            raise FastPathError
         host_filter_length, = unpack_h(data, at)
         at += 2
         host_filter: str | None
@@ -124,7 +124,7 @@ def read_delete_acls_request_v1(data: bytes, at: int) -> tuple[DeleteAclsRequest
         elif host_filter_length == -1:
             host_filter = None
         else:
-            raise Refused
+            raise FastPathError
         operation, permission_type = unpack_bb(data, at)
         at += 2
         filters.append(DeleteAclsFilter(
@@ -291,7 +291,7 @@ class DeleteAclsMatchingAcl(msgspec.Struct, gc=False):
     operation: int = 0
     #: 1 = any (in filters), 2 = deny, 3 = allow. (int8)
     permission_type: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -304,7 +304,7 @@ class DeleteAclsFilterResult(msgspec.Struct, gc=False):
     error_message: str | None = ""
     #: []DeleteAclsMatchingAcl.
     matching_acls: list[DeleteAclsMatchingAcl] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -314,13 +314,13 @@ class DeleteAclsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DeleteAclsResponse"
     API_KEY: ClassVar[int] = 31
     VERSIONS: ClassVar[tuple[int, int]] = (1, 3)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: []DeleteAclsFilterResult.
     filter_results: list[DeleteAclsFilterResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -329,7 +329,7 @@ def read_delete_acls_response_v1(data: bytes, at: int) -> tuple[DeleteAclsRespon
     throttle_time_ms, filter_results_count = unpack_ii(data, at)
     at += 8
     if not 0 <= filter_results_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     filter_results = []
     for _ in range(filter_results_count):
         error_code, error_message_length = unpack_hh(data, at)
@@ -342,11 +342,11 @@ def read_delete_acls_response_v1(data: bytes, at: int) -> tuple[DeleteAclsRespon
         elif error_message_length == -1:
             error_message = None
         else:
-            raise Refused
+            raise FastPathError
         matching_acls_count, = unpack_i(data, at)
         at += 4
         if not 0 <= matching_acls_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         matching_acls = []
         for _ in range(matching_acls_count):
             matching_acl_error_code, matching_acl_error_message_length = unpack_hh(data, at)
@@ -359,7 +359,7 @@ def read_delete_acls_response_v1(data: bytes, at: int) -> tuple[DeleteAclsRespon
             elif matching_acl_error_message_length == -1:
                 matching_acl_error_message = None
             else:
-                raise Refused
+                raise FastPathError
             resource_type, resource_name_length = unpack_bh(data, at)
             at += 3
             if resource_name_length >= 0:
@@ -367,7 +367,7 @@ def read_delete_acls_response_v1(data: bytes, at: int) -> tuple[DeleteAclsRespon
                 resource_name = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             pattern_type, principal_length = unpack_bh(data, at)
             at += 3
             if principal_length >= 0:
@@ -375,7 +375,7 @@ def read_delete_acls_response_v1(data: bytes, at: int) -> tuple[DeleteAclsRespon
                 principal = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             host_length, = unpack_h(data, at)
             at += 2
             if host_length >= 0:
@@ -383,7 +383,7 @@ def read_delete_acls_response_v1(data: bytes, at: int) -> tuple[DeleteAclsRespon
                 host = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             operation, permission_type = unpack_bb(data, at)
             at += 2
             matching_acls.append(DeleteAclsMatchingAcl(
@@ -596,7 +596,7 @@ def write_delete_acls_response_v2(message: DeleteAclsResponse) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DeleteAclsRequest": Codec(
         DeleteAclsRequest,
@@ -615,7 +615,7 @@ CODECS: dict[str, Codec] = {
         },
         31,
         "DeleteAclsRequest",
-        "4.3",
+        "4.4",
     ),
     "DeleteAclsResponse": Codec(
         DeleteAclsResponse,
@@ -635,6 +635,6 @@ CODECS: dict[str, Codec] = {
         },
         31,
         "DeleteAclsResponse",
-        "4.3",
+        "4.4",
     ),
 }

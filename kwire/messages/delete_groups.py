@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     long_text_length,
@@ -25,6 +25,7 @@ from kwire.primitives import (
 )
 
 pack_h = Struct(">h").pack
+pack_hB = Struct(">hB").pack
 pack_hx = Struct(">hx").pack
 pack_i = Struct(">i").pack
 pack_iB = Struct(">iB").pack
@@ -37,16 +38,16 @@ unpack_ii = Struct(">ii").unpack_from
 
 
 class DeleteGroupsRequest(msgspec.Struct, gc=False):
-    """Request of DeleteGroups, API key 42, versions 0-2; flexible versions 2."""
+    """Request of DeleteGroups, API key 42, versions 0-3; flexible versions 2-3."""
 
     NAME: ClassVar[str] = "DeleteGroupsRequest"
     API_KEY: ClassVar[int] = 42
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    VERSIONS: ClassVar[tuple[int, int]] = (0, 3)
+    EDITION: ClassVar[str] = "4.4"
 
     #: []string.
     groups_names: tuple[str, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -55,7 +56,7 @@ def read_delete_groups_request_v0(data: bytes, at: int) -> tuple[DeleteGroupsReq
     groups_names_count, = unpack_i(data, at)
     at += 4
     if not 0 <= groups_names_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     groups_names_list: list[str] = []
     for _ in range(groups_names_count):
         groups_name_length, = unpack_h(data, at)
@@ -65,14 +66,14 @@ def read_delete_groups_request_v0(data: bytes, at: int) -> tuple[DeleteGroupsReq
             groups_name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         groups_names_list.append(groups_name)
     groups_names = tuple(groups_names_list)
     return DeleteGroupsRequest(groups_names), at
 
 
 def read_delete_groups_request_v2(data: bytes, at: int) -> tuple[DeleteGroupsRequest, int]:
-    """Read version 2."""
+    """Read versions 2 to 3."""
     groups_names_count = data[at]
     if 0 < groups_names_count < 128:
         at += 1
@@ -112,7 +113,7 @@ def write_delete_groups_request_v0(message: DeleteGroupsRequest) -> list[Part]:
 
 
 def write_delete_groups_request_v2(message: DeleteGroupsRequest) -> list[Part]:
-    """Write version 2."""
+    """Write versions 2 to 3."""
     parts: list[Part] = []
     groups_names = message.groups_names
     groups_names_count = len(groups_names) + 1
@@ -140,23 +141,26 @@ class DeletableGroupResult(msgspec.Struct, gc=False):
     group_id: str = ""
     #: Error of this entry, or 0. (int16)
     error_code: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: What went wrong with this entry; null when nothing did. (string; versions 3+; may be null; left out silently
+    #: elsewhere)
+    error_message: str | None = None
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
 class DeleteGroupsResponse(msgspec.Struct, gc=False):
-    """Response of DeleteGroups, API key 42, versions 0-2; flexible versions 2."""
+    """Response of DeleteGroups, API key 42, versions 0-3; flexible versions 2-3."""
 
     NAME: ClassVar[str] = "DeleteGroupsResponse"
     API_KEY: ClassVar[int] = 42
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    VERSIONS: ClassVar[tuple[int, int]] = (0, 3)
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: []DeletableGroupResult.
     results: list[DeletableGroupResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -165,7 +169,7 @@ def read_delete_groups_response_v0(data: bytes, at: int) -> tuple[DeleteGroupsRe
     throttle_time_ms, results_count = unpack_ii(data, at)
     at += 8
     if not 0 <= results_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     results = []
     for _ in range(results_count):
         group_id_length, = unpack_h(data, at)
@@ -175,7 +179,7 @@ def read_delete_groups_response_v0(data: bytes, at: int) -> tuple[DeleteGroupsRe
             group_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         error_code, = unpack_h(data, at)
         at += 2
         results.append(DeletableGroupResult(group_id, error_code))
@@ -206,7 +210,50 @@ def read_delete_groups_response_v2(data: bytes, at: int) -> tuple[DeleteGroupsRe
         else:
             unknown = NO_TAGS
             at += 1
-        results.append(DeletableGroupResult(group_id, error_code, unknown))
+        results.append(DeletableGroupResult(group_id, error_code, None, unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return DeleteGroupsResponse(throttle_time_ms, results, unknown_value), at
+
+
+def read_delete_groups_response_v3(data: bytes, at: int) -> tuple[DeleteGroupsResponse, int]:
+    """Read version 3."""
+    throttle_time_ms, results_count = unpack_iB(data, at)
+    at += 4
+    if 0 < results_count < 128:
+        at += 1
+    else:
+        results_count, at = read_long_count(data, at)
+    results = []
+    for _ in range(results_count - 1):
+        group_id_length = data[at]
+        if 0 < group_id_length < 128:
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
+            at = end
+        else:
+            group_id, at = read_long_text(data, at)
+        error_code, error_message_length = unpack_hB(data, at)
+        at += 2
+        error_message: str | None
+        if 0 < error_message_length < 128:
+            end = at + error_message_length
+            error_message = data[at + 1 : end].decode()
+            at = end
+        elif error_message_length:
+            error_message, at = read_long_text(data, at)
+        else:
+            error_message = None
+            at += 1
+        if data[at]:
+            unknown, at = read_unknown_tags(data, at)
+        else:
+            unknown = NO_TAGS
+            at += 1
+        results.append(DeletableGroupResult(group_id, error_code, error_message, unknown))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -256,7 +303,39 @@ def write_delete_groups_response_v2(message: DeleteGroupsResponse) -> list[Part]
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+def write_delete_groups_response_v3(message: DeleteGroupsResponse) -> list[Part]:
+    """Write version 3."""
+    parts: list[Part] = []
+    results = message.results
+    results_count = len(results) + 1
+    if results_count < 128:
+        parts.append(pack_iB(message.throttle_time_ms, results_count))
+    else:
+        parts.append(pack_i(message.throttle_time_ms))
+        parts.append(uvarint(results_count))
+    for result in results:
+        group_id = result.group_id.encode()
+        group_id_length = len(group_id) + 1
+        if group_id_length < 128:
+            parts.append(UVARINTS[group_id_length])
+        else:
+            parts.append(long_text_length(group_id_length))
+        parts.append(group_id)
+        error_message = result.error_message
+        error_message_bytes = b"" if error_message is None else error_message.encode()
+        error_message_length = 0 if error_message is None else len(error_message_bytes) + 1
+        if error_message_length < 128:
+            parts.append(pack_hB(result.error_code, error_message_length))
+        else:
+            parts.append(pack_h(result.error_code))
+            parts.append(long_text_length(error_message_length))
+        parts.append(error_message_bytes)
+        parts.append(tag_section((), result.unknown_tagged_fields, 0) if result.unknown_tagged_fields else b"\0")
+    parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
+    return parts
+
+
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DeleteGroupsRequest": Codec(
         DeleteGroupsRequest,
@@ -264,16 +343,18 @@ CODECS: dict[str, Codec] = {
             0: read_delete_groups_request_v0,
             1: read_delete_groups_request_v0,
             2: read_delete_groups_request_v2,
+            3: read_delete_groups_request_v2,
         },
         {
             0: write_delete_groups_request_v0,
             1: write_delete_groups_request_v0,
             2: write_delete_groups_request_v2,
+            3: write_delete_groups_request_v2,
         },
         {},
         42,
         "DeleteGroupsRequest",
-        "4.3",
+        "4.4",
     ),
     "DeleteGroupsResponse": Codec(
         DeleteGroupsResponse,
@@ -281,17 +362,19 @@ CODECS: dict[str, Codec] = {
             0: read_delete_groups_response_v0,
             1: read_delete_groups_response_v0,
             2: read_delete_groups_response_v2,
+            3: read_delete_groups_response_v3,
         },
         {
             0: write_delete_groups_response_v0,
             1: write_delete_groups_response_v0,
             2: write_delete_groups_response_v2,
+            3: write_delete_groups_response_v3,
         },
         {
             "DeletableGroupResult": DeletableGroupResult,
         },
         42,
         "DeleteGroupsResponse",
-        "4.3",
+        "4.4",
     ),
 }

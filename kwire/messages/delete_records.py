@@ -13,8 +13,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -52,7 +52,7 @@ class DeleteRecordsPartition(msgspec.Struct, gc=False):
     partition_index: int = 0
     #: Everything below this offset goes; -1 = up to the high watermark. (int64)
     offset: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -63,7 +63,7 @@ class DeleteRecordsTopic(msgspec.Struct, gc=False):
     name: str = ""
     #: []DeleteRecordsPartition.
     partitions: list[DeleteRecordsPartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -73,13 +73,13 @@ class DeleteRecordsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DeleteRecordsRequest"
     API_KEY: ClassVar[int] = 21
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []DeleteRecordsTopic.
     topics: list[DeleteRecordsTopic] = []
     #: How long the broker may take before it gives up, in milliseconds. (int32 of milliseconds)
     timeout_ms: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -88,7 +88,7 @@ def read_delete_records_request_v0(data: bytes, at: int) -> tuple[DeleteRecordsR
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -98,11 +98,11 @@ def read_delete_records_request_v0(data: bytes, at: int) -> tuple[DeleteRecordsR
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 12 * partitions_count
@@ -235,7 +235,7 @@ class DeleteRecordsPartitionResult(msgspec.Struct, gc=False):
     low_watermark: int = 0
     #: Error of this entry, or 0. (int16)
     error_code: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -246,7 +246,7 @@ class DeleteRecordsTopicResult(msgspec.Struct, gc=False):
     name: str = ""
     #: []DeleteRecordsPartitionResult.
     partitions: list[DeleteRecordsPartitionResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -256,13 +256,13 @@ class DeleteRecordsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DeleteRecordsResponse"
     API_KEY: ClassVar[int] = 21
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: []DeleteRecordsTopicResult.
     topics: list[DeleteRecordsTopicResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -271,7 +271,7 @@ def read_delete_records_response_v0(data: bytes, at: int) -> tuple[DeleteRecords
     throttle_time_ms, topics_count = unpack_ii(data, at)
     at += 8
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -281,11 +281,11 @@ def read_delete_records_response_v0(data: bytes, at: int) -> tuple[DeleteRecords
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 14 * partitions_count
@@ -402,7 +402,7 @@ def write_delete_records_response_v2(message: DeleteRecordsResponse) -> list[Par
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DeleteRecordsRequest": Codec(
         DeleteRecordsRequest,
@@ -422,7 +422,7 @@ CODECS: dict[str, Codec] = {
         },
         21,
         "DeleteRecordsRequest",
-        "4.3",
+        "4.4",
     ),
     "DeleteRecordsResponse": Codec(
         DeleteRecordsResponse,
@@ -442,6 +442,6 @@ CODECS: dict[str, Codec] = {
         },
         21,
         "DeleteRecordsResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -36,7 +36,7 @@ class DeleteShareGroupOffsetsRequestTopic(msgspec.Struct, gc=False):
 
     #: Name of the topic, of which every partition is forgotten. (string)
     topic_name: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -46,13 +46,13 @@ class DeleteShareGroupOffsetsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DeleteShareGroupOffsetsRequest"
     API_KEY: ClassVar[int] = 92
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: The share group whose state is dropped; it must have no members. (string)
     group_id: str = ""
     #: The topics to forget. ([]DeleteShareGroupOffsetsRequestTopic)
     topics: list[DeleteShareGroupOffsetsRequestTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -133,7 +133,7 @@ class DeleteShareGroupOffsetsResponseTopic(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong with this topic; null when nothing did. (string; may be null)
     error_message: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -143,7 +143,7 @@ class DeleteShareGroupOffsetsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DeleteShareGroupOffsetsResponse"
     API_KEY: ClassVar[int] = 92
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -153,7 +153,7 @@ class DeleteShareGroupOffsetsResponse(msgspec.Struct, gc=False):
     error_message: str | None = None
     #: One entry for each topic of the request. ([]DeleteShareGroupOffsetsResponseTopic)
     responses: list[DeleteShareGroupOffsetsResponseTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -241,7 +241,7 @@ def write_delete_share_group_offsets_response_v0(message: DeleteShareGroupOffset
         parts.append(topic_name)
         topic_id = response.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         response_error_message = response.error_message
         response_error_message_bytes = b"" if response_error_message is None else response_error_message.encode()
         response_error_message_length = 0 if response_error_message is None else len(response_error_message_bytes) + 1
@@ -256,7 +256,7 @@ def write_delete_share_group_offsets_response_v0(message: DeleteShareGroupOffset
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DeleteShareGroupOffsetsRequest": Codec(
         DeleteShareGroupOffsetsRequest,
@@ -271,7 +271,7 @@ CODECS: dict[str, Codec] = {
         },
         92,
         "DeleteShareGroupOffsetsRequest",
-        "4.3",
+        "4.4",
     ),
     "DeleteShareGroupOffsetsResponse": Codec(
         DeleteShareGroupOffsetsResponse,
@@ -286,6 +286,6 @@ CODECS: dict[str, Codec] = {
         },
         92,
         "DeleteShareGroupOffsetsResponse",
-        "4.3",
+        "4.4",
     ),
 }

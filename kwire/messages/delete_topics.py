@@ -13,8 +13,8 @@ from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
     ZERO_UUID,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     long_text_length,
@@ -52,7 +52,7 @@ class DeleteTopicState(msgspec.Struct, gc=False):
     name: str | None = None
     #: uuid; versions 6+.
     topic_id: bytes = bytes(16)
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -62,7 +62,7 @@ class DeleteTopicsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DeleteTopicsRequest"
     API_KEY: ClassVar[int] = 20
     VERSIONS: ClassVar[tuple[int, int]] = (1, 6)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Topics by name or by id, from version 6 on. ([]DeleteTopicState; versions 6+)
     topics: list[DeleteTopicState] = []
@@ -70,7 +70,7 @@ class DeleteTopicsRequest(msgspec.Struct, gc=False):
     topic_names: tuple[str, ...] = ()
     #: How long the broker may take before it gives up, in milliseconds. (int32 of milliseconds)
     timeout_ms: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -79,7 +79,7 @@ def read_delete_topics_request_v1(data: bytes, at: int) -> tuple[DeleteTopicsReq
     topic_names_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topic_names_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topic_names_list: list[str] = []
     for _ in range(topic_names_count):
         topic_name_length, = unpack_h(data, at)
@@ -89,7 +89,7 @@ def read_delete_topics_request_v1(data: bytes, at: int) -> tuple[DeleteTopicsReq
             topic_name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         topic_names_list.append(topic_name)
     topic_names = tuple(topic_names_list)
     timeout_ms, = unpack_i(data, at)
@@ -167,7 +167,7 @@ def write_delete_topics_request_v1(message: DeleteTopicsRequest) -> list[Part]:
     """Write versions 1 to 3."""
     parts: list[Part] = []
     if message.topics:
-        raise Refused
+        raise FastPathError
     topic_names = message.topic_names
     topic_names_count = len(topic_names)
     parts.append(pack_i(topic_names_count))
@@ -184,7 +184,7 @@ def write_delete_topics_request_v4(message: DeleteTopicsRequest) -> list[Part]:
     """Write versions 4 to 5."""
     parts: list[Part] = []
     if message.topics:
-        raise Refused
+        raise FastPathError
     topic_names = message.topic_names
     topic_names_count = len(topic_names) + 1
     if topic_names_count < 128:
@@ -228,7 +228,7 @@ def write_delete_topics_request_v6(message: DeleteTopicsRequest) -> list[Part]:
         parts.append(name_bytes)
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         if topic.unknown_tagged_fields:
             parts.append(pack_u(topic_id))
             parts.append(tag_section((), topic.unknown_tagged_fields, 0))
@@ -254,7 +254,7 @@ class DeletableTopicResult(msgspec.Struct, gc=False):
     #: What went wrong with this entry; null when nothing did. (string; versions 5+; may be null; left out silently
     #: elsewhere)
     error_message: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -264,13 +264,13 @@ class DeleteTopicsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DeleteTopicsResponse"
     API_KEY: ClassVar[int] = 20
     VERSIONS: ClassVar[tuple[int, int]] = (1, 6)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: []DeletableTopicResult.
     responses: list[DeletableTopicResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -279,7 +279,7 @@ def read_delete_topics_response_v1(data: bytes, at: int) -> tuple[DeleteTopicsRe
     throttle_time_ms, responses_count = unpack_ii(data, at)
     at += 8
     if not 0 <= responses_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     responses = []
     for _ in range(responses_count):
         name_length, = unpack_h(data, at)
@@ -289,7 +289,7 @@ def read_delete_topics_response_v1(data: bytes, at: int) -> tuple[DeleteTopicsRe
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         error_code, = unpack_h(data, at)
         at += 2
         responses.append(DeletableTopicResult(name, ZERO_UUID, error_code))
@@ -428,7 +428,7 @@ def write_delete_topics_response_v1(message: DeleteTopicsResponse) -> list[Part]
     for response in responses:
         name_or_none = response.name
         if name_or_none is None:
-            raise Refused
+            raise FastPathError
         name = name_or_none.encode()
         parts.append(pack_h(len(name)))
         parts.append(name)
@@ -449,7 +449,7 @@ def write_delete_topics_response_v4(message: DeleteTopicsResponse) -> list[Part]
     for response in responses:
         name_or_none = response.name
         if name_or_none is None:
-            raise Refused
+            raise FastPathError
         name = name_or_none.encode()
         name_length = len(name) + 1
         if name_length < 128:
@@ -479,7 +479,7 @@ def write_delete_topics_response_v5(message: DeleteTopicsResponse) -> list[Part]
     for response in responses:
         name_or_none = response.name
         if name_or_none is None:
-            raise Refused
+            raise FastPathError
         name = name_or_none.encode()
         name_length = len(name) + 1
         if name_length < 128:
@@ -522,7 +522,7 @@ def write_delete_topics_response_v6(message: DeleteTopicsResponse) -> list[Part]
         parts.append(name_bytes)
         topic_id = response.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         error_message = response.error_message
         error_message_bytes = b"" if error_message is None else error_message.encode()
         error_message_length = 0 if error_message is None else len(error_message_bytes) + 1
@@ -537,7 +537,7 @@ def write_delete_topics_response_v6(message: DeleteTopicsResponse) -> list[Part]
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DeleteTopicsRequest": Codec(
         DeleteTopicsRequest,
@@ -562,7 +562,7 @@ CODECS: dict[str, Codec] = {
         },
         20,
         "DeleteTopicsRequest",
-        "4.3",
+        "4.4",
     ),
     "DeleteTopicsResponse": Codec(
         DeleteTopicsResponse,
@@ -587,6 +587,6 @@ CODECS: dict[str, Codec] = {
         },
         20,
         "DeleteTopicsResponse",
-        "4.3",
+        "4.4",
     ),
 }

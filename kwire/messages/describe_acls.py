@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -51,7 +51,7 @@ class DescribeAclsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeAclsRequest"
     API_KEY: ClassVar[int] = 29
     VERSIONS: ClassVar[tuple[int, int]] = (1, 3)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Kind of the resource: 1 = any, 2 = topic, 3 = group, 4 = cluster, 5 = transactional id, 6 = delegation token, 7 =
     #: user. (int8)
@@ -70,7 +70,7 @@ class DescribeAclsRequest(msgspec.Struct, gc=False):
     operation: int = 0
     #: 1 = any (in filters), 2 = deny, 3 = allow. (int8)
     permission_type: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -86,7 +86,7 @@ def read_describe_acls_request_v1(data: bytes, at: int) -> tuple[DescribeAclsReq
     elif resource_name_filter_length == -1:
         resource_name_filter = None
     else:
-        raise Refused
+        raise FastPathError
     pattern_type_filter, principal_filter_length = unpack_bh(data, at)
     at += 3
     principal_filter: str | None
@@ -97,7 +97,7 @@ def read_describe_acls_request_v1(data: bytes, at: int) -> tuple[DescribeAclsReq
     elif principal_filter_length == -1:
         principal_filter = None
     else:
-        raise Refused
+        raise FastPathError
     host_filter_length, = unpack_h(data, at)
     at += 2
     host_filter: str | None
@@ -108,7 +108,7 @@ def read_describe_acls_request_v1(data: bytes, at: int) -> tuple[DescribeAclsReq
     elif host_filter_length == -1:
         host_filter = None
     else:
-        raise Refused
+        raise FastPathError
     operation, permission_type = unpack_bb(data, at)
     at += 2
     return DescribeAclsRequest(
@@ -239,7 +239,7 @@ class AclDescription(msgspec.Struct, gc=False):
     operation: int = 0
     #: 1 = any (in filters), 2 = deny, 3 = allow. (int8)
     permission_type: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -254,7 +254,7 @@ class DescribeAclsResource(msgspec.Struct, gc=False):
     pattern_type: int = 3
     #: []AclDescription.
     acls: list[AclDescription] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -264,7 +264,7 @@ class DescribeAclsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeAclsResponse"
     API_KEY: ClassVar[int] = 29
     VERSIONS: ClassVar[tuple[int, int]] = (1, 3)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -274,7 +274,7 @@ class DescribeAclsResponse(msgspec.Struct, gc=False):
     error_message: str | None = ""
     #: []DescribeAclsResource.
     resources: list[DescribeAclsResource] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -290,11 +290,11 @@ def read_describe_acls_response_v1(data: bytes, at: int) -> tuple[DescribeAclsRe
     elif error_message_length == -1:
         error_message = None
     else:
-        raise Refused
+        raise FastPathError
     resources_count, = unpack_i(data, at)
     at += 4
     if not 0 <= resources_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     resources = []
     for _ in range(resources_count):
         resource_type, resource_name_length = unpack_bh(data, at)
@@ -304,11 +304,11 @@ def read_describe_acls_response_v1(data: bytes, at: int) -> tuple[DescribeAclsRe
             resource_name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         pattern_type, acls_count = unpack_bi(data, at)
         at += 5
         if not 0 <= acls_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         acls = []
         for _ in range(acls_count):
             principal_length, = unpack_h(data, at)
@@ -318,7 +318,7 @@ def read_describe_acls_response_v1(data: bytes, at: int) -> tuple[DescribeAclsRe
                 principal = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             host_length, = unpack_h(data, at)
             at += 2
             if host_length >= 0:
@@ -326,7 +326,7 @@ def read_describe_acls_response_v1(data: bytes, at: int) -> tuple[DescribeAclsRe
                 host = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             operation, permission_type = unpack_bb(data, at)
             at += 2
             acls.append(AclDescription(principal, host, operation, permission_type))
@@ -495,7 +495,7 @@ def write_describe_acls_response_v2(message: DescribeAclsResponse) -> list[Part]
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DescribeAclsRequest": Codec(
         DescribeAclsRequest,
@@ -512,7 +512,7 @@ CODECS: dict[str, Codec] = {
         {},
         29,
         "DescribeAclsRequest",
-        "4.3",
+        "4.4",
     ),
     "DescribeAclsResponse": Codec(
         DescribeAclsResponse,
@@ -532,6 +532,6 @@ CODECS: dict[str, Codec] = {
         },
         29,
         "DescribeAclsResponse",
-        "4.3",
+        "4.4",
     ),
 }

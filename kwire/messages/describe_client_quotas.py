@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -57,7 +57,7 @@ class ComponentData(msgspec.Struct, gc=False):
     match_type: int = 0
     #: The name for match type 0, else null. (string; may be null)
     match: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -67,13 +67,13 @@ class DescribeClientQuotasRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeClientQuotasRequest"
     API_KEY: ClassVar[int] = 48
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []ComponentData.
     components: list[ComponentData] = []
     #: True = leave out quotas that also name other types of entity. (bool)
     strict: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -82,7 +82,7 @@ def read_describe_client_quotas_request_v0(data: bytes, at: int) -> tuple[Descri
     components_count, = unpack_i(data, at)
     at += 4
     if not 0 <= components_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     components = []
     for _ in range(components_count):
         entity_type_length, = unpack_h(data, at)
@@ -92,7 +92,7 @@ def read_describe_client_quotas_request_v0(data: bytes, at: int) -> tuple[Descri
             entity_type = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         match_type, component_match_length = unpack_bh(data, at)
         at += 3
         component_match: str | None
@@ -103,7 +103,7 @@ def read_describe_client_quotas_request_v0(data: bytes, at: int) -> tuple[Descri
         elif component_match_length == -1:
             component_match = None
         else:
-            raise Refused
+            raise FastPathError
         components.append(ComponentData(entity_type, match_type, component_match))
     strict = data[at]
     at += 1
@@ -215,7 +215,7 @@ class EntityData(msgspec.Struct, gc=False):
     entity_type: str = ""
     #: Name of the entity; null = the default for all of its type. (string; may be null)
     entity_name: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -226,7 +226,7 @@ class ValueData(msgspec.Struct, gc=False):
     key: str = ""
     #: The limit, in the quota's unit: bytes per second, or per cent of a request thread. (float64)
     value: float = 0.0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -237,7 +237,7 @@ class EntryData(msgspec.Struct, gc=False):
     entity: list[EntityData] = []
     #: []ValueData.
     values: list[ValueData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -247,7 +247,7 @@ class DescribeClientQuotasResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeClientQuotasResponse"
     API_KEY: ClassVar[int] = 48
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -257,7 +257,7 @@ class DescribeClientQuotasResponse(msgspec.Struct, gc=False):
     error_message: str | None = ""
     #: []EntryData; may be null.
     entries: list[EntryData] | None = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -273,7 +273,7 @@ def read_describe_client_quotas_response_v0(data: bytes, at: int) -> tuple[Descr
     elif error_message_length == -1:
         error_message = None
     else:
-        raise Refused
+        raise FastPathError
     entries_count, = unpack_i(data, at)
     at += 4
     entries: list[EntryData] | None
@@ -281,13 +281,13 @@ def read_describe_client_quotas_response_v0(data: bytes, at: int) -> tuple[Descr
         entries = None
     else:
         if not 0 <= entries_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         entries = []
         for _ in range(entries_count):
             entity_count, = unpack_i(data, at)
             at += 4
             if not 0 <= entity_count <= len(data) - at:
-                raise Refused
+                raise FastPathError
             entity = []
             for _ in range(entity_count):
                 entity_type_length, = unpack_h(data, at)
@@ -297,7 +297,7 @@ def read_describe_client_quotas_response_v0(data: bytes, at: int) -> tuple[Descr
                     entity_type = data[at:end].decode()
                     at = end
                 else:
-                    raise Refused
+                    raise FastPathError
                 entity_name_length, = unpack_h(data, at)
                 at += 2
                 entity_name: str | None
@@ -308,12 +308,12 @@ def read_describe_client_quotas_response_v0(data: bytes, at: int) -> tuple[Descr
                 elif entity_name_length == -1:
                     entity_name = None
                 else:
-                    raise Refused
+                    raise FastPathError
                 entity.append(EntityData(entity_type, entity_name))
             values_count, = unpack_i(data, at)
             at += 4
             if not 0 <= values_count <= len(data) - at:
-                raise Refused
+                raise FastPathError
             values = []
             for _ in range(values_count):
                 key_length, = unpack_h(data, at)
@@ -323,7 +323,7 @@ def read_describe_client_quotas_response_v0(data: bytes, at: int) -> tuple[Descr
                     key = data[at:end].decode()
                     at = end
                 else:
-                    raise Refused
+                    raise FastPathError
                 value, = unpack_d(data, at)
                 at += 8
                 values.append(ValueData(key, value))
@@ -529,7 +529,7 @@ def write_describe_client_quotas_response_v1(message: DescribeClientQuotasRespon
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DescribeClientQuotasRequest": Codec(
         DescribeClientQuotasRequest,
@@ -546,7 +546,7 @@ CODECS: dict[str, Codec] = {
         },
         48,
         "DescribeClientQuotasRequest",
-        "4.3",
+        "4.4",
     ),
     "DescribeClientQuotasResponse": Codec(
         DescribeClientQuotasResponse,
@@ -565,6 +565,6 @@ CODECS: dict[str, Codec] = {
         },
         48,
         "DescribeClientQuotasResponse",
-        "4.3",
+        "4.4",
     ),
 }

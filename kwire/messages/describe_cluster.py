@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -52,15 +52,15 @@ class DescribeClusterRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeClusterRequest"
     API_KEY: ClassVar[int] = 60
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
-    #: True = also tell what the caller may do with the cluster. (bool)
+    #: True = also return the operations that the caller may perform on the cluster. (bool)
     include_cluster_authorized_operations: bool = False
     #: Whose addresses are wanted: 1 = brokers, 2 = controllers. (int8; versions 1+)
     endpoint_type: int = 1
     #: True = also list brokers that are registered but get no clients. (bool; versions 2+)
     include_fenced_brokers: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -106,9 +106,9 @@ def write_describe_cluster_request_v0(message: DescribeClusterRequest) -> list[P
     """Write version 0."""
     parts: list[Part] = []
     if message.endpoint_type != 1:
-        raise Refused
+        raise FastPathError
     if message.include_fenced_brokers:
-        raise Refused
+        raise FastPathError
     if message.unknown_tagged_fields:
         parts.append(pack_B(BOOLEAN_BYTES[message.include_cluster_authorized_operations]))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
@@ -121,7 +121,7 @@ def write_describe_cluster_request_v1(message: DescribeClusterRequest) -> list[P
     """Write version 1."""
     parts: list[Part] = []
     if message.include_fenced_brokers:
-        raise Refused
+        raise FastPathError
     if message.unknown_tagged_fields:
         parts.append(pack_Bb(BOOLEAN_BYTES[message.include_cluster_authorized_operations], message.endpoint_type))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
@@ -160,7 +160,7 @@ class DescribeClusterBroker(msgspec.Struct, gc=False):
     rack: str | None = None
     #: True = registered, but without leaders and clients for now. (bool; versions 2+)
     is_fenced: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -170,7 +170,7 @@ class DescribeClusterResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeClusterResponse"
     API_KEY: ClassVar[int] = 60
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -188,7 +188,7 @@ class DescribeClusterResponse(msgspec.Struct, gc=False):
     brokers: list[DescribeClusterBroker] = []
     #: What the caller may do with the cluster, one bit for each ACL operation; -2147483648 = not asked for. (int32)
     cluster_authorized_operations: int = -2147483648
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -404,7 +404,7 @@ def write_describe_cluster_response_v0(message: DescribeClusterResponse) -> list
     """Write version 0."""
     parts: list[Part] = []
     if message.endpoint_type != 1:
-        raise Refused
+        raise FastPathError
     error_message = message.error_message
     error_message_bytes = b"" if error_message is None else error_message.encode()
     error_message_length = 0 if error_message is None else len(error_message_bytes) + 1
@@ -430,7 +430,7 @@ def write_describe_cluster_response_v0(message: DescribeClusterResponse) -> list
         parts.append(uvarint(brokers_count))
     for broker in brokers:
         if broker.is_fenced:
-            raise Refused
+            raise FastPathError
         host = broker.host.encode()
         host_length = len(host) + 1
         if host_length < 128:
@@ -486,7 +486,7 @@ def write_describe_cluster_response_v1(message: DescribeClusterResponse) -> list
         parts.append(uvarint(brokers_count))
     for broker in brokers:
         if broker.is_fenced:
-            raise Refused
+            raise FastPathError
         host = broker.host.encode()
         host_length = len(host) + 1
         if host_length < 128:
@@ -571,7 +571,7 @@ def write_describe_cluster_response_v2(message: DescribeClusterResponse) -> list
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DescribeClusterRequest": Codec(
         DescribeClusterRequest,
@@ -588,7 +588,7 @@ CODECS: dict[str, Codec] = {
         {},
         60,
         "DescribeClusterRequest",
-        "4.3",
+        "4.4",
     ),
     "DescribeClusterResponse": Codec(
         DescribeClusterResponse,
@@ -607,6 +607,6 @@ CODECS: dict[str, Codec] = {
         },
         60,
         "DescribeClusterResponse",
-        "4.3",
+        "4.4",
     ),
 }

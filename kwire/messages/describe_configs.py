@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     long_text_length,
@@ -66,7 +66,7 @@ class DescribeConfigsResource(msgspec.Struct, gc=False):
     resource_name: str = ""
     #: Names of the settings wanted; null = all. ([]string; may be null)
     configuration_keys: tuple[str, ...] | None = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -76,15 +76,15 @@ class DescribeConfigsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeConfigsRequest"
     API_KEY: ClassVar[int] = 32
     VERSIONS: ClassVar[tuple[int, int]] = (1, 4)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []DescribeConfigsResource.
     resources: list[DescribeConfigsResource] = []
-    #: True = also tell all places that could give the value. (bool)
+    #: True = also return the synonyms: all sources that could give the value. (bool)
     include_synonyms: bool = False
-    #: True = also tell what each setting does. (bool; versions 3+)
+    #: True = also return the documentation of each setting. (bool; versions 3+)
     include_documentation: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -93,7 +93,7 @@ def read_describe_configs_request_v1(data: bytes, at: int) -> tuple[DescribeConf
     resources_count, = unpack_i(data, at)
     at += 4
     if not 0 <= resources_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     resources = []
     for _ in range(resources_count):
         resource_type, resource_name_length = unpack_bh(data, at)
@@ -103,7 +103,7 @@ def read_describe_configs_request_v1(data: bytes, at: int) -> tuple[DescribeConf
             resource_name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         configuration_keys_count, = unpack_i(data, at)
         at += 4
         configuration_keys: tuple[str, ...] | None
@@ -111,7 +111,7 @@ def read_describe_configs_request_v1(data: bytes, at: int) -> tuple[DescribeConf
             configuration_keys = None
         else:
             if not 0 <= configuration_keys_count <= len(data) - at:
-                raise Refused
+                raise FastPathError
             configuration_keys_list: list[str] = []
             for _ in range(configuration_keys_count):
                 configuration_key_length, = unpack_h(data, at)
@@ -121,7 +121,7 @@ def read_describe_configs_request_v1(data: bytes, at: int) -> tuple[DescribeConf
                     configuration_key = data[at:end].decode()
                     at = end
                 else:
-                    raise Refused
+                    raise FastPathError
                 configuration_keys_list.append(configuration_key)
             configuration_keys = tuple(configuration_keys_list)
         resources.append(DescribeConfigsResource(resource_type, resource_name, configuration_keys))
@@ -135,7 +135,7 @@ def read_describe_configs_request_v3(data: bytes, at: int) -> tuple[DescribeConf
     resources_count, = unpack_i(data, at)
     at += 4
     if not 0 <= resources_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     resources = []
     for _ in range(resources_count):
         resource_type, resource_name_length = unpack_bh(data, at)
@@ -145,7 +145,7 @@ def read_describe_configs_request_v3(data: bytes, at: int) -> tuple[DescribeConf
             resource_name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         configuration_keys_count, = unpack_i(data, at)
         at += 4
         configuration_keys: tuple[str, ...] | None
@@ -153,7 +153,7 @@ def read_describe_configs_request_v3(data: bytes, at: int) -> tuple[DescribeConf
             configuration_keys = None
         else:
             if not 0 <= configuration_keys_count <= len(data) - at:
-                raise Refused
+                raise FastPathError
             configuration_keys_list: list[str] = []
             for _ in range(configuration_keys_count):
                 configuration_key_length, = unpack_h(data, at)
@@ -163,7 +163,7 @@ def read_describe_configs_request_v3(data: bytes, at: int) -> tuple[DescribeConf
                     configuration_key = data[at:end].decode()
                     at = end
                 else:
-                    raise Refused
+                    raise FastPathError
                 configuration_keys_list.append(configuration_key)
             configuration_keys = tuple(configuration_keys_list)
         resources.append(DescribeConfigsResource(resource_type, resource_name, configuration_keys))
@@ -232,7 +232,7 @@ def write_describe_configs_request_v1(message: DescribeConfigsRequest) -> list[P
     """Write versions 1 to 2."""
     parts: list[Part] = []
     if message.include_documentation:
-        raise Refused
+        raise FastPathError
     resources = message.resources
     resources_count = len(resources)
     parts.append(pack_i(resources_count))
@@ -328,7 +328,7 @@ class DescribeConfigsSynonym(msgspec.Struct, gc=False):
     value: str | None = ""
     #: Numbered as in ConfigSource. (int8)
     source: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -353,7 +353,7 @@ class DescribeConfigsResourceResult(msgspec.Struct, gc=False):
     config_type: int = 0
     #: What the setting does; null = not asked for. (string; versions 3+; may be null; left out silently elsewhere)
     documentation: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -370,7 +370,7 @@ class DescribeConfigsResult(msgspec.Struct, gc=False):
     resource_name: str = ""
     #: []DescribeConfigsResourceResult.
     configs: list[DescribeConfigsResourceResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -380,13 +380,13 @@ class DescribeConfigsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeConfigsResponse"
     API_KEY: ClassVar[int] = 32
     VERSIONS: ClassVar[tuple[int, int]] = (1, 4)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: []DescribeConfigsResult.
     results: list[DescribeConfigsResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -395,7 +395,7 @@ def read_describe_configs_response_v1(data: bytes, at: int) -> tuple[DescribeCon
     throttle_time_ms, results_count = unpack_ii(data, at)
     at += 8
     if not 0 <= results_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     results = []
     for _ in range(results_count):
         error_code, error_message_length = unpack_hh(data, at)
@@ -408,7 +408,7 @@ def read_describe_configs_response_v1(data: bytes, at: int) -> tuple[DescribeCon
         elif error_message_length == -1:
             error_message = None
         else:
-            raise Refused
+            raise FastPathError
         resource_type, resource_name_length = unpack_bh(data, at)
         at += 3
         if resource_name_length >= 0:
@@ -416,11 +416,11 @@ def read_describe_configs_response_v1(data: bytes, at: int) -> tuple[DescribeCon
             resource_name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         configs_count, = unpack_i(data, at)
         at += 4
         if not 0 <= configs_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         configs = []
         for _ in range(configs_count):
             name_length, = unpack_h(data, at)
@@ -430,7 +430,7 @@ def read_describe_configs_response_v1(data: bytes, at: int) -> tuple[DescribeCon
                 name = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             value_length, = unpack_h(data, at)
             at += 2
             value: str | None
@@ -441,11 +441,11 @@ def read_describe_configs_response_v1(data: bytes, at: int) -> tuple[DescribeCon
             elif value_length == -1:
                 value = None
             else:
-                raise Refused
+                raise FastPathError
             read_only, config_source, is_sensitive, synonyms_count = unpack_BbBi(data, at)
             at += 7
             if not 0 <= synonyms_count <= len(data) - at:
-                raise Refused
+                raise FastPathError
             synonyms = []
             for _ in range(synonyms_count):
                 synonym_name_length, = unpack_h(data, at)
@@ -455,7 +455,7 @@ def read_describe_configs_response_v1(data: bytes, at: int) -> tuple[DescribeCon
                     synonym_name = data[at:end].decode()
                     at = end
                 else:
-                    raise Refused
+                    raise FastPathError
                 synonym_value_length, = unpack_h(data, at)
                 at += 2
                 synonym_value: str | None
@@ -466,7 +466,7 @@ def read_describe_configs_response_v1(data: bytes, at: int) -> tuple[DescribeCon
                 elif synonym_value_length == -1:
                     synonym_value = None
                 else:
-                    raise Refused
+                    raise FastPathError
                 source, = unpack_b(data, at)
                 at += 1
                 synonyms.append(DescribeConfigsSynonym(synonym_name, synonym_value, source))
@@ -482,7 +482,7 @@ def read_describe_configs_response_v3(data: bytes, at: int) -> tuple[DescribeCon
     throttle_time_ms, results_count = unpack_ii(data, at)
     at += 8
     if not 0 <= results_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     results = []
     for _ in range(results_count):
         error_code, error_message_length = unpack_hh(data, at)
@@ -495,7 +495,7 @@ def read_describe_configs_response_v3(data: bytes, at: int) -> tuple[DescribeCon
         elif error_message_length == -1:
             error_message = None
         else:
-            raise Refused
+            raise FastPathError
         resource_type, resource_name_length = unpack_bh(data, at)
         at += 3
         if resource_name_length >= 0:
@@ -503,11 +503,11 @@ def read_describe_configs_response_v3(data: bytes, at: int) -> tuple[DescribeCon
             resource_name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         configs_count, = unpack_i(data, at)
         at += 4
         if not 0 <= configs_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         configs = []
         for _ in range(configs_count):
             name_length, = unpack_h(data, at)
@@ -517,7 +517,7 @@ def read_describe_configs_response_v3(data: bytes, at: int) -> tuple[DescribeCon
                 name = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             value_length, = unpack_h(data, at)
             at += 2
             value: str | None
@@ -528,11 +528,11 @@ def read_describe_configs_response_v3(data: bytes, at: int) -> tuple[DescribeCon
             elif value_length == -1:
                 value = None
             else:
-                raise Refused
+                raise FastPathError
             read_only, config_source, is_sensitive, synonyms_count = unpack_BbBi(data, at)
             at += 7
             if not 0 <= synonyms_count <= len(data) - at:
-                raise Refused
+                raise FastPathError
             synonyms = []
             for _ in range(synonyms_count):
                 synonym_name_length, = unpack_h(data, at)
@@ -542,7 +542,7 @@ def read_describe_configs_response_v3(data: bytes, at: int) -> tuple[DescribeCon
                     synonym_name = data[at:end].decode()
                     at = end
                 else:
-                    raise Refused
+                    raise FastPathError
                 synonym_value_length, = unpack_h(data, at)
                 at += 2
                 synonym_value: str | None
@@ -553,7 +553,7 @@ def read_describe_configs_response_v3(data: bytes, at: int) -> tuple[DescribeCon
                 elif synonym_value_length == -1:
                     synonym_value = None
                 else:
-                    raise Refused
+                    raise FastPathError
                 source, = unpack_b(data, at)
                 at += 1
                 synonyms.append(DescribeConfigsSynonym(synonym_name, synonym_value, source))
@@ -567,7 +567,7 @@ def read_describe_configs_response_v3(data: bytes, at: int) -> tuple[DescribeCon
             elif documentation_length == -1:
                 documentation = None
             else:
-                raise Refused
+                raise FastPathError
             configs.append(DescribeConfigsResourceResult(
                 name, value, BOOLEANS[read_only], config_source, BOOLEANS[is_sensitive], synonyms, config_type,
                 documentation,
@@ -897,7 +897,7 @@ def write_describe_configs_response_v4(message: DescribeConfigsResponse) -> list
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DescribeConfigsRequest": Codec(
         DescribeConfigsRequest,
@@ -918,7 +918,7 @@ CODECS: dict[str, Codec] = {
         },
         32,
         "DescribeConfigsRequest",
-        "4.3",
+        "4.4",
     ),
     "DescribeConfigsResponse": Codec(
         DescribeConfigsResponse,
@@ -941,6 +941,6 @@ CODECS: dict[str, Codec] = {
         },
         32,
         "DescribeConfigsResponse",
-        "4.3",
+        "4.4",
     ),
 }

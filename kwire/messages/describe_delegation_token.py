@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -48,7 +48,7 @@ class DescribeDelegationTokenOwner(msgspec.Struct, gc=False):
     principal_type: str = ""
     #: string.
     principal_name: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -58,11 +58,11 @@ class DescribeDelegationTokenRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeDelegationTokenRequest"
     API_KEY: ClassVar[int] = 41
     VERSIONS: ClassVar[tuple[int, int]] = (1, 3)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Whose tokens are wanted; null = all that may be seen. ([]DescribeDelegationTokenOwner; may be null)
     owners: list[DescribeDelegationTokenOwner] | None = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -75,7 +75,7 @@ def read_describe_delegation_token_request_v1(data: bytes, at: int) -> tuple[Des
         owners = None
     else:
         if not 0 <= owners_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         owners = []
         for _ in range(owners_count):
             principal_type_length, = unpack_h(data, at)
@@ -85,7 +85,7 @@ def read_describe_delegation_token_request_v1(data: bytes, at: int) -> tuple[Des
                 principal_type = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             principal_name_length, = unpack_h(data, at)
             at += 2
             if principal_name_length >= 0:
@@ -93,7 +93,7 @@ def read_describe_delegation_token_request_v1(data: bytes, at: int) -> tuple[Des
                 principal_name = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             owners.append(DescribeDelegationTokenOwner(principal_type, principal_name))
     return DescribeDelegationTokenRequest(owners), at
 
@@ -194,7 +194,7 @@ class DescribedDelegationTokenRenewer(msgspec.Struct, gc=False):
     principal_type: str = ""
     #: string.
     principal_name: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -221,7 +221,7 @@ class DescribedDelegationToken(msgspec.Struct, gc=False):
     hmac: bytes = b''
     #: Who else may renew the token. ([]DescribedDelegationTokenRenewer)
     renewers: list[DescribedDelegationTokenRenewer] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -231,7 +231,7 @@ class DescribeDelegationTokenResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeDelegationTokenResponse"
     API_KEY: ClassVar[int] = 41
     VERSIONS: ClassVar[tuple[int, int]] = (1, 3)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Error that concerns the whole request, or 0. (int16)
     error_code: int = 0
@@ -239,7 +239,7 @@ class DescribeDelegationTokenResponse(msgspec.Struct, gc=False):
     tokens: list[DescribedDelegationToken] = []
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -248,7 +248,7 @@ def read_describe_delegation_token_response_v1(data: bytes, at: int) -> tuple[De
     error_code, tokens_count = unpack_hi(data, at)
     at += 6
     if not 0 <= tokens_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     tokens = []
     for _ in range(tokens_count):
         principal_type_length, = unpack_h(data, at)
@@ -258,7 +258,7 @@ def read_describe_delegation_token_response_v1(data: bytes, at: int) -> tuple[De
             principal_type = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         principal_name_length, = unpack_h(data, at)
         at += 2
         if principal_name_length >= 0:
@@ -266,7 +266,7 @@ def read_describe_delegation_token_response_v1(data: bytes, at: int) -> tuple[De
             principal_name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         issue_timestamp, expiry_timestamp, max_timestamp, token_id_length = unpack_qqqh(data, at)
         at += 26
         if token_id_length >= 0:
@@ -274,7 +274,7 @@ def read_describe_delegation_token_response_v1(data: bytes, at: int) -> tuple[De
             token_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         hmac_length, = unpack_i(data, at)
         at += 4
         if hmac_length >= 0:
@@ -282,11 +282,11 @@ def read_describe_delegation_token_response_v1(data: bytes, at: int) -> tuple[De
             hmac = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         renewers_count, = unpack_i(data, at)
         at += 4
         if not 0 <= renewers_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         renewers = []
         for _ in range(renewers_count):
             renewer_principal_type_length, = unpack_h(data, at)
@@ -296,7 +296,7 @@ def read_describe_delegation_token_response_v1(data: bytes, at: int) -> tuple[De
                 renewer_principal_type = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             renewer_principal_name_length, = unpack_h(data, at)
             at += 2
             if renewer_principal_name_length >= 0:
@@ -304,7 +304,7 @@ def read_describe_delegation_token_response_v1(data: bytes, at: int) -> tuple[De
                 renewer_principal_name = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             renewers.append(DescribedDelegationTokenRenewer(renewer_principal_type, renewer_principal_name))
         tokens.append(DescribedDelegationToken(
             principal_type, principal_name, "", "", issue_timestamp, expiry_timestamp, max_timestamp, token_id, hmac,
@@ -357,7 +357,7 @@ def read_describe_delegation_token_response_v2(data: bytes, at: int) -> tuple[De
             hmac = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         renewers_count = data[at]
         if 0 < renewers_count < 128:
             at += 1
@@ -460,7 +460,7 @@ def read_describe_delegation_token_response_v3(data: bytes, at: int) -> tuple[De
             hmac = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         renewers_count = data[at]
         if 0 < renewers_count < 128:
             at += 1
@@ -515,9 +515,9 @@ def write_describe_delegation_token_response_v1(message: DescribeDelegationToken
     parts.append(pack_hi(message.error_code, tokens_count))
     for token in tokens:
         if token.token_requester_principal_type != "":
-            raise Refused
+            raise FastPathError
         if token.token_requester_principal_name != "":
-            raise Refused
+            raise FastPathError
         principal_type = token.principal_type.encode()
         parts.append(pack_h(len(principal_type)))
         parts.append(principal_type)
@@ -557,9 +557,9 @@ def write_describe_delegation_token_response_v2(message: DescribeDelegationToken
         parts.append(uvarint(tokens_count))
     for token in tokens:
         if token.token_requester_principal_type != "":
-            raise Refused
+            raise FastPathError
         if token.token_requester_principal_name != "":
-            raise Refused
+            raise FastPathError
         principal_type = token.principal_type.encode()
         principal_type_length = len(principal_type) + 1
         if principal_type_length < 128:
@@ -705,7 +705,7 @@ def write_describe_delegation_token_response_v3(message: DescribeDelegationToken
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DescribeDelegationTokenRequest": Codec(
         DescribeDelegationTokenRequest,
@@ -724,7 +724,7 @@ CODECS: dict[str, Codec] = {
         },
         41,
         "DescribeDelegationTokenRequest",
-        "4.3",
+        "4.4",
     ),
     "DescribeDelegationTokenResponse": Codec(
         DescribeDelegationTokenResponse,
@@ -744,6 +744,6 @@ CODECS: dict[str, Codec] = {
         },
         41,
         "DescribeDelegationTokenResponse",
-        "4.3",
+        "4.4",
     ),
 }

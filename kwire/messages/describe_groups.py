@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     long_text_length,
@@ -51,13 +51,13 @@ class DescribeGroupsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeGroupsRequest"
     API_KEY: ClassVar[int] = 15
     VERSIONS: ClassVar[tuple[int, int]] = (0, 6)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []string.
     groups: tuple[str, ...] = ()
-    #: True = also tell what the caller may do with each group. (bool; versions 3+)
+    #: True = also return the operations that the caller may perform on each group. (bool; versions 3+)
     include_authorized_operations: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -66,7 +66,7 @@ def read_describe_groups_request_v0(data: bytes, at: int) -> tuple[DescribeGroup
     groups_count, = unpack_i(data, at)
     at += 4
     if not 0 <= groups_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     groups_list: list[str] = []
     for _ in range(groups_count):
         group_length, = unpack_h(data, at)
@@ -76,7 +76,7 @@ def read_describe_groups_request_v0(data: bytes, at: int) -> tuple[DescribeGroup
             group = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         groups_list.append(group)
     groups = tuple(groups_list)
     return DescribeGroupsRequest(groups), at
@@ -87,7 +87,7 @@ def read_describe_groups_request_v3(data: bytes, at: int) -> tuple[DescribeGroup
     groups_count, = unpack_i(data, at)
     at += 4
     if not 0 <= groups_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     groups_list: list[str] = []
     for _ in range(groups_count):
         group_length, = unpack_h(data, at)
@@ -97,7 +97,7 @@ def read_describe_groups_request_v3(data: bytes, at: int) -> tuple[DescribeGroup
             group = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         groups_list.append(group)
     groups = tuple(groups_list)
     include_authorized_operations = data[at]
@@ -137,7 +137,7 @@ def write_describe_groups_request_v0(message: DescribeGroupsRequest) -> list[Par
     """Write versions 0 to 2."""
     parts: list[Part] = []
     if message.include_authorized_operations:
-        raise Refused
+        raise FastPathError
     groups = message.groups
     groups_count = len(groups)
     parts.append(pack_i(groups_count))
@@ -206,7 +206,7 @@ class DescribedGroupMember(msgspec.Struct, gc=False):
     member_metadata: bytes = b''
     #: What the member was given, in a form of the protocol type. (bytes)
     member_assignment: bytes = b''
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -229,7 +229,7 @@ class DescribedGroup(msgspec.Struct, gc=False):
     members: list[DescribedGroupMember] = []
     #: What the caller may do, one bit for each ACL operation; -2147483648 = not asked for. (int32; versions 3+)
     authorized_operations: int = -2147483648
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -239,14 +239,14 @@ class DescribeGroupsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeGroupsResponse"
     API_KEY: ClassVar[int] = 15
     VERSIONS: ClassVar[tuple[int, int]] = (0, 6)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds;
     #: versions 1+; left out silently elsewhere)
     throttle_time_ms: int = 0
     #: []DescribedGroup.
     groups: list[DescribedGroup] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -255,7 +255,7 @@ def read_describe_groups_response_v0(data: bytes, at: int) -> tuple[DescribeGrou
     groups_count, = unpack_i(data, at)
     at += 4
     if not 0 <= groups_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     groups = []
     for _ in range(groups_count):
         error_code, group_id_length = unpack_hh(data, at)
@@ -265,7 +265,7 @@ def read_describe_groups_response_v0(data: bytes, at: int) -> tuple[DescribeGrou
             group_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         group_state_length, = unpack_h(data, at)
         at += 2
         if group_state_length >= 0:
@@ -273,7 +273,7 @@ def read_describe_groups_response_v0(data: bytes, at: int) -> tuple[DescribeGrou
             group_state = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         protocol_type_length, = unpack_h(data, at)
         at += 2
         if protocol_type_length >= 0:
@@ -281,7 +281,7 @@ def read_describe_groups_response_v0(data: bytes, at: int) -> tuple[DescribeGrou
             protocol_type = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         protocol_data_length, = unpack_h(data, at)
         at += 2
         if protocol_data_length >= 0:
@@ -289,11 +289,11 @@ def read_describe_groups_response_v0(data: bytes, at: int) -> tuple[DescribeGrou
             protocol_data = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         members_count, = unpack_i(data, at)
         at += 4
         if not 0 <= members_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         members = []
         for _ in range(members_count):
             member_id_length, = unpack_h(data, at)
@@ -303,7 +303,7 @@ def read_describe_groups_response_v0(data: bytes, at: int) -> tuple[DescribeGrou
                 member_id = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             client_id_length, = unpack_h(data, at)
             at += 2
             if client_id_length >= 0:
@@ -311,7 +311,7 @@ def read_describe_groups_response_v0(data: bytes, at: int) -> tuple[DescribeGrou
                 client_id = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             client_host_length, = unpack_h(data, at)
             at += 2
             if client_host_length >= 0:
@@ -319,7 +319,7 @@ def read_describe_groups_response_v0(data: bytes, at: int) -> tuple[DescribeGrou
                 client_host = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             member_metadata_length, = unpack_i(data, at)
             at += 4
             if member_metadata_length >= 0:
@@ -327,7 +327,7 @@ def read_describe_groups_response_v0(data: bytes, at: int) -> tuple[DescribeGrou
                 member_metadata = data[at:end]
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             member_assignment_length, = unpack_i(data, at)
             at += 4
             if member_assignment_length >= 0:
@@ -335,7 +335,7 @@ def read_describe_groups_response_v0(data: bytes, at: int) -> tuple[DescribeGrou
                 member_assignment = data[at:end]
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             members.append(DescribedGroupMember(
                 member_id, None, client_id, client_host, member_metadata, member_assignment,
             ))
@@ -348,7 +348,7 @@ def read_describe_groups_response_v1(data: bytes, at: int) -> tuple[DescribeGrou
     throttle_time_ms, groups_count = unpack_ii(data, at)
     at += 8
     if not 0 <= groups_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     groups = []
     for _ in range(groups_count):
         error_code, group_id_length = unpack_hh(data, at)
@@ -358,7 +358,7 @@ def read_describe_groups_response_v1(data: bytes, at: int) -> tuple[DescribeGrou
             group_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         group_state_length, = unpack_h(data, at)
         at += 2
         if group_state_length >= 0:
@@ -366,7 +366,7 @@ def read_describe_groups_response_v1(data: bytes, at: int) -> tuple[DescribeGrou
             group_state = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         protocol_type_length, = unpack_h(data, at)
         at += 2
         if protocol_type_length >= 0:
@@ -374,7 +374,7 @@ def read_describe_groups_response_v1(data: bytes, at: int) -> tuple[DescribeGrou
             protocol_type = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         protocol_data_length, = unpack_h(data, at)
         at += 2
         if protocol_data_length >= 0:
@@ -382,11 +382,11 @@ def read_describe_groups_response_v1(data: bytes, at: int) -> tuple[DescribeGrou
             protocol_data = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         members_count, = unpack_i(data, at)
         at += 4
         if not 0 <= members_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         members = []
         for _ in range(members_count):
             member_id_length, = unpack_h(data, at)
@@ -396,7 +396,7 @@ def read_describe_groups_response_v1(data: bytes, at: int) -> tuple[DescribeGrou
                 member_id = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             client_id_length, = unpack_h(data, at)
             at += 2
             if client_id_length >= 0:
@@ -404,7 +404,7 @@ def read_describe_groups_response_v1(data: bytes, at: int) -> tuple[DescribeGrou
                 client_id = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             client_host_length, = unpack_h(data, at)
             at += 2
             if client_host_length >= 0:
@@ -412,7 +412,7 @@ def read_describe_groups_response_v1(data: bytes, at: int) -> tuple[DescribeGrou
                 client_host = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             member_metadata_length, = unpack_i(data, at)
             at += 4
             if member_metadata_length >= 0:
@@ -420,7 +420,7 @@ def read_describe_groups_response_v1(data: bytes, at: int) -> tuple[DescribeGrou
                 member_metadata = data[at:end]
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             member_assignment_length, = unpack_i(data, at)
             at += 4
             if member_assignment_length >= 0:
@@ -428,7 +428,7 @@ def read_describe_groups_response_v1(data: bytes, at: int) -> tuple[DescribeGrou
                 member_assignment = data[at:end]
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             members.append(DescribedGroupMember(
                 member_id, None, client_id, client_host, member_metadata, member_assignment,
             ))
@@ -441,7 +441,7 @@ def read_describe_groups_response_v3(data: bytes, at: int) -> tuple[DescribeGrou
     throttle_time_ms, groups_count = unpack_ii(data, at)
     at += 8
     if not 0 <= groups_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     groups = []
     for _ in range(groups_count):
         error_code, group_id_length = unpack_hh(data, at)
@@ -451,7 +451,7 @@ def read_describe_groups_response_v3(data: bytes, at: int) -> tuple[DescribeGrou
             group_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         group_state_length, = unpack_h(data, at)
         at += 2
         if group_state_length >= 0:
@@ -459,7 +459,7 @@ def read_describe_groups_response_v3(data: bytes, at: int) -> tuple[DescribeGrou
             group_state = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         protocol_type_length, = unpack_h(data, at)
         at += 2
         if protocol_type_length >= 0:
@@ -467,7 +467,7 @@ def read_describe_groups_response_v3(data: bytes, at: int) -> tuple[DescribeGrou
             protocol_type = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         protocol_data_length, = unpack_h(data, at)
         at += 2
         if protocol_data_length >= 0:
@@ -475,11 +475,11 @@ def read_describe_groups_response_v3(data: bytes, at: int) -> tuple[DescribeGrou
             protocol_data = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         members_count, = unpack_i(data, at)
         at += 4
         if not 0 <= members_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         members = []
         for _ in range(members_count):
             member_id_length, = unpack_h(data, at)
@@ -489,7 +489,7 @@ def read_describe_groups_response_v3(data: bytes, at: int) -> tuple[DescribeGrou
                 member_id = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             client_id_length, = unpack_h(data, at)
             at += 2
             if client_id_length >= 0:
@@ -497,7 +497,7 @@ def read_describe_groups_response_v3(data: bytes, at: int) -> tuple[DescribeGrou
                 client_id = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             client_host_length, = unpack_h(data, at)
             at += 2
             if client_host_length >= 0:
@@ -505,7 +505,7 @@ def read_describe_groups_response_v3(data: bytes, at: int) -> tuple[DescribeGrou
                 client_host = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             member_metadata_length, = unpack_i(data, at)
             at += 4
             if member_metadata_length >= 0:
@@ -513,7 +513,7 @@ def read_describe_groups_response_v3(data: bytes, at: int) -> tuple[DescribeGrou
                 member_metadata = data[at:end]
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             member_assignment_length, = unpack_i(data, at)
             at += 4
             if member_assignment_length >= 0:
@@ -521,7 +521,7 @@ def read_describe_groups_response_v3(data: bytes, at: int) -> tuple[DescribeGrou
                 member_assignment = data[at:end]
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             members.append(DescribedGroupMember(
                 member_id, None, client_id, client_host, member_metadata, member_assignment,
             ))
@@ -538,7 +538,7 @@ def read_describe_groups_response_v4(data: bytes, at: int) -> tuple[DescribeGrou
     throttle_time_ms, groups_count = unpack_ii(data, at)
     at += 8
     if not 0 <= groups_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     groups = []
     for _ in range(groups_count):
         error_code, group_id_length = unpack_hh(data, at)
@@ -548,7 +548,7 @@ def read_describe_groups_response_v4(data: bytes, at: int) -> tuple[DescribeGrou
             group_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         group_state_length, = unpack_h(data, at)
         at += 2
         if group_state_length >= 0:
@@ -556,7 +556,7 @@ def read_describe_groups_response_v4(data: bytes, at: int) -> tuple[DescribeGrou
             group_state = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         protocol_type_length, = unpack_h(data, at)
         at += 2
         if protocol_type_length >= 0:
@@ -564,7 +564,7 @@ def read_describe_groups_response_v4(data: bytes, at: int) -> tuple[DescribeGrou
             protocol_type = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         protocol_data_length, = unpack_h(data, at)
         at += 2
         if protocol_data_length >= 0:
@@ -572,11 +572,11 @@ def read_describe_groups_response_v4(data: bytes, at: int) -> tuple[DescribeGrou
             protocol_data = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         members_count, = unpack_i(data, at)
         at += 4
         if not 0 <= members_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         members = []
         for _ in range(members_count):
             member_id_length, = unpack_h(data, at)
@@ -586,7 +586,7 @@ def read_describe_groups_response_v4(data: bytes, at: int) -> tuple[DescribeGrou
                 member_id = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             group_instance_id_length, = unpack_h(data, at)
             at += 2
             group_instance_id: str | None
@@ -597,7 +597,7 @@ def read_describe_groups_response_v4(data: bytes, at: int) -> tuple[DescribeGrou
             elif group_instance_id_length == -1:
                 group_instance_id = None
             else:
-                raise Refused
+                raise FastPathError
             client_id_length, = unpack_h(data, at)
             at += 2
             if client_id_length >= 0:
@@ -605,7 +605,7 @@ def read_describe_groups_response_v4(data: bytes, at: int) -> tuple[DescribeGrou
                 client_id = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             client_host_length, = unpack_h(data, at)
             at += 2
             if client_host_length >= 0:
@@ -613,7 +613,7 @@ def read_describe_groups_response_v4(data: bytes, at: int) -> tuple[DescribeGrou
                 client_host = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             member_metadata_length, = unpack_i(data, at)
             at += 4
             if member_metadata_length >= 0:
@@ -621,7 +621,7 @@ def read_describe_groups_response_v4(data: bytes, at: int) -> tuple[DescribeGrou
                 member_metadata = data[at:end]
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             member_assignment_length, = unpack_i(data, at)
             at += 4
             if member_assignment_length >= 0:
@@ -629,7 +629,7 @@ def read_describe_groups_response_v4(data: bytes, at: int) -> tuple[DescribeGrou
                 member_assignment = data[at:end]
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             members.append(DescribedGroupMember(
                 member_id, group_instance_id, client_id, client_host, member_metadata, member_assignment,
             ))
@@ -729,7 +729,7 @@ def read_describe_groups_response_v5(data: bytes, at: int) -> tuple[DescribeGrou
                 member_metadata = data[at:end]
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             member_assignment_length = data[at]
             if member_assignment_length > 127:
                 member_assignment_length, at = read_uvarint(data, at)
@@ -740,7 +740,7 @@ def read_describe_groups_response_v5(data: bytes, at: int) -> tuple[DescribeGrou
                 member_assignment = data[at:end]
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             if data[at]:
                 unknown, at = read_unknown_tags(data, at)
             else:
@@ -867,7 +867,7 @@ def read_describe_groups_response_v6(data: bytes, at: int) -> tuple[DescribeGrou
                 member_metadata = data[at:end]
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             member_assignment_length = data[at]
             if member_assignment_length > 127:
                 member_assignment_length, at = read_uvarint(data, at)
@@ -878,7 +878,7 @@ def read_describe_groups_response_v6(data: bytes, at: int) -> tuple[DescribeGrou
                 member_assignment = data[at:end]
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             if data[at]:
                 unknown, at = read_unknown_tags(data, at)
             else:
@@ -914,9 +914,9 @@ def write_describe_groups_response_v0(message: DescribeGroupsResponse) -> list[P
     parts.append(pack_i(groups_count))
     for group in groups:
         if group.error_message is not None:
-            raise Refused
+            raise FastPathError
         if group.authorized_operations != -2147483648:
-            raise Refused
+            raise FastPathError
         group_id = group.group_id.encode()
         parts.append(pack_hh(group.error_code, len(group_id)))
         parts.append(group_id)
@@ -965,9 +965,9 @@ def write_describe_groups_response_v1(message: DescribeGroupsResponse) -> list[P
     parts.append(pack_ii(message.throttle_time_ms, groups_count))
     for group in groups:
         if group.error_message is not None:
-            raise Refused
+            raise FastPathError
         if group.authorized_operations != -2147483648:
-            raise Refused
+            raise FastPathError
         group_id = group.group_id.encode()
         parts.append(pack_hh(group.error_code, len(group_id)))
         parts.append(group_id)
@@ -1016,7 +1016,7 @@ def write_describe_groups_response_v3(message: DescribeGroupsResponse) -> list[P
     parts.append(pack_ii(message.throttle_time_ms, groups_count))
     for group in groups:
         if group.error_message is not None:
-            raise Refused
+            raise FastPathError
         group_id = group.group_id.encode()
         parts.append(pack_hh(group.error_code, len(group_id)))
         parts.append(group_id)
@@ -1066,7 +1066,7 @@ def write_describe_groups_response_v4(message: DescribeGroupsResponse) -> list[P
     parts.append(pack_ii(message.throttle_time_ms, groups_count))
     for group in groups:
         if group.error_message is not None:
-            raise Refused
+            raise FastPathError
         group_id = group.group_id.encode()
         parts.append(pack_hh(group.error_code, len(group_id)))
         parts.append(group_id)
@@ -1125,7 +1125,7 @@ def write_describe_groups_response_v5(message: DescribeGroupsResponse) -> list[P
         parts.append(uvarint(groups_count))
     for group in groups:
         if group.error_message is not None:
-            raise Refused
+            raise FastPathError
         group_id = group.group_id.encode()
         group_id_length = len(group_id) + 1
         if group_id_length < 128:
@@ -1331,7 +1331,7 @@ def write_describe_groups_response_v6(message: DescribeGroupsResponse) -> list[P
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DescribeGroupsRequest": Codec(
         DescribeGroupsRequest,
@@ -1356,7 +1356,7 @@ CODECS: dict[str, Codec] = {
         {},
         15,
         "DescribeGroupsRequest",
-        "4.3",
+        "4.4",
     ),
     "DescribeGroupsResponse": Codec(
         DescribeGroupsResponse,
@@ -1384,6 +1384,6 @@ CODECS: dict[str, Codec] = {
         },
         15,
         "DescribeGroupsResponse",
-        "4.3",
+        "4.4",
     ),
 }

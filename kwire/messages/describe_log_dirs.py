@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     long_text_length,
@@ -63,7 +63,7 @@ class DescribableLogDirTopic(msgspec.Struct, gc=False):
     topic: str = ""
     #: []int32.
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -73,11 +73,11 @@ class DescribeLogDirsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeLogDirsRequest"
     API_KEY: ClassVar[int] = 35
     VERSIONS: ClassVar[tuple[int, int]] = (1, 5)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: The topics wanted; null = all. ([]DescribableLogDirTopic; may be null)
     topics: list[DescribableLogDirTopic] | None = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -90,7 +90,7 @@ def read_describe_log_dirs_request_v1(data: bytes, at: int) -> tuple[DescribeLog
         topics = None
     else:
         if not 0 <= topics_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         topics = []
         for _ in range(topics_count):
             topic_length, = unpack_h(data, at)
@@ -100,7 +100,7 @@ def read_describe_log_dirs_request_v1(data: bytes, at: int) -> tuple[DescribeLog
                 topic = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             partitions_count, = unpack_i(data, at)
             at += 4
             if 0 <= partitions_count < 32:
@@ -218,7 +218,7 @@ class DescribeLogDirsPartition(msgspec.Struct, gc=False):
     offset_lag: int = 0
     #: True = a copy being made to replace the present one. (bool)
     is_future_key: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -229,7 +229,7 @@ class DescribeLogDirsTopic(msgspec.Struct, gc=False):
     name: str = ""
     #: []DescribeLogDirsPartition.
     partitions: list[DescribeLogDirsPartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -248,7 +248,7 @@ class DescribeLogDirsResult(msgspec.Struct, gc=False):
     usable_bytes: int = -1
     #: True = the directory takes no new replicas. (bool; versions 5+; left out silently elsewhere)
     is_cordoned: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -258,7 +258,7 @@ class DescribeLogDirsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeLogDirsResponse"
     API_KEY: ClassVar[int] = 35
     VERSIONS: ClassVar[tuple[int, int]] = (1, 5)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -266,7 +266,7 @@ class DescribeLogDirsResponse(msgspec.Struct, gc=False):
     error_code: int = 0
     #: []DescribeLogDirsResult.
     results: list[DescribeLogDirsResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -275,7 +275,7 @@ def read_describe_log_dirs_response_v1(data: bytes, at: int) -> tuple[DescribeLo
     throttle_time_ms, results_count = unpack_ii(data, at)
     at += 8
     if not 0 <= results_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     results = []
     for _ in range(results_count):
         error_code, log_dir_length = unpack_hh(data, at)
@@ -285,11 +285,11 @@ def read_describe_log_dirs_response_v1(data: bytes, at: int) -> tuple[DescribeLo
             log_dir = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         topics_count, = unpack_i(data, at)
         at += 4
         if not 0 <= topics_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         topics = []
         for _ in range(topics_count):
             name_length, = unpack_h(data, at)
@@ -299,11 +299,11 @@ def read_describe_log_dirs_response_v1(data: bytes, at: int) -> tuple[DescribeLo
                 name = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             partitions_count, = unpack_i(data, at)
             at += 4
             if not 0 <= partitions_count <= len(data) - at:
-                raise Refused
+                raise FastPathError
             partitions = []
             for _ in range(partitions_count):
                 partition_index, partition_size, offset_lag, is_future_key = unpack_iqqB(data, at)
@@ -864,7 +864,7 @@ def write_describe_log_dirs_response_v5(message: DescribeLogDirsResponse) -> lis
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DescribeLogDirsRequest": Codec(
         DescribeLogDirsRequest,
@@ -887,7 +887,7 @@ CODECS: dict[str, Codec] = {
         },
         35,
         "DescribeLogDirsRequest",
-        "4.3",
+        "4.4",
     ),
     "DescribeLogDirsResponse": Codec(
         DescribeLogDirsResponse,
@@ -912,6 +912,6 @@ CODECS: dict[str, Codec] = {
         },
         35,
         "DescribeLogDirsResponse",
-        "4.3",
+        "4.4",
     ),
 }

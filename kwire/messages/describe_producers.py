@@ -45,7 +45,7 @@ class TopicRequest(msgspec.Struct, gc=False):
     name: str = ""
     #: Numbers of the partitions. ([]int32)
     partition_indexes: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -55,11 +55,11 @@ class DescribeProducersRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeProducersRequest"
     API_KEY: ClassVar[int] = 61
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []TopicRequest.
     topics: list[TopicRequest] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -146,7 +146,7 @@ class ProducerState(msgspec.Struct, gc=False):
     coordinator_epoch: int = 0
     #: Where the producer's open transaction begins in this partition; -1 = none open. (int64)
     current_txn_start_offset: int = -1
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -161,7 +161,7 @@ class PartitionResponse(msgspec.Struct, gc=False):
     error_message: str | None = None
     #: []ProducerState.
     active_producers: list[ProducerState] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -172,7 +172,7 @@ class TopicResponse(msgspec.Struct, gc=False):
     name: str = ""
     #: []PartitionResponse.
     partitions: list[PartitionResponse] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -182,13 +182,13 @@ class DescribeProducersResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeProducersResponse"
     API_KEY: ClassVar[int] = 61
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: []TopicResponse.
     topics: list[TopicResponse] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -340,7 +340,7 @@ def write_describe_producers_response_v0(message: DescribeProducersResponse) -> 
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DescribeProducersRequest": Codec(
         DescribeProducersRequest,
@@ -355,7 +355,7 @@ CODECS: dict[str, Codec] = {
         },
         61,
         "DescribeProducersRequest",
-        "4.3",
+        "4.4",
     ),
     "DescribeProducersResponse": Codec(
         DescribeProducersResponse,
@@ -372,6 +372,6 @@ CODECS: dict[str, Codec] = {
         },
         61,
         "DescribeProducersResponse",
-        "4.3",
+        "4.4",
     ),
 }

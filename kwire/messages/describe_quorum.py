@@ -14,8 +14,8 @@ from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
     ZERO_UUID,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -64,7 +64,7 @@ class DescribeQuorumRequestPartitionData(msgspec.Struct, gc=False):
 
     #: Number of the partition within its topic, from 0. (int32)
     partition_index: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -75,7 +75,7 @@ class DescribeQuorumRequestTopicData(msgspec.Struct, gc=False):
     topic_name: str = ""
     #: []PartitionData.
     partitions: list[DescribeQuorumRequestPartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -85,11 +85,11 @@ class DescribeQuorumRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeQuorumRequest"
     API_KEY: ClassVar[int] = 55
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []TopicData.
     topics: list[DescribeQuorumRequestTopicData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -194,7 +194,7 @@ class ReplicaState(msgspec.Struct, gc=False):
     #: When the replica last had everything, in milliseconds since 1970; -1 = unknown. (int64; versions 1+; left out
     #: silently elsewhere)
     last_caught_up_timestamp: int = -1
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -218,7 +218,7 @@ class DescribeQuorumResponsePartitionData(msgspec.Struct, gc=False):
     current_voters: list[ReplicaState] = []
     #: Nodes that follow the log without a vote. ([]ReplicaState)
     observers: list[ReplicaState] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -229,7 +229,7 @@ class DescribeQuorumResponseTopicData(msgspec.Struct, gc=False):
     topic_name: str = ""
     #: []PartitionData.
     partitions: list[DescribeQuorumResponsePartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -242,7 +242,7 @@ class Listener(msgspec.Struct, gc=False):
     host: str = ""
     #: uint16; versions 2+.
     port: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -253,7 +253,7 @@ class Node(msgspec.Struct, gc=False):
     node_id: int = 0
     #: []Listener; versions 2+.
     listeners: list[Listener] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -263,7 +263,7 @@ class DescribeQuorumResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeQuorumResponse"
     API_KEY: ClassVar[int] = 55
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Error that concerns the whole request, or 0. (int16)
     error_code: int = 0
@@ -274,7 +274,7 @@ class DescribeQuorumResponse(msgspec.Struct, gc=False):
     topics: list[DescribeQuorumResponseTopicData] = []
     #: []Node; versions 2+.
     nodes: list[Node] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -661,7 +661,7 @@ def write_describe_quorum_response_v0(message: DescribeQuorumResponse) -> list[P
     """Write version 0."""
     parts: list[Part] = []
     if message.nodes:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics) + 1
     if topics_count < 128:
@@ -699,7 +699,7 @@ def write_describe_quorum_response_v0(message: DescribeQuorumResponse) -> list[P
                 parts.append(uvarint(current_voters_count))
             for current_voter in current_voters:
                 if current_voter.replica_directory_id != bytes(16):
-                    raise Refused
+                    raise FastPathError
                 if current_voter.unknown_tagged_fields:
                     parts.append(pack_iq(current_voter.replica_id, current_voter.log_end_offset))
                     parts.append(tag_section((), current_voter.unknown_tagged_fields, 0))
@@ -713,7 +713,7 @@ def write_describe_quorum_response_v0(message: DescribeQuorumResponse) -> list[P
                 parts.append(uvarint(observers_count))
             for observer in observers:
                 if observer.replica_directory_id != bytes(16):
-                    raise Refused
+                    raise FastPathError
                 if observer.unknown_tagged_fields:
                     parts.append(pack_iq(observer.replica_id, observer.log_end_offset))
                     parts.append(tag_section((), observer.unknown_tagged_fields, 0))
@@ -731,7 +731,7 @@ def write_describe_quorum_response_v1(message: DescribeQuorumResponse) -> list[P
     """Write version 1."""
     parts: list[Part] = []
     if message.nodes:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics) + 1
     if topics_count < 128:
@@ -769,7 +769,7 @@ def write_describe_quorum_response_v1(message: DescribeQuorumResponse) -> list[P
                 parts.append(uvarint(current_voters_count))
             for current_voter in current_voters:
                 if current_voter.replica_directory_id != bytes(16):
-                    raise Refused
+                    raise FastPathError
                 if current_voter.unknown_tagged_fields:
                     parts.append(pack_iqqq(
                         current_voter.replica_id, current_voter.log_end_offset, current_voter.last_fetch_timestamp,
@@ -789,7 +789,7 @@ def write_describe_quorum_response_v1(message: DescribeQuorumResponse) -> list[P
                 parts.append(uvarint(observers_count))
             for observer in observers:
                 if observer.replica_directory_id != bytes(16):
-                    raise Refused
+                    raise FastPathError
                 if observer.unknown_tagged_fields:
                     parts.append(pack_iqqq(
                         observer.replica_id, observer.log_end_offset, observer.last_fetch_timestamp,
@@ -865,7 +865,7 @@ def write_describe_quorum_response_v2(message: DescribeQuorumResponse) -> list[P
             for current_voter in current_voters:
                 replica_directory_id = current_voter.replica_directory_id
                 if len(replica_directory_id) != 16:
-                    raise Refused
+                    raise FastPathError
                 if current_voter.unknown_tagged_fields:
                     parts.append(pack_iuqqq(
                         current_voter.replica_id, replica_directory_id, current_voter.log_end_offset,
@@ -886,7 +886,7 @@ def write_describe_quorum_response_v2(message: DescribeQuorumResponse) -> list[P
             for observer in observers:
                 observer_replica_directory_id = observer.replica_directory_id
                 if len(observer_replica_directory_id) != 16:
-                    raise Refused
+                    raise FastPathError
                 if observer.unknown_tagged_fields:
                     parts.append(pack_iuqqq(
                         observer.replica_id, observer_replica_directory_id, observer.log_end_offset,
@@ -941,7 +941,7 @@ def write_describe_quorum_response_v2(message: DescribeQuorumResponse) -> list[P
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DescribeQuorumRequest": Codec(
         DescribeQuorumRequest,
@@ -961,7 +961,7 @@ CODECS: dict[str, Codec] = {
         },
         55,
         "DescribeQuorumRequest",
-        "4.3",
+        "4.4",
     ),
     "DescribeQuorumResponse": Codec(
         DescribeQuorumResponse,
@@ -984,6 +984,6 @@ CODECS: dict[str, Codec] = {
         },
         55,
         "DescribeQuorumResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     long_text_length,
@@ -50,19 +50,19 @@ class DescribeShareGroupOffsetsRequestTopic(msgspec.Struct, gc=False):
     topic_name: str = ""
     #: Numbers of the partitions wanted. ([]int32)
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
 class DescribeShareGroupOffsetsRequestGroup(msgspec.Struct, gc=False):
-    """One of `groups`: which share groups to tell about."""
+    """One of `groups`: share groups to describe."""
 
     #: Name of the share group. (string)
     group_id: str = ""
     #: The topics wanted; null = every topic for which the group has state. ([]DescribeShareGroupOffsetsRequestTopic;
     #: may be null)
     topics: list[DescribeShareGroupOffsetsRequestTopic] | None = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -72,11 +72,11 @@ class DescribeShareGroupOffsetsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeShareGroupOffsetsRequest"
     API_KEY: ClassVar[int] = 90
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
-    #: Which share groups to tell about. ([]DescribeShareGroupOffsetsRequestGroup)
+    #: Share groups to describe. ([]DescribeShareGroupOffsetsRequestGroup)
     groups: list[DescribeShareGroupOffsetsRequestGroup] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -205,7 +205,7 @@ class DescribeShareGroupOffsetsResponsePartition(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong with this partition; null when nothing did. (string; may be null)
     error_message: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -218,7 +218,7 @@ class DescribeShareGroupOffsetsResponseTopic(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: Progress in each partition. ([]DescribeShareGroupOffsetsResponsePartition)
     partitions: list[DescribeShareGroupOffsetsResponsePartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -233,7 +233,7 @@ class DescribeShareGroupOffsetsResponseGroup(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong with the group; null when nothing did. (string; may be null)
     error_message: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -243,13 +243,13 @@ class DescribeShareGroupOffsetsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeShareGroupOffsetsResponse"
     API_KEY: ClassVar[int] = 90
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: One entry for each group of the request. ([]DescribeShareGroupOffsetsResponseGroup)
     groups: list[DescribeShareGroupOffsetsResponseGroup] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -479,7 +479,7 @@ def write_describe_share_group_offsets_response_v0(message: DescribeShareGroupOf
             parts.append(topic_name)
             topic_id = topic.topic_id
             if len(topic_id) != 16:
-                raise Refused
+                raise FastPathError
             partitions = topic.partitions
             partitions_count = len(partitions) + 1
             if partitions_count < 128:
@@ -554,7 +554,7 @@ def write_describe_share_group_offsets_response_v1(message: DescribeShareGroupOf
             parts.append(topic_name)
             topic_id = topic.topic_id
             if len(topic_id) != 16:
-                raise Refused
+                raise FastPathError
             partitions = topic.partitions
             partitions_count = len(partitions) + 1
             if partitions_count < 128:
@@ -596,7 +596,7 @@ def write_describe_share_group_offsets_response_v1(message: DescribeShareGroupOf
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DescribeShareGroupOffsetsRequest": Codec(
         DescribeShareGroupOffsetsRequest,
@@ -614,7 +614,7 @@ CODECS: dict[str, Codec] = {
         },
         90,
         "DescribeShareGroupOffsetsRequest",
-        "4.3",
+        "4.4",
     ),
     "DescribeShareGroupOffsetsResponse": Codec(
         DescribeShareGroupOffsetsResponse,
@@ -633,6 +633,6 @@ CODECS: dict[str, Codec] = {
         },
         90,
         "DescribeShareGroupOffsetsResponse",
-        "4.3",
+        "4.4",
     ),
 }

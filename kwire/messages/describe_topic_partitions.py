@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     long_text_length,
@@ -50,7 +50,7 @@ class TopicRequest(msgspec.Struct, gc=False):
 
     #: string.
     name: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -61,7 +61,7 @@ class Cursor(msgspec.Struct, gc=False):
     topic_name: str = ""
     #: Number of the partition within its topic, from 0. (int32)
     partition_index: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -71,15 +71,15 @@ class DescribeTopicPartitionsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeTopicPartitionsRequest"
     API_KEY: ClassVar[int] = 75
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []TopicRequest.
     topics: list[TopicRequest] = []
-    #: How many partitions to tell at most; the rest is asked for with the cursor. (int32)
+    #: Maximum number of partitions to return; the cursor requests the rest. (int32)
     response_partition_limit: int = 2000
     #: Where to go on, as the last response gave it; null = at the beginning. (Cursor; may be null)
     cursor: Cursor | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -127,7 +127,7 @@ def read_describe_topic_partitions_request_v0(data: bytes, at: int) -> tuple[Des
     elif cursor_marker == 255:
         cursor = None
     else:
-        raise Refused
+        raise FastPathError
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -192,14 +192,14 @@ class DescribeTopicPartitionsResponsePartition(msgspec.Struct, gc=False):
     #: Ids of the replicas in sync with the leader. ([]int32)
     isr_nodes: tuple[int, ...] = ()
     #: Ids of replicas outside the in-sync set that hold everything up to the high watermark, and may lead; null = not
-    #: told. ([]int32; may be null)
+    #: included. ([]int32; may be null)
     eligible_leader_replicas: tuple[int, ...] | None = None
-    #: Ids of the eligible leader replicas known last, before all of them failed; null = not told. ([]int32; may be
+    #: Ids of the eligible leader replicas known last, before all of them failed; null = not included. ([]int32; may be
     #: null)
     last_known_elr: tuple[int, ...] | None = None
     #: Ids of the replicas whose broker or disk is gone. ([]int32)
     offline_replicas: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -218,7 +218,7 @@ class DescribeTopicPartitionsResponseTopic(msgspec.Struct, gc=False):
     partitions: list[DescribeTopicPartitionsResponsePartition] = []
     #: What the caller may do with the topic, one bit for each ACL operation; -2147483648 = not asked for. (int32)
     topic_authorized_operations: int = -2147483648
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -228,7 +228,7 @@ class DescribeTopicPartitionsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeTopicPartitionsResponse"
     API_KEY: ClassVar[int] = 75
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -236,7 +236,7 @@ class DescribeTopicPartitionsResponse(msgspec.Struct, gc=False):
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     #: Where to go on; null = this was the end. (Cursor; may be null)
     next_cursor: Cursor | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -350,7 +350,7 @@ def read_describe_topic_partitions_response_v0(data: bytes, at: int) -> tuple[De
     elif next_cursor_marker == 255:
         next_cursor = None
     else:
-        raise Refused
+        raise FastPathError
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -381,7 +381,7 @@ def write_describe_topic_partitions_response_v0(message: DescribeTopicPartitions
         parts.append(name_bytes)
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -479,7 +479,7 @@ def write_describe_topic_partitions_response_v0(message: DescribeTopicPartitions
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DescribeTopicPartitionsRequest": Codec(
         DescribeTopicPartitionsRequest,
@@ -495,7 +495,7 @@ CODECS: dict[str, Codec] = {
         },
         75,
         "DescribeTopicPartitionsRequest",
-        "4.3",
+        "4.4",
     ),
     "DescribeTopicPartitionsResponse": Codec(
         DescribeTopicPartitionsResponse,
@@ -512,6 +512,6 @@ CODECS: dict[str, Codec] = {
         },
         75,
         "DescribeTopicPartitionsResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -43,11 +43,11 @@ class DescribeTransactionsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeTransactionsRequest"
     API_KEY: ClassVar[int] = 65
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []string.
     transactional_ids: tuple[str, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -106,7 +106,7 @@ class TopicData(msgspec.Struct, gc=False):
     topic: str = ""
     #: []int32.
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -129,7 +129,7 @@ class TransactionState(msgspec.Struct, gc=False):
     producer_epoch: int = 0
     #: []TopicData.
     topics: list[TopicData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -139,13 +139,13 @@ class DescribeTransactionsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeTransactionsResponse"
     API_KEY: ClassVar[int] = 65
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: []TransactionState.
     transaction_states: list[TransactionState] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -285,7 +285,7 @@ def write_describe_transactions_response_v0(message: DescribeTransactionsRespons
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DescribeTransactionsRequest": Codec(
         DescribeTransactionsRequest,
@@ -298,7 +298,7 @@ CODECS: dict[str, Codec] = {
         {},
         65,
         "DescribeTransactionsRequest",
-        "4.3",
+        "4.4",
     ),
     "DescribeTransactionsResponse": Codec(
         DescribeTransactionsResponse,
@@ -314,6 +314,6 @@ CODECS: dict[str, Codec] = {
         },
         65,
         "DescribeTransactionsResponse",
-        "4.3",
+        "4.4",
     ),
 }

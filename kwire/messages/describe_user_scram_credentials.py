@@ -40,7 +40,7 @@ class UserName(msgspec.Struct, gc=False):
 
     #: string.
     name: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -50,11 +50,11 @@ class DescribeUserScramCredentialsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeUserScramCredentialsRequest"
     API_KEY: ClassVar[int] = 50
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: The users wanted; null or empty = all. ([]UserName; may be null)
     users: list[UserName] | None = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -125,7 +125,7 @@ class CredentialInfo(msgspec.Struct, gc=False):
     mechanism: int = 0
     #: Rounds of hashing. (int32)
     iterations: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -140,7 +140,7 @@ class DescribeUserScramCredentialsResult(msgspec.Struct, gc=False):
     error_message: str | None = ""
     #: []CredentialInfo.
     credential_infos: list[CredentialInfo] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -150,7 +150,7 @@ class DescribeUserScramCredentialsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "DescribeUserScramCredentialsResponse"
     API_KEY: ClassVar[int] = 50
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -160,7 +160,7 @@ class DescribeUserScramCredentialsResponse(msgspec.Struct, gc=False):
     error_message: str | None = ""
     #: []DescribeUserScramCredentialsResult.
     results: list[DescribeUserScramCredentialsResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -296,7 +296,7 @@ def write_describe_user_scram_credentials_response_v0(message: DescribeUserScram
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DescribeUserScramCredentialsRequest": Codec(
         DescribeUserScramCredentialsRequest,
@@ -311,7 +311,7 @@ CODECS: dict[str, Codec] = {
         },
         50,
         "DescribeUserScramCredentialsRequest",
-        "4.3",
+        "4.4",
     ),
     "DescribeUserScramCredentialsResponse": Codec(
         DescribeUserScramCredentialsResponse,
@@ -327,6 +327,6 @@ CODECS: dict[str, Codec] = {
         },
         50,
         "DescribeUserScramCredentialsResponse",
-        "4.3",
+        "4.4",
     ),
 }

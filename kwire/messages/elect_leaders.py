@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     long_text_length,
@@ -56,7 +56,7 @@ class TopicPartitions(msgspec.Struct, gc=False):
     topic: str = ""
     #: []int32.
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -66,7 +66,7 @@ class ElectLeadersRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ElectLeadersRequest"
     API_KEY: ClassVar[int] = 43
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: 0 = the preferred replica, 1 = unclean: any living replica when no one is in sync, at the price of lost records.
     #: (int8; versions 1+)
@@ -75,7 +75,7 @@ class ElectLeadersRequest(msgspec.Struct, gc=False):
     topic_partitions: list[TopicPartitions] | None = []
     #: How long the broker may take before it gives up, in milliseconds. (int32 of milliseconds)
     timeout_ms: int = 60000
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -88,7 +88,7 @@ def read_elect_leaders_request_v0(data: bytes, at: int) -> tuple[ElectLeadersReq
         topic_partitions = None
     else:
         if not 0 <= topic_partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         topic_partitions = []
         for _ in range(topic_partitions_count):
             topic_length, = unpack_h(data, at)
@@ -98,7 +98,7 @@ def read_elect_leaders_request_v0(data: bytes, at: int) -> tuple[ElectLeadersReq
                 topic = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             partitions_count, = unpack_i(data, at)
             at += 4
             if 0 <= partitions_count < 32:
@@ -121,7 +121,7 @@ def read_elect_leaders_request_v1(data: bytes, at: int) -> tuple[ElectLeadersReq
         topic_partitions = None
     else:
         if not 0 <= topic_partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         topic_partitions = []
         for _ in range(topic_partitions_count):
             topic_length, = unpack_h(data, at)
@@ -131,7 +131,7 @@ def read_elect_leaders_request_v1(data: bytes, at: int) -> tuple[ElectLeadersReq
                 topic = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             partitions_count, = unpack_i(data, at)
             at += 4
             if 0 <= partitions_count < 32:
@@ -193,7 +193,7 @@ def write_elect_leaders_request_v0(message: ElectLeadersRequest) -> list[Part]:
     """Write version 0."""
     parts: list[Part] = []
     if message.election_type != 0:
-        raise Refused
+        raise FastPathError
     topic_partitions = message.topic_partitions
     topic_partitions_count = -1 if topic_partitions is None else len(topic_partitions)
     parts.append(pack_i(topic_partitions_count))
@@ -284,7 +284,7 @@ class PartitionResult(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong with this entry; null when nothing did. (string; may be null)
     error_message: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -295,7 +295,7 @@ class ReplicaElectionResult(msgspec.Struct, gc=False):
     topic: str = ""
     #: []PartitionResult.
     partition_result: list[PartitionResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -305,7 +305,7 @@ class ElectLeadersResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ElectLeadersResponse"
     API_KEY: ClassVar[int] = 43
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -313,7 +313,7 @@ class ElectLeadersResponse(msgspec.Struct, gc=False):
     error_code: int = 0
     #: []ReplicaElectionResult.
     replica_election_results: list[ReplicaElectionResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -322,7 +322,7 @@ def read_elect_leaders_response_v0(data: bytes, at: int) -> tuple[ElectLeadersRe
     throttle_time_ms, replica_election_results_count = unpack_ii(data, at)
     at += 8
     if not 0 <= replica_election_results_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     replica_election_results = []
     for _ in range(replica_election_results_count):
         topic_length, = unpack_h(data, at)
@@ -332,11 +332,11 @@ def read_elect_leaders_response_v0(data: bytes, at: int) -> tuple[ElectLeadersRe
             topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partition_result_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partition_result_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partition_result = []
         for _ in range(partition_result_count):
             partition_id, error_code, error_message_length = unpack_ihh(data, at)
@@ -349,7 +349,7 @@ def read_elect_leaders_response_v0(data: bytes, at: int) -> tuple[ElectLeadersRe
             elif error_message_length == -1:
                 error_message = None
             else:
-                raise Refused
+                raise FastPathError
             partition_result.append(PartitionResult(partition_id, error_code, error_message))
         replica_election_results.append(ReplicaElectionResult(topic, partition_result))
     return ElectLeadersResponse(throttle_time_ms, 0, replica_election_results), at
@@ -360,7 +360,7 @@ def read_elect_leaders_response_v1(data: bytes, at: int) -> tuple[ElectLeadersRe
     throttle_time_ms, error_code, replica_election_results_count = unpack_ihi(data, at)
     at += 10
     if not 0 <= replica_election_results_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     replica_election_results = []
     for _ in range(replica_election_results_count):
         topic_length, = unpack_h(data, at)
@@ -370,11 +370,11 @@ def read_elect_leaders_response_v1(data: bytes, at: int) -> tuple[ElectLeadersRe
             topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partition_result_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partition_result_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partition_result = []
         for _ in range(partition_result_count):
             partition_id, partition_result_error_code, error_message_length = unpack_ihh(data, at)
@@ -387,7 +387,7 @@ def read_elect_leaders_response_v1(data: bytes, at: int) -> tuple[ElectLeadersRe
             elif error_message_length == -1:
                 error_message = None
             else:
-                raise Refused
+                raise FastPathError
             partition_result.append(PartitionResult(partition_id, partition_result_error_code, error_message))
         replica_election_results.append(ReplicaElectionResult(topic, partition_result))
     return ElectLeadersResponse(throttle_time_ms, error_code, replica_election_results), at
@@ -453,7 +453,7 @@ def write_elect_leaders_response_v0(message: ElectLeadersResponse) -> list[Part]
     """Write version 0."""
     parts: list[Part] = []
     if message.error_code != 0:
-        raise Refused
+        raise FastPathError
     replica_election_results = message.replica_election_results
     replica_election_results_count = len(replica_election_results)
     parts.append(pack_ii(message.throttle_time_ms, replica_election_results_count))
@@ -545,7 +545,7 @@ def write_elect_leaders_response_v2(message: ElectLeadersResponse) -> list[Part]
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ElectLeadersRequest": Codec(
         ElectLeadersRequest,
@@ -564,7 +564,7 @@ CODECS: dict[str, Codec] = {
         },
         43,
         "ElectLeadersRequest",
-        "4.3",
+        "4.4",
     ),
     "ElectLeadersResponse": Codec(
         ElectLeadersResponse,
@@ -584,6 +584,6 @@ CODECS: dict[str, Codec] = {
         },
         43,
         "ElectLeadersResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -13,8 +13,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     long_text_length,
@@ -64,7 +64,7 @@ class ReplicaInfo(msgspec.Struct, gc=False):
     candidate_id: int = 0
     #: uuid; versions 1+.
     candidate_directory_id: bytes = bytes(16)
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -83,7 +83,7 @@ class EndQuorumEpochRequestPartitionData(msgspec.Struct, gc=False):
     #: The voters that should stand for election, the best first. ([]ReplicaInfo; versions 1+; left out silently
     #: elsewhere)
     preferred_candidates: list[ReplicaInfo] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -94,7 +94,7 @@ class EndQuorumEpochRequestTopicData(msgspec.Struct, gc=False):
     topic_name: str = ""
     #: []PartitionData.
     partitions: list[EndQuorumEpochRequestPartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -107,7 +107,7 @@ class LeaderEndpoint(msgspec.Struct, gc=False):
     host: str = ""
     #: uint16; versions 1+.
     port: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -117,7 +117,7 @@ class EndQuorumEpochRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "EndQuorumEpochRequest"
     API_KEY: ClassVar[int] = 54
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Id of the cluster, so that a stray message of another one is refused; null = unknown. (string; may be null)
     cluster_id: str | None = None
@@ -126,7 +126,7 @@ class EndQuorumEpochRequest(msgspec.Struct, gc=False):
     #: Where the leader of the metadata quorum is reached, by listener. ([]LeaderEndpoint; versions 1+; left out
     #: silently elsewhere)
     leader_endpoints: list[LeaderEndpoint] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -142,11 +142,11 @@ def read_end_quorum_epoch_request_v0(data: bytes, at: int) -> tuple[EndQuorumEpo
     elif cluster_id_length == -1:
         cluster_id = None
     else:
-        raise Refused
+        raise FastPathError
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         topic_name_length, = unpack_h(data, at)
@@ -156,11 +156,11 @@ def read_end_quorum_epoch_request_v0(data: bytes, at: int) -> tuple[EndQuorumEpo
             topic_name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             partition_index, leader_id, leader_epoch, preferred_successors_count = unpack_iiii(data, at)
@@ -360,7 +360,7 @@ def write_end_quorum_epoch_request_v1(message: EndQuorumEpochRequest) -> list[Pa
             for preferred_candidate in preferred_candidates:
                 candidate_directory_id = preferred_candidate.candidate_directory_id
                 if len(candidate_directory_id) != 16:
-                    raise Refused
+                    raise FastPathError
                 if preferred_candidate.unknown_tagged_fields:
                     parts.append(pack_iu(preferred_candidate.candidate_id, candidate_directory_id))
                     parts.append(tag_section((), preferred_candidate.unknown_tagged_fields, 0))
@@ -411,7 +411,7 @@ class EndQuorumEpochResponsePartitionData(msgspec.Struct, gc=False):
     leader_id: int = 0
     #: Epoch of the partition's leader; -1 = unknown. (int32)
     leader_epoch: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -422,7 +422,7 @@ class EndQuorumEpochResponseTopicData(msgspec.Struct, gc=False):
     topic_name: str = ""
     #: []PartitionData.
     partitions: list[EndQuorumEpochResponsePartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -435,7 +435,7 @@ class NodeEndpoint(msgspec.Struct, gc=False):
     host: str = ""
     #: uint16; versions 1+.
     port: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -445,7 +445,7 @@ class EndQuorumEpochResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "EndQuorumEpochResponse"
     API_KEY: ClassVar[int] = 54
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Error that concerns the whole request, or 0. (int16)
     error_code: int = 0
@@ -453,7 +453,7 @@ class EndQuorumEpochResponse(msgspec.Struct, gc=False):
     topics: list[EndQuorumEpochResponseTopicData] = []
     #: Addresses of the leaders named above. ([]NodeEndpoint; versions 1+; tag 0)
     node_endpoints: list[NodeEndpoint] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -462,7 +462,7 @@ def read_end_quorum_epoch_response_v0(data: bytes, at: int) -> tuple[EndQuorumEp
     error_code, topics_count = unpack_hi(data, at)
     at += 6
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         topic_name_length, = unpack_h(data, at)
@@ -472,11 +472,11 @@ def read_end_quorum_epoch_response_v0(data: bytes, at: int) -> tuple[EndQuorumEp
             topic_name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 14 * partitions_count
@@ -497,7 +497,7 @@ def _read_end_quorum_epoch_response_v1_tags(data: bytes, at: int) -> tuple[list[
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -529,7 +529,7 @@ def _read_end_quorum_epoch_response_v1_tags(data: bytes, at: int) -> tuple[list[
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return node_endpoints, tuple(tags), at
 
 
@@ -593,7 +593,7 @@ def write_end_quorum_epoch_response_v0(message: EndQuorumEpochResponse) -> list[
     """Write version 0."""
     parts: list[Part] = []
     if message.node_endpoints:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics)
     parts.append(pack_hi(message.error_code, topics_count))
@@ -681,7 +681,7 @@ def write_end_quorum_epoch_response_v1(message: EndQuorumEpochResponse) -> list[
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "EndQuorumEpochRequest": Codec(
         EndQuorumEpochRequest,
@@ -701,7 +701,7 @@ CODECS: dict[str, Codec] = {
         },
         54,
         "EndQuorumEpochRequest",
-        "4.3",
+        "4.4",
     ),
     "EndQuorumEpochResponse": Codec(
         EndQuorumEpochResponse,
@@ -720,6 +720,6 @@ CODECS: dict[str, Codec] = {
         },
         54,
         "EndQuorumEpochResponse",
-        "4.3",
+        "4.4",
     ),
 }

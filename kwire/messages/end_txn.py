@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_text,
@@ -44,7 +44,7 @@ class EndTxnRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "EndTxnRequest"
     API_KEY: ClassVar[int] = 26
     VERSIONS: ClassVar[tuple[int, int]] = (0, 5)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     transactional_id: str = ""
@@ -54,7 +54,7 @@ class EndTxnRequest(msgspec.Struct, gc=False):
     producer_epoch: int = 0
     #: True = commit, false = abort. (bool)
     committed: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -67,7 +67,7 @@ def read_end_txn_request_v0(data: bytes, at: int) -> tuple[EndTxnRequest, int]:
         transactional_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     producer_id, producer_epoch, committed = unpack_qhB(data, at)
     at += 11
     return EndTxnRequest(transactional_id, producer_id, producer_epoch, BOOLEANS[committed]), at
@@ -126,7 +126,7 @@ class EndTxnResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "EndTxnResponse"
     API_KEY: ClassVar[int] = 26
     VERSIONS: ClassVar[tuple[int, int]] = (0, 5)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -138,7 +138,7 @@ class EndTxnResponse(msgspec.Struct, gc=False):
     #: Epoch to use from now on (version 5: it rises with each transaction); -1 in an error. (int16; versions 5+; left
     #: out silently elsewhere)
     producer_epoch: int = -1
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -206,7 +206,7 @@ def write_end_txn_response_v5(message: EndTxnResponse) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "EndTxnRequest": Codec(
         EndTxnRequest,
@@ -229,7 +229,7 @@ CODECS: dict[str, Codec] = {
         {},
         26,
         "EndTxnRequest",
-        "4.3",
+        "4.4",
     ),
     "EndTxnResponse": Codec(
         EndTxnResponse,
@@ -252,6 +252,6 @@ CODECS: dict[str, Codec] = {
         {},
         26,
         "EndTxnResponse",
-        "4.3",
+        "4.4",
     ),
 }

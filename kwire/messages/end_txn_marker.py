@@ -21,7 +21,7 @@ class EndTxnMarker(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "EndTxnMarker"
     API_KEY: ClassVar[int] = -1
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Epoch of the transaction coordinator that wrote last; lower ones are fenced. -1 = unknown. (int32)
     coordinator_epoch: int = 0
@@ -41,7 +41,7 @@ def write_end_txn_marker_v0(message: EndTxnMarker) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "EndTxnMarker": Codec(
         EndTxnMarker,
@@ -54,6 +54,6 @@ CODECS: dict[str, Codec] = {
         {},
         -1,
         "EndTxnMarker",
-        "4.3",
+        "4.4",
     ),
 }

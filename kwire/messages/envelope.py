@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     read_unknown_tags,
     read_uvarint,
@@ -32,7 +32,7 @@ class EnvelopeRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "EnvelopeRequest"
     API_KEY: ClassVar[int] = 58
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: The whole request as the client sent it, header included. (bytes)
     request_data: bytes = b''
@@ -40,7 +40,7 @@ class EnvelopeRequest(msgspec.Struct, gc=False):
     request_principal: bytes | None = b''
     #: The client's address, 4 or 16 bytes. (bytes)
     client_host_address: bytes = b''
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -56,7 +56,7 @@ def read_envelope_request_v0(data: bytes, at: int) -> tuple[EnvelopeRequest, int
         request_data = data[at:end]
         at = end
     else:
-        raise Refused
+        raise FastPathError
     request_principal_length = data[at]
     request_principal: bytes | None
     if request_principal_length > 127:
@@ -79,7 +79,7 @@ def read_envelope_request_v0(data: bytes, at: int) -> tuple[EnvelopeRequest, int
         client_host_address = data[at:end]
         at = end
     else:
-        raise Refused
+        raise FastPathError
     if data[at]:
         unknown, at = read_unknown_tags(data, at)
     else:
@@ -127,13 +127,13 @@ class EnvelopeResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "EnvelopeResponse"
     API_KEY: ClassVar[int] = 58
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: The whole response for the client, header included; null in an error of the envelope. (bytes; may be null)
     response_data: bytes | None = None
     #: Error that concerns the whole request, or 0. (int16)
     error_code: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -182,7 +182,7 @@ def write_envelope_response_v0(message: EnvelopeResponse) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "EnvelopeRequest": Codec(
         EnvelopeRequest,
@@ -195,7 +195,7 @@ CODECS: dict[str, Codec] = {
         {},
         58,
         "EnvelopeRequest",
-        "4.3",
+        "4.4",
     ),
     "EnvelopeResponse": Codec(
         EnvelopeResponse,
@@ -208,6 +208,6 @@ CODECS: dict[str, Codec] = {
         {},
         58,
         "EnvelopeResponse",
-        "4.3",
+        "4.4",
     ),
 }

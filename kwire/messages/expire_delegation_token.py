@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     read_unknown_tags,
     read_uvarint,
@@ -39,13 +39,13 @@ class ExpireDelegationTokenRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ExpireDelegationTokenRequest"
     API_KEY: ClassVar[int] = 40
     VERSIONS: ClassVar[tuple[int, int]] = (1, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: The token's secret, an HMAC of its id. (bytes)
     hmac: bytes = b''
     #: The token ends in so many milliseconds; below 0 = at once. (int64 of milliseconds)
     expiry_time_period_ms: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -58,7 +58,7 @@ def read_expire_delegation_token_request_v1(data: bytes, at: int) -> tuple[Expir
         hmac = data[at:end]
         at = end
     else:
-        raise Refused
+        raise FastPathError
     expiry_time_period_ms, = unpack_q(data, at)
     at += 8
     return ExpireDelegationTokenRequest(hmac, expiry_time_period_ms), at
@@ -76,7 +76,7 @@ def read_expire_delegation_token_request_v2(data: bytes, at: int) -> tuple[Expir
         hmac = data[at:end]
         at = end
     else:
-        raise Refused
+        raise FastPathError
     expiry_time_period_ms, tag_count = unpack_qB(data, at)
     at += 8
     if tag_count:
@@ -122,7 +122,7 @@ class ExpireDelegationTokenResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ExpireDelegationTokenResponse"
     API_KEY: ClassVar[int] = 40
     VERSIONS: ClassVar[tuple[int, int]] = (1, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Error that concerns the whole request, or 0. (int16)
     error_code: int = 0
@@ -130,7 +130,7 @@ class ExpireDelegationTokenResponse(msgspec.Struct, gc=False):
     expiry_timestamp_ms: int = 0
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -171,7 +171,7 @@ def write_expire_delegation_token_response_v2(message: ExpireDelegationTokenResp
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ExpireDelegationTokenRequest": Codec(
         ExpireDelegationTokenRequest,
@@ -186,7 +186,7 @@ CODECS: dict[str, Codec] = {
         {},
         40,
         "ExpireDelegationTokenRequest",
-        "4.3",
+        "4.4",
     ),
     "ExpireDelegationTokenResponse": Codec(
         ExpireDelegationTokenResponse,
@@ -201,6 +201,6 @@ CODECS: dict[str, Codec] = {
         {},
         40,
         "ExpireDelegationTokenResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -14,8 +14,8 @@ from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
     ZERO_UUID,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     long_text_length,
@@ -98,7 +98,7 @@ class ReplicaState(msgspec.Struct, gc=False):
     replica_id: int = -1
     #: Registration number of the replica that asks; -1 = unknown. (int64; versions 15+)
     replica_epoch: int = -1
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -122,10 +122,10 @@ class FetchPartition(msgspec.Struct, gc=False):
     #: Id of the directory in which the replica keeps this log; all zeros = unknown. (uuid; versions 17+; tag 0; left
     #: out silently elsewhere)
     replica_directory_id: bytes = bytes(16)
-    #: High watermark that a follower of the metadata log knows; the largest int64 = not told. (int64; versions 18+; tag
-    #: 1; left out silently elsewhere)
+    #: High watermark that a follower of the metadata log knows; the largest int64 = not included. (int64; versions 18+;
+    #: tag 1; left out silently elsewhere)
     high_watermark: int = 9223372036854775807
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -138,7 +138,7 @@ class FetchTopic(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: []FetchPartition.
     partitions: list[FetchPartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -151,7 +151,7 @@ class ForgottenTopic(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: []int32; versions 7+.
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -161,7 +161,7 @@ class FetchRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "FetchRequest"
     API_KEY: ClassVar[int] = 1
     VERSIONS: ClassVar[tuple[int, int]] = (4, 18)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Id of the cluster, so that a stray message of another one is refused; null = unknown. (string; versions 12+; may
     #: be null; tag 0; left out silently elsewhere)
@@ -190,7 +190,7 @@ class FetchRequest(msgspec.Struct, gc=False):
     #: Rack of the consumer, so that it may be sent to a near replica; empty = not said. (string; versions 11+; left out
     #: silently elsewhere)
     rack_id: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -199,7 +199,7 @@ def read_fetch_request_v4(data: bytes, at: int) -> tuple[FetchRequest, int]:
     replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, topics_count = unpack_iiiibi(data, at)
     at += 21
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         topic_length, = unpack_h(data, at)
@@ -209,11 +209,11 @@ def read_fetch_request_v4(data: bytes, at: int) -> tuple[FetchRequest, int]:
             topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 16 * partitions_count
@@ -233,7 +233,7 @@ def read_fetch_request_v5(data: bytes, at: int) -> tuple[FetchRequest, int]:
     replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, topics_count = unpack_iiiibi(data, at)
     at += 21
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         topic_length, = unpack_h(data, at)
@@ -243,11 +243,11 @@ def read_fetch_request_v5(data: bytes, at: int) -> tuple[FetchRequest, int]:
             topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 24 * partitions_count
@@ -269,7 +269,7 @@ def read_fetch_request_v7(data: bytes, at: int) -> tuple[FetchRequest, int]:
     ) = unpack_iiiibiii(data, at)
     at += 29
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         topic_length, = unpack_h(data, at)
@@ -279,11 +279,11 @@ def read_fetch_request_v7(data: bytes, at: int) -> tuple[FetchRequest, int]:
             topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 24 * partitions_count
@@ -296,7 +296,7 @@ def read_fetch_request_v7(data: bytes, at: int) -> tuple[FetchRequest, int]:
     forgotten_topics_data_count, = unpack_i(data, at)
     at += 4
     if not 0 <= forgotten_topics_data_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     forgotten_topics_data = []
     for _ in range(forgotten_topics_data_count):
         forgotten_topics_data_topic_length, = unpack_h(data, at)
@@ -306,7 +306,7 @@ def read_fetch_request_v7(data: bytes, at: int) -> tuple[FetchRequest, int]:
             forgotten_topics_data_topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         forgotten_topics_data_partitions_count, = unpack_i(data, at)
         at += 4
         if 0 <= forgotten_topics_data_partitions_count < 32:
@@ -330,7 +330,7 @@ def read_fetch_request_v9(data: bytes, at: int) -> tuple[FetchRequest, int]:
     ) = unpack_iiiibiii(data, at)
     at += 29
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         topic_length, = unpack_h(data, at)
@@ -340,11 +340,11 @@ def read_fetch_request_v9(data: bytes, at: int) -> tuple[FetchRequest, int]:
             topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 28 * partitions_count
@@ -357,7 +357,7 @@ def read_fetch_request_v9(data: bytes, at: int) -> tuple[FetchRequest, int]:
     forgotten_topics_data_count, = unpack_i(data, at)
     at += 4
     if not 0 <= forgotten_topics_data_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     forgotten_topics_data = []
     for _ in range(forgotten_topics_data_count):
         forgotten_topics_data_topic_length, = unpack_h(data, at)
@@ -367,7 +367,7 @@ def read_fetch_request_v9(data: bytes, at: int) -> tuple[FetchRequest, int]:
             forgotten_topics_data_topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         forgotten_topics_data_partitions_count, = unpack_i(data, at)
         at += 4
         if 0 <= forgotten_topics_data_partitions_count < 32:
@@ -391,7 +391,7 @@ def read_fetch_request_v11(data: bytes, at: int) -> tuple[FetchRequest, int]:
     ) = unpack_iiiibiii(data, at)
     at += 29
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         topic_length, = unpack_h(data, at)
@@ -401,11 +401,11 @@ def read_fetch_request_v11(data: bytes, at: int) -> tuple[FetchRequest, int]:
             topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 28 * partitions_count
@@ -418,7 +418,7 @@ def read_fetch_request_v11(data: bytes, at: int) -> tuple[FetchRequest, int]:
     forgotten_topics_data_count, = unpack_i(data, at)
     at += 4
     if not 0 <= forgotten_topics_data_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     forgotten_topics_data = []
     for _ in range(forgotten_topics_data_count):
         forgotten_topics_data_topic_length, = unpack_h(data, at)
@@ -428,7 +428,7 @@ def read_fetch_request_v11(data: bytes, at: int) -> tuple[FetchRequest, int]:
             forgotten_topics_data_topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         forgotten_topics_data_partitions_count, = unpack_i(data, at)
         at += 4
         if 0 <= forgotten_topics_data_partitions_count < 32:
@@ -446,7 +446,7 @@ def read_fetch_request_v11(data: bytes, at: int) -> tuple[FetchRequest, int]:
         rack_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return FetchRequest(
         None, replica_id, ReplicaState(), max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch,
         topics, forgotten_topics_data, rack_id,
@@ -462,18 +462,18 @@ def _read_fetch_request_v12_fetch_partition_tags(data: bytes, at: int) -> tuple[
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
-            raise Refused
+            raise FastPathError
         elif tag == 1:
-            raise Refused
+            raise FastPathError
         else:
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return tuple(tags), at
 
 
@@ -487,7 +487,7 @@ def _read_fetch_request_v12_tags(data: bytes, at: int) -> tuple[str | None, Tags
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -504,12 +504,12 @@ def _read_fetch_request_v12_tags(data: bytes, at: int) -> tuple[str | None, Tags
                 at += 1
             cluster_id = tagged_cluster_id
         elif tag == 1:
-            raise Refused
+            raise FastPathError
         else:
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return cluster_id, tuple(tags), at
 
 
@@ -624,18 +624,18 @@ def _read_fetch_request_v13_fetch_partition_tags(data: bytes, at: int) -> tuple[
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
-            raise Refused
+            raise FastPathError
         elif tag == 1:
-            raise Refused
+            raise FastPathError
         else:
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return tuple(tags), at
 
 
@@ -649,7 +649,7 @@ def _read_fetch_request_v13_tags(data: bytes, at: int) -> tuple[str | None, Tags
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -666,12 +666,12 @@ def _read_fetch_request_v13_tags(data: bytes, at: int) -> tuple[str | None, Tags
                 at += 1
             cluster_id = tagged_cluster_id
         elif tag == 1:
-            raise Refused
+            raise FastPathError
         else:
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return cluster_id, tuple(tags), at
 
 
@@ -774,18 +774,18 @@ def _read_fetch_request_v15_fetch_partition_tags(data: bytes, at: int) -> tuple[
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
-            raise Refused
+            raise FastPathError
         elif tag == 1:
-            raise Refused
+            raise FastPathError
         else:
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return tuple(tags), at
 
 
@@ -800,7 +800,7 @@ def _read_fetch_request_v15_tags(data: bytes, at: int) -> tuple[str | None, Repl
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -829,7 +829,7 @@ def _read_fetch_request_v15_tags(data: bytes, at: int) -> tuple[str | None, Repl
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return cluster_id, replica_state, tuple(tags), at
 
 
@@ -934,7 +934,7 @@ def _read_fetch_request_v17_fetch_partition_tags(data: bytes, at: int) -> tuple[
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -942,12 +942,12 @@ def _read_fetch_request_v17_fetch_partition_tags(data: bytes, at: int) -> tuple[
             at += 16
             replica_directory_id = tagged_replica_directory_id
         elif tag == 1:
-            raise Refused
+            raise FastPathError
         else:
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return replica_directory_id, tuple(tags), at
 
 
@@ -962,7 +962,7 @@ def _read_fetch_request_v17_tags(data: bytes, at: int) -> tuple[str | None, Repl
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -991,7 +991,7 @@ def _read_fetch_request_v17_tags(data: bytes, at: int) -> tuple[str | None, Repl
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return cluster_id, replica_state, tuple(tags), at
 
 
@@ -1098,7 +1098,7 @@ def _read_fetch_request_v18_fetch_partition_tags(data: bytes, at: int) -> tuple[
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -1113,7 +1113,7 @@ def _read_fetch_request_v18_fetch_partition_tags(data: bytes, at: int) -> tuple[
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return replica_directory_id, high_watermark, tuple(tags), at
 
 
@@ -1128,7 +1128,7 @@ def _read_fetch_request_v18_tags(data: bytes, at: int) -> tuple[str | None, Repl
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -1157,7 +1157,7 @@ def _read_fetch_request_v18_tags(data: bytes, at: int) -> tuple[str | None, Repl
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return cluster_id, replica_state, tuple(tags), at
 
 
@@ -1263,9 +1263,9 @@ def write_fetch_request_v4(message: FetchRequest) -> list[Part]:
     """Write version 4."""
     parts: list[Part] = []
     if message.replica_state != _DEFAULT_ReplicaState:
-        raise Refused
+        raise FastPathError
     if message.forgotten_topics_data:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics)
     parts.append(pack_iiiibi(
@@ -1281,7 +1281,7 @@ def write_fetch_request_v4(message: FetchRequest) -> list[Part]:
         parts.append(pack_i(partitions_count))
         for partition in partitions:
             if partition.last_fetched_epoch != -1:
-                raise Refused
+                raise FastPathError
             parts.append(pack_iqi(partition.partition, partition.fetch_offset, partition.partition_max_bytes))
     return parts
 
@@ -1290,9 +1290,9 @@ def write_fetch_request_v5(message: FetchRequest) -> list[Part]:
     """Write versions 5 to 6."""
     parts: list[Part] = []
     if message.replica_state != _DEFAULT_ReplicaState:
-        raise Refused
+        raise FastPathError
     if message.forgotten_topics_data:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics)
     parts.append(pack_iiiibi(
@@ -1308,7 +1308,7 @@ def write_fetch_request_v5(message: FetchRequest) -> list[Part]:
         parts.append(pack_i(partitions_count))
         for partition in partitions:
             if partition.last_fetched_epoch != -1:
-                raise Refused
+                raise FastPathError
             parts.append(pack_iqqi(
                 partition.partition, partition.fetch_offset, partition.log_start_offset, partition.partition_max_bytes,
             ))
@@ -1319,7 +1319,7 @@ def write_fetch_request_v7(message: FetchRequest) -> list[Part]:
     """Write versions 7 to 8."""
     parts: list[Part] = []
     if message.replica_state != _DEFAULT_ReplicaState:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics)
     parts.append(pack_iiiibiii(
@@ -1335,7 +1335,7 @@ def write_fetch_request_v7(message: FetchRequest) -> list[Part]:
         parts.append(pack_i(partitions_count))
         for partition in partitions:
             if partition.last_fetched_epoch != -1:
-                raise Refused
+                raise FastPathError
             parts.append(pack_iqqi(
                 partition.partition, partition.fetch_offset, partition.log_start_offset, partition.partition_max_bytes,
             ))
@@ -1360,7 +1360,7 @@ def write_fetch_request_v9(message: FetchRequest) -> list[Part]:
     """Write versions 9 to 10."""
     parts: list[Part] = []
     if message.replica_state != _DEFAULT_ReplicaState:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics)
     parts.append(pack_iiiibiii(
@@ -1376,7 +1376,7 @@ def write_fetch_request_v9(message: FetchRequest) -> list[Part]:
         parts.append(pack_i(partitions_count))
         for partition in partitions:
             if partition.last_fetched_epoch != -1:
-                raise Refused
+                raise FastPathError
             parts.append(pack_iiqqi(
                 partition.partition, partition.current_leader_epoch, partition.fetch_offset, partition.log_start_offset,
                 partition.partition_max_bytes,
@@ -1402,7 +1402,7 @@ def write_fetch_request_v11(message: FetchRequest) -> list[Part]:
     """Write version 11."""
     parts: list[Part] = []
     if message.replica_state != _DEFAULT_ReplicaState:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics)
     parts.append(pack_iiiibiii(
@@ -1418,7 +1418,7 @@ def write_fetch_request_v11(message: FetchRequest) -> list[Part]:
         parts.append(pack_i(partitions_count))
         for partition in partitions:
             if partition.last_fetched_epoch != -1:
-                raise Refused
+                raise FastPathError
             parts.append(pack_iiqqi(
                 partition.partition, partition.current_leader_epoch, partition.fetch_offset, partition.log_start_offset,
                 partition.partition_max_bytes,
@@ -1470,7 +1470,7 @@ def write_fetch_request_v12(message: FetchRequest) -> list[Part]:
     """Write version 12."""
     parts: list[Part] = []
     if message.replica_state != _DEFAULT_ReplicaState:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics) + 1
     if topics_count < 128:
@@ -1578,7 +1578,7 @@ def write_fetch_request_v13(message: FetchRequest) -> list[Part]:
     """Write versions 13 to 14."""
     parts: list[Part] = []
     if message.replica_state != _DEFAULT_ReplicaState:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics) + 1
     if topics_count < 128:
@@ -1595,7 +1595,7 @@ def write_fetch_request_v13(message: FetchRequest) -> list[Part]:
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -1625,7 +1625,7 @@ def write_fetch_request_v13(message: FetchRequest) -> list[Part]:
     for one_forgotten_topics_data in forgotten_topics_data:
         one_forgotten_topics_data_topic_id = one_forgotten_topics_data.topic_id
         if len(one_forgotten_topics_data_topic_id) != 16:
-            raise Refused
+            raise FastPathError
         one_forgotten_topics_data_partitions = one_forgotten_topics_data.partitions
         one_forgotten_topics_data_partitions_count = len(one_forgotten_topics_data_partitions) + 1
         if one_forgotten_topics_data_partitions_count < 128:
@@ -1689,7 +1689,7 @@ def write_fetch_request_v15(message: FetchRequest) -> list[Part]:
     """Write versions 15 to 16."""
     parts: list[Part] = []
     if message.replica_id != -1:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics) + 1
     if topics_count < 128:
@@ -1706,7 +1706,7 @@ def write_fetch_request_v15(message: FetchRequest) -> list[Part]:
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -1736,7 +1736,7 @@ def write_fetch_request_v15(message: FetchRequest) -> list[Part]:
     for one_forgotten_topics_data in forgotten_topics_data:
         one_forgotten_topics_data_topic_id = one_forgotten_topics_data.topic_id
         if len(one_forgotten_topics_data_topic_id) != 16:
-            raise Refused
+            raise FastPathError
         one_forgotten_topics_data_partitions = one_forgotten_topics_data.partitions
         one_forgotten_topics_data_partitions_count = len(one_forgotten_topics_data_partitions) + 1
         if one_forgotten_topics_data_partitions_count < 128:
@@ -1771,7 +1771,7 @@ def _write_fetch_request_v17_fetch_partition_tags(fetch_partition: FetchPartitio
         parts: list[Part] = []
         replica_directory_id = fetch_partition.replica_directory_id
         if len(replica_directory_id) != 16:
-            raise Refused
+            raise FastPathError
         parts.append(pack_u(replica_directory_id))
         known.append((0, b"".join(parts)))
     return tag_section(known, fetch_partition.unknown_tagged_fields, 2)
@@ -1807,7 +1807,7 @@ def write_fetch_request_v17(message: FetchRequest) -> list[Part]:
     """Write version 17."""
     parts: list[Part] = []
     if message.replica_id != -1:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics) + 1
     if topics_count < 128:
@@ -1824,7 +1824,7 @@ def write_fetch_request_v17(message: FetchRequest) -> list[Part]:
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -1854,7 +1854,7 @@ def write_fetch_request_v17(message: FetchRequest) -> list[Part]:
     for one_forgotten_topics_data in forgotten_topics_data:
         one_forgotten_topics_data_topic_id = one_forgotten_topics_data.topic_id
         if len(one_forgotten_topics_data_topic_id) != 16:
-            raise Refused
+            raise FastPathError
         one_forgotten_topics_data_partitions = one_forgotten_topics_data.partitions
         one_forgotten_topics_data_partitions_count = len(one_forgotten_topics_data_partitions) + 1
         if one_forgotten_topics_data_partitions_count < 128:
@@ -1889,7 +1889,7 @@ def _write_fetch_request_v18_fetch_partition_tags(fetch_partition: FetchPartitio
         parts: list[Part] = []
         replica_directory_id = fetch_partition.replica_directory_id
         if len(replica_directory_id) != 16:
-            raise Refused
+            raise FastPathError
         parts.append(pack_u(replica_directory_id))
         known.append((0, b"".join(parts)))
     if fetch_partition.high_watermark != 9223372036854775807:
@@ -1929,7 +1929,7 @@ def write_fetch_request_v18(message: FetchRequest) -> list[Part]:
     """Write version 18."""
     parts: list[Part] = []
     if message.replica_id != -1:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics) + 1
     if topics_count < 128:
@@ -1946,7 +1946,7 @@ def write_fetch_request_v18(message: FetchRequest) -> list[Part]:
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -1976,7 +1976,7 @@ def write_fetch_request_v18(message: FetchRequest) -> list[Part]:
     for one_forgotten_topics_data in forgotten_topics_data:
         one_forgotten_topics_data_topic_id = one_forgotten_topics_data.topic_id
         if len(one_forgotten_topics_data_topic_id) != 16:
-            raise Refused
+            raise FastPathError
         one_forgotten_topics_data_partitions = one_forgotten_topics_data.partitions
         one_forgotten_topics_data_partitions_count = len(one_forgotten_topics_data_partitions) + 1
         if one_forgotten_topics_data_partitions_count < 128:
@@ -2005,15 +2005,15 @@ def write_fetch_request_v18(message: FetchRequest) -> list[Part]:
 
 
 class EpochEndOffset(msgspec.Struct, gc=False):
-    """Field `diverging_epoch`: where the follower's log and the leader's part; told when LastFetchedEpoch and
-    FetchOffset do not fit.
+    """Field `diverging_epoch`: where the follower's log and the leader's diverge; set when LastFetchedEpoch and
+    FetchOffset do not match.
     """
 
     #: Highest epoch that both have; -1 = none. (int32; versions 12+)
     epoch: int = -1
     #: Where that epoch ends in the leader's log; -1 = none. (int64; versions 12+)
     end_offset: int = -1
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -2024,7 +2024,7 @@ class LeaderIdAndEpoch(msgspec.Struct, gc=False):
     leader_id: int = -1
     #: Epoch of the partition's leader; -1 = unknown. (int32; versions 12+)
     leader_epoch: int = -1
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -2035,20 +2035,20 @@ class SnapshotId(msgspec.Struct, gc=False):
     end_offset: int = -1
     #: Epoch of the last record that the snapshot covers; -1 = none. (int32)
     epoch: int = -1
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
 class AbortedTransaction(msgspec.Struct, gc=False):
-    """One of `aborted_transactions`: aborted transactions that touch these records; only told to read_committed
-    consumers, else null.
+    """One of `aborted_transactions`: aborted transactions that touch these records; only for read_committed consumers,
+    else null.
     """
 
     #: int64.
     producer_id: int = 0
     #: First offset of the transaction in this partition. (int64)
     first_offset: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -2065,21 +2065,21 @@ class PartitionData(msgspec.Struct, gc=False):
     last_stable_offset: int = -1
     #: First offset still in the log; -1 = unknown. (int64; versions 5+; left out silently elsewhere)
     log_start_offset: int = -1
-    #: Where the follower's log and the leader's part; told when LastFetchedEpoch and FetchOffset do not fit.
+    #: Where the follower's log and the leader's diverge; set when LastFetchedEpoch and FetchOffset do not match.
     #: (EpochEndOffset; versions 12+; tag 0)
     diverging_epoch: EpochEndOffset = msgspec.field(default_factory=EpochEndOffset)
     #: Who leads the partition now; filled when the asked broker does not. (LeaderIdAndEpoch; versions 12+; tag 1)
     current_leader: LeaderIdAndEpoch = msgspec.field(default_factory=LeaderIdAndEpoch)
     #: The snapshot of the metadata log, named by the offset and epoch where it ends. (SnapshotId; versions 12+; tag 2)
     snapshot_id: SnapshotId = msgspec.field(default_factory=SnapshotId)
-    #: Aborted transactions that touch these records; only told to read_committed consumers, else null.
+    #: Aborted transactions that touch these records; only for read_committed consumers, else null.
     #: ([]AbortedTransaction; may be null)
     aborted_transactions: list[AbortedTransaction] | None = []
     #: Id of a nearer replica to read from; -1 = stay here. (int32; versions 11+)
     preferred_read_replica: int = -1
     #: Record batches; the last one may be cut off at the size limit. (records; may be null)
     records: bytes | memoryview | None = b''
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -2092,7 +2092,7 @@ class FetchableTopicResponse(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: []PartitionData.
     partitions: list[PartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -2107,7 +2107,7 @@ class NodeEndpoint(msgspec.Struct, gc=False):
     port: int = 0
     #: string; versions 16+; may be null.
     rack: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -2117,7 +2117,7 @@ class FetchResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "FetchResponse"
     API_KEY: ClassVar[int] = 1
     VERSIONS: ClassVar[tuple[int, int]] = (4, 18)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -2129,7 +2129,7 @@ class FetchResponse(msgspec.Struct, gc=False):
     responses: list[FetchableTopicResponse] = []
     #: Addresses of the leaders named above. ([]NodeEndpoint; versions 16+; tag 0)
     node_endpoints: list[NodeEndpoint] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -2139,7 +2139,7 @@ def read_fetch_response_v4(data: bytes, at: int) -> tuple[FetchResponse, int]:
     throttle_time_ms, responses_count = unpack_ii(data, at)
     at += 8
     if not 0 <= responses_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     responses = []
     for _ in range(responses_count):
         topic_length, = unpack_h(data, at)
@@ -2149,11 +2149,11 @@ def read_fetch_response_v4(data: bytes, at: int) -> tuple[FetchResponse, int]:
             topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             (
@@ -2165,7 +2165,7 @@ def read_fetch_response_v4(data: bytes, at: int) -> tuple[FetchResponse, int]:
                 aborted_transactions = None
             else:
                 if not 0 <= aborted_transactions_count <= len(data) - at:
-                    raise Refused
+                    raise FastPathError
                 aborted_transactions = []
                 if aborted_transactions_count > 0:
                     end = at + 16 * aborted_transactions_count
@@ -2182,7 +2182,7 @@ def read_fetch_response_v4(data: bytes, at: int) -> tuple[FetchResponse, int]:
             elif records_length == -1:
                 records = None
             else:
-                raise Refused
+                raise FastPathError
             partitions.append(PartitionData(
                 partition_index, error_code, high_watermark, last_stable_offset, -1, EpochEndOffset(),
                 LeaderIdAndEpoch(), SnapshotId(), aborted_transactions, -1, records,
@@ -2197,7 +2197,7 @@ def read_fetch_response_v5(data: bytes, at: int) -> tuple[FetchResponse, int]:
     throttle_time_ms, responses_count = unpack_ii(data, at)
     at += 8
     if not 0 <= responses_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     responses = []
     for _ in range(responses_count):
         topic_length, = unpack_h(data, at)
@@ -2207,11 +2207,11 @@ def read_fetch_response_v5(data: bytes, at: int) -> tuple[FetchResponse, int]:
             topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             (
@@ -2224,7 +2224,7 @@ def read_fetch_response_v5(data: bytes, at: int) -> tuple[FetchResponse, int]:
                 aborted_transactions = None
             else:
                 if not 0 <= aborted_transactions_count <= len(data) - at:
-                    raise Refused
+                    raise FastPathError
                 aborted_transactions = []
                 if aborted_transactions_count > 0:
                     end = at + 16 * aborted_transactions_count
@@ -2241,7 +2241,7 @@ def read_fetch_response_v5(data: bytes, at: int) -> tuple[FetchResponse, int]:
             elif records_length == -1:
                 records = None
             else:
-                raise Refused
+                raise FastPathError
             partitions.append(PartitionData(
                 partition_index, error_code, high_watermark, last_stable_offset, log_start_offset, EpochEndOffset(),
                 LeaderIdAndEpoch(), SnapshotId(), aborted_transactions, -1, records,
@@ -2256,7 +2256,7 @@ def read_fetch_response_v7(data: bytes, at: int) -> tuple[FetchResponse, int]:
     throttle_time_ms, error_code, session_id, responses_count = unpack_ihii(data, at)
     at += 14
     if not 0 <= responses_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     responses = []
     for _ in range(responses_count):
         topic_length, = unpack_h(data, at)
@@ -2266,11 +2266,11 @@ def read_fetch_response_v7(data: bytes, at: int) -> tuple[FetchResponse, int]:
             topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             (
@@ -2283,7 +2283,7 @@ def read_fetch_response_v7(data: bytes, at: int) -> tuple[FetchResponse, int]:
                 aborted_transactions = None
             else:
                 if not 0 <= aborted_transactions_count <= len(data) - at:
-                    raise Refused
+                    raise FastPathError
                 aborted_transactions = []
                 if aborted_transactions_count > 0:
                     end = at + 16 * aborted_transactions_count
@@ -2300,7 +2300,7 @@ def read_fetch_response_v7(data: bytes, at: int) -> tuple[FetchResponse, int]:
             elif records_length == -1:
                 records = None
             else:
-                raise Refused
+                raise FastPathError
             partitions.append(PartitionData(
                 partition_index, partition_error_code, high_watermark, last_stable_offset, log_start_offset,
                 EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId(), aborted_transactions, -1, records,
@@ -2315,7 +2315,7 @@ def read_fetch_response_v11(data: bytes, at: int) -> tuple[FetchResponse, int]:
     throttle_time_ms, error_code, session_id, responses_count = unpack_ihii(data, at)
     at += 14
     if not 0 <= responses_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     responses = []
     for _ in range(responses_count):
         topic_length, = unpack_h(data, at)
@@ -2325,11 +2325,11 @@ def read_fetch_response_v11(data: bytes, at: int) -> tuple[FetchResponse, int]:
             topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             (
@@ -2342,7 +2342,7 @@ def read_fetch_response_v11(data: bytes, at: int) -> tuple[FetchResponse, int]:
                 aborted_transactions = None
             else:
                 if not 0 <= aborted_transactions_count <= len(data) - at:
-                    raise Refused
+                    raise FastPathError
                 aborted_transactions = []
                 if aborted_transactions_count > 0:
                     end = at + 16 * aborted_transactions_count
@@ -2359,7 +2359,7 @@ def read_fetch_response_v11(data: bytes, at: int) -> tuple[FetchResponse, int]:
             elif records_length == -1:
                 records = None
             else:
-                raise Refused
+                raise FastPathError
             partitions.append(PartitionData(
                 partition_index, partition_error_code, high_watermark, last_stable_offset, log_start_offset,
                 EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId(), aborted_transactions, preferred_read_replica,
@@ -2383,7 +2383,7 @@ def _read_fetch_response_v12_partition_data_tags(
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -2419,7 +2419,7 @@ def _read_fetch_response_v12_partition_data_tags(
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return diverging_epoch, current_leader, snapshot_id, tuple(tags), at
 
 
@@ -2432,16 +2432,16 @@ def _read_fetch_response_v12_tags(data: bytes, at: int) -> tuple[Tags, int]:
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
-            raise Refused
+            raise FastPathError
         else:
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return tuple(tags), at
 
 
@@ -2557,7 +2557,7 @@ def _read_fetch_response_v13_partition_data_tags(
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -2593,7 +2593,7 @@ def _read_fetch_response_v13_partition_data_tags(
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return diverging_epoch, current_leader, snapshot_id, tuple(tags), at
 
 
@@ -2606,16 +2606,16 @@ def _read_fetch_response_v13_tags(data: bytes, at: int) -> tuple[Tags, int]:
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
-            raise Refused
+            raise FastPathError
         else:
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return tuple(tags), at
 
 
@@ -2725,7 +2725,7 @@ def _read_fetch_response_v16_partition_data_tags(
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -2761,7 +2761,7 @@ def _read_fetch_response_v16_partition_data_tags(
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return diverging_epoch, current_leader, snapshot_id, tuple(tags), at
 
 
@@ -2775,7 +2775,7 @@ def _read_fetch_response_v16_tags(data: bytes, at: int) -> tuple[list[NodeEndpoi
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -2817,7 +2817,7 @@ def _read_fetch_response_v16_tags(data: bytes, at: int) -> tuple[list[NodeEndpoi
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return node_endpoints, tuple(tags), at
 
 
@@ -2923,9 +2923,9 @@ def write_fetch_response_v4(message: FetchResponse) -> list[Part]:
     """Write version 4."""
     parts: list[Part] = []
     if message.session_id != 0:
-        raise Refused
+        raise FastPathError
     if message.node_endpoints:
-        raise Refused
+        raise FastPathError
     responses = message.responses
     responses_count = len(responses)
     parts.append(pack_ii(message.throttle_time_ms, responses_count))
@@ -2938,13 +2938,13 @@ def write_fetch_response_v4(message: FetchResponse) -> list[Part]:
         parts.append(pack_i(partitions_count))
         for partition in partitions:
             if partition.diverging_epoch != _DEFAULT_EpochEndOffset:
-                raise Refused
+                raise FastPathError
             if partition.current_leader != _DEFAULT_LeaderIdAndEpoch:
-                raise Refused
+                raise FastPathError
             if partition.snapshot_id != _DEFAULT_SnapshotId:
-                raise Refused
+                raise FastPathError
             if partition.preferred_read_replica != -1:
-                raise Refused
+                raise FastPathError
             aborted_transactions = partition.aborted_transactions
             aborted_transactions_count = -1 if aborted_transactions is None else len(aborted_transactions)
             parts.append(pack_ihqqi(
@@ -2966,9 +2966,9 @@ def write_fetch_response_v5(message: FetchResponse) -> list[Part]:
     """Write versions 5 to 6."""
     parts: list[Part] = []
     if message.session_id != 0:
-        raise Refused
+        raise FastPathError
     if message.node_endpoints:
-        raise Refused
+        raise FastPathError
     responses = message.responses
     responses_count = len(responses)
     parts.append(pack_ii(message.throttle_time_ms, responses_count))
@@ -2981,13 +2981,13 @@ def write_fetch_response_v5(message: FetchResponse) -> list[Part]:
         parts.append(pack_i(partitions_count))
         for partition in partitions:
             if partition.diverging_epoch != _DEFAULT_EpochEndOffset:
-                raise Refused
+                raise FastPathError
             if partition.current_leader != _DEFAULT_LeaderIdAndEpoch:
-                raise Refused
+                raise FastPathError
             if partition.snapshot_id != _DEFAULT_SnapshotId:
-                raise Refused
+                raise FastPathError
             if partition.preferred_read_replica != -1:
-                raise Refused
+                raise FastPathError
             aborted_transactions = partition.aborted_transactions
             aborted_transactions_count = -1 if aborted_transactions is None else len(aborted_transactions)
             parts.append(pack_ihqqqi(
@@ -3009,7 +3009,7 @@ def write_fetch_response_v7(message: FetchResponse) -> list[Part]:
     """Write versions 7 to 10."""
     parts: list[Part] = []
     if message.node_endpoints:
-        raise Refused
+        raise FastPathError
     responses = message.responses
     responses_count = len(responses)
     parts.append(pack_ihii(message.throttle_time_ms, message.error_code, message.session_id, responses_count))
@@ -3022,13 +3022,13 @@ def write_fetch_response_v7(message: FetchResponse) -> list[Part]:
         parts.append(pack_i(partitions_count))
         for partition in partitions:
             if partition.diverging_epoch != _DEFAULT_EpochEndOffset:
-                raise Refused
+                raise FastPathError
             if partition.current_leader != _DEFAULT_LeaderIdAndEpoch:
-                raise Refused
+                raise FastPathError
             if partition.snapshot_id != _DEFAULT_SnapshotId:
-                raise Refused
+                raise FastPathError
             if partition.preferred_read_replica != -1:
-                raise Refused
+                raise FastPathError
             aborted_transactions = partition.aborted_transactions
             aborted_transactions_count = -1 if aborted_transactions is None else len(aborted_transactions)
             parts.append(pack_ihqqqi(
@@ -3050,7 +3050,7 @@ def write_fetch_response_v11(message: FetchResponse) -> list[Part]:
     """Write version 11."""
     parts: list[Part] = []
     if message.node_endpoints:
-        raise Refused
+        raise FastPathError
     responses = message.responses
     responses_count = len(responses)
     parts.append(pack_ihii(message.throttle_time_ms, message.error_code, message.session_id, responses_count))
@@ -3063,11 +3063,11 @@ def write_fetch_response_v11(message: FetchResponse) -> list[Part]:
         parts.append(pack_i(partitions_count))
         for partition in partitions:
             if partition.diverging_epoch != _DEFAULT_EpochEndOffset:
-                raise Refused
+                raise FastPathError
             if partition.current_leader != _DEFAULT_LeaderIdAndEpoch:
-                raise Refused
+                raise FastPathError
             if partition.snapshot_id != _DEFAULT_SnapshotId:
-                raise Refused
+                raise FastPathError
             aborted_transactions = partition.aborted_transactions
             aborted_transactions_count = -1 if aborted_transactions is None else len(aborted_transactions)
             parts.append(pack_ihqqqi(
@@ -3128,7 +3128,7 @@ def write_fetch_response_v12(message: FetchResponse) -> list[Part]:
     """Write version 12."""
     parts: list[Part] = []
     if message.node_endpoints:
-        raise Refused
+        raise FastPathError
     responses = message.responses
     responses_count = len(responses) + 1
     if responses_count < 128:
@@ -3233,7 +3233,7 @@ def write_fetch_response_v13(message: FetchResponse) -> list[Part]:
     """Write versions 13 to 15."""
     parts: list[Part] = []
     if message.node_endpoints:
-        raise Refused
+        raise FastPathError
     responses = message.responses
     responses_count = len(responses) + 1
     if responses_count < 128:
@@ -3244,7 +3244,7 @@ def write_fetch_response_v13(message: FetchResponse) -> list[Part]:
     for response in responses:
         topic_id = response.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = response.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -3374,7 +3374,7 @@ def write_fetch_response_v16(message: FetchResponse) -> list[Part]:
     for response in responses:
         topic_id = response.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = response.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -3424,7 +3424,7 @@ def write_fetch_response_v16(message: FetchResponse) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "FetchRequest": Codec(
         FetchRequest,
@@ -3470,7 +3470,7 @@ CODECS: dict[str, Codec] = {
         },
         1,
         "FetchRequest",
-        "4.3",
+        "4.4",
     ),
     "FetchResponse": Codec(
         FetchResponse,
@@ -3519,6 +3519,6 @@ CODECS: dict[str, Codec] = {
         },
         1,
         "FetchResponse",
-        "4.3",
+        "4.4",
     ),
 }

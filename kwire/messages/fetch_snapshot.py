@@ -13,8 +13,8 @@ from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
     ZERO_UUID,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -61,7 +61,7 @@ class SnapshotId(msgspec.Struct, gc=False):
     end_offset: int = 0
     #: Epoch of the last record that the snapshot covers. (int32)
     epoch: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -79,7 +79,7 @@ class FetchSnapshotRequestPartitionSnapshot(msgspec.Struct, gc=False):
     #: Id of the directory in which the replica keeps this log; all zeros = unknown. (uuid; versions 1+; tag 0; left out
     #: silently elsewhere)
     replica_directory_id: bytes = bytes(16)
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -90,7 +90,7 @@ class FetchSnapshotRequestTopicSnapshot(msgspec.Struct, gc=False):
     name: str = ""
     #: []PartitionSnapshot.
     partitions: list[FetchSnapshotRequestPartitionSnapshot] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -100,7 +100,7 @@ class FetchSnapshotRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "FetchSnapshotRequest"
     API_KEY: ClassVar[int] = 59
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Id of the cluster, so that a stray message of another one is refused; null = unknown. (string; may be null; tag
     #: 0)
@@ -111,7 +111,7 @@ class FetchSnapshotRequest(msgspec.Struct, gc=False):
     max_bytes: int = 2147483647
     #: []TopicSnapshot.
     topics: list[FetchSnapshotRequestTopicSnapshot] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -124,16 +124,16 @@ def _read_fetch_snapshot_request_v0_partition_snapshot_tags(data: bytes, at: int
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
-            raise Refused
+            raise FastPathError
         else:
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return tuple(tags), at
 
 
@@ -147,7 +147,7 @@ def _read_fetch_snapshot_request_v0_tags(data: bytes, at: int) -> tuple[str | No
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -167,7 +167,7 @@ def _read_fetch_snapshot_request_v0_tags(data: bytes, at: int) -> tuple[str | No
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return cluster_id, tuple(tags), at
 
 
@@ -238,7 +238,7 @@ def _read_fetch_snapshot_request_v1_partition_snapshot_tags(data: bytes, at: int
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -249,7 +249,7 @@ def _read_fetch_snapshot_request_v1_partition_snapshot_tags(data: bytes, at: int
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return replica_directory_id, tuple(tags), at
 
 
@@ -263,7 +263,7 @@ def _read_fetch_snapshot_request_v1_tags(data: bytes, at: int) -> tuple[str | No
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -283,7 +283,7 @@ def _read_fetch_snapshot_request_v1_tags(data: bytes, at: int) -> tuple[str | No
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return cluster_id, tuple(tags), at
 
 
@@ -424,7 +424,7 @@ def _write_fetch_snapshot_request_v1_partition_snapshot_tags(partition_snapshot:
         parts: list[Part] = []
         replica_directory_id = partition_snapshot.replica_directory_id
         if len(replica_directory_id) != 16:
-            raise Refused
+            raise FastPathError
         parts.append(pack_u(replica_directory_id))
         known.append((0, b"".join(parts)))
     return tag_section(known, partition_snapshot.unknown_tagged_fields, 1)
@@ -501,7 +501,7 @@ class LeaderIdAndEpoch(msgspec.Struct, gc=False):
     leader_id: int = 0
     #: Epoch of the partition's leader; -1 = unknown. (int32)
     leader_epoch: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -522,7 +522,7 @@ class FetchSnapshotResponsePartitionSnapshot(msgspec.Struct, gc=False):
     position: int = 0
     #: Bytes of the snapshot from Position on; they need not begin or end with a batch. (records)
     unaligned_records: bytes | memoryview = b''
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -533,7 +533,7 @@ class FetchSnapshotResponseTopicSnapshot(msgspec.Struct, gc=False):
     name: str = ""
     #: []PartitionSnapshot.
     partitions: list[FetchSnapshotResponsePartitionSnapshot] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -546,7 +546,7 @@ class NodeEndpoint(msgspec.Struct, gc=False):
     host: str = ""
     #: uint16; versions 1+.
     port: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -556,7 +556,7 @@ class FetchSnapshotResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "FetchSnapshotResponse"
     API_KEY: ClassVar[int] = 59
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -566,7 +566,7 @@ class FetchSnapshotResponse(msgspec.Struct, gc=False):
     topics: list[FetchSnapshotResponseTopicSnapshot] = []
     #: Addresses of the leaders named above. ([]NodeEndpoint; versions 1+; tag 0)
     node_endpoints: list[NodeEndpoint] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -582,7 +582,7 @@ def _read_fetch_snapshot_response_v0_partition_snapshot_tags(
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -598,7 +598,7 @@ def _read_fetch_snapshot_response_v0_partition_snapshot_tags(
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return current_leader, tuple(tags), at
 
 
@@ -611,16 +611,16 @@ def _read_fetch_snapshot_response_v0_tags(data: bytes, at: int) -> tuple[Tags, i
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
-            raise Refused
+            raise FastPathError
         else:
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return tuple(tags), at
 
 
@@ -667,7 +667,7 @@ def read_fetch_snapshot_response_v0(data: bytes, at: int) -> tuple[FetchSnapshot
                 unaligned_records = view[at:end]
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             if data[at]:
                 (
                     current_leader, partition_unknown, at,
@@ -706,7 +706,7 @@ def _read_fetch_snapshot_response_v1_partition_snapshot_tags(
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -722,7 +722,7 @@ def _read_fetch_snapshot_response_v1_partition_snapshot_tags(
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return current_leader, tuple(tags), at
 
 
@@ -736,7 +736,7 @@ def _read_fetch_snapshot_response_v1_tags(data: bytes, at: int) -> tuple[list[No
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -768,7 +768,7 @@ def _read_fetch_snapshot_response_v1_tags(data: bytes, at: int) -> tuple[list[No
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return node_endpoints, tuple(tags), at
 
 
@@ -815,7 +815,7 @@ def read_fetch_snapshot_response_v1(data: bytes, at: int) -> tuple[FetchSnapshot
                 unaligned_records = view[at:end]
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             if data[at]:
                 (
                     current_leader, partition_unknown, at,
@@ -871,7 +871,7 @@ def write_fetch_snapshot_response_v0(message: FetchSnapshotResponse) -> list[Par
     """Write version 0."""
     parts: list[Part] = []
     if message.node_endpoints:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics) + 1
     if topics_count < 128:
@@ -1021,7 +1021,7 @@ def write_fetch_snapshot_response_v1(message: FetchSnapshotResponse) -> list[Par
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "FetchSnapshotRequest": Codec(
         FetchSnapshotRequest,
@@ -1040,7 +1040,7 @@ CODECS: dict[str, Codec] = {
         },
         59,
         "FetchSnapshotRequest",
-        "4.3",
+        "4.4",
     ),
     "FetchSnapshotResponse": Codec(
         FetchSnapshotResponse,
@@ -1061,6 +1061,6 @@ CODECS: dict[str, Codec] = {
         },
         59,
         "FetchSnapshotResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     long_text_length,
@@ -52,7 +52,7 @@ class FindCoordinatorRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "FindCoordinatorRequest"
     API_KEY: ClassVar[int] = 10
     VERSIONS: ClassVar[tuple[int, int]] = (0, 6)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: The group id or transactional id whose coordinator is looked for. (string; versions 0-3)
     key: str = ""
@@ -62,7 +62,7 @@ class FindCoordinatorRequest(msgspec.Struct, gc=False):
     #: The keys to look up; a share-partition is written group:topicId:partition, with the topic id in base64url.
     #: ([]string; versions 4+)
     coordinator_keys: tuple[str, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -75,7 +75,7 @@ def read_find_coordinator_request_v0(data: bytes, at: int) -> tuple[FindCoordina
         key = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return FindCoordinatorRequest(key), at
 
 
@@ -88,7 +88,7 @@ def read_find_coordinator_request_v1(data: bytes, at: int) -> tuple[FindCoordina
         key = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     key_type, = unpack_b(data, at)
     at += 1
     return FindCoordinatorRequest(key, key_type), at
@@ -144,9 +144,9 @@ def write_find_coordinator_request_v0(message: FindCoordinatorRequest) -> list[P
     """Write version 0."""
     parts: list[Part] = []
     if message.key_type != 0:
-        raise Refused
+        raise FastPathError
     if message.coordinator_keys:
-        raise Refused
+        raise FastPathError
     key = message.key.encode()
     parts.append(pack_h(len(key)))
     parts.append(key)
@@ -157,7 +157,7 @@ def write_find_coordinator_request_v1(message: FindCoordinatorRequest) -> list[P
     """Write versions 1 to 2."""
     parts: list[Part] = []
     if message.coordinator_keys:
-        raise Refused
+        raise FastPathError
     key = message.key.encode()
     parts.append(pack_h(len(key)))
     parts.append(key)
@@ -169,7 +169,7 @@ def write_find_coordinator_request_v3(message: FindCoordinatorRequest) -> list[P
     """Write version 3."""
     parts: list[Part] = []
     if message.coordinator_keys:
-        raise Refused
+        raise FastPathError
     key = message.key.encode()
     key_length = len(key) + 1
     if key_length < 128:
@@ -189,7 +189,7 @@ def write_find_coordinator_request_v4(message: FindCoordinatorRequest) -> list[P
     """Write versions 4 to 6."""
     parts: list[Part] = []
     if message.key != "":
-        raise Refused
+        raise FastPathError
     coordinator_keys = message.coordinator_keys
     coordinator_keys_count = len(coordinator_keys) + 1
     if coordinator_keys_count < 128:
@@ -226,7 +226,7 @@ class Coordinator(msgspec.Struct, gc=False):
     #: What went wrong with this key; null when nothing did. (string; versions 4+; may be null; left out silently
     #: elsewhere)
     error_message: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -236,7 +236,7 @@ class FindCoordinatorResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "FindCoordinatorResponse"
     API_KEY: ClassVar[int] = 10
     VERSIONS: ClassVar[tuple[int, int]] = (0, 6)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds;
     #: versions 1+; left out silently elsewhere)
@@ -254,7 +254,7 @@ class FindCoordinatorResponse(msgspec.Struct, gc=False):
     port: int = 0
     #: One entry for each key of the request. ([]Coordinator; versions 4+)
     coordinators: list[Coordinator] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -267,7 +267,7 @@ def read_find_coordinator_response_v0(data: bytes, at: int) -> tuple[FindCoordin
         host = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     port, = unpack_i(data, at)
     at += 4
     return FindCoordinatorResponse(0, error_code, "", node_id, host, port), at
@@ -285,7 +285,7 @@ def read_find_coordinator_response_v1(data: bytes, at: int) -> tuple[FindCoordin
     elif error_message_length == -1:
         error_message = None
     else:
-        raise Refused
+        raise FastPathError
     node_id, host_length = unpack_ih(data, at)
     at += 6
     if host_length >= 0:
@@ -293,7 +293,7 @@ def read_find_coordinator_response_v1(data: bytes, at: int) -> tuple[FindCoordin
         host = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     port, = unpack_i(data, at)
     at += 4
     return FindCoordinatorResponse(throttle_time_ms, error_code, error_message, node_id, host, port), at
@@ -386,7 +386,7 @@ def write_find_coordinator_response_v0(message: FindCoordinatorResponse) -> list
     """Write version 0."""
     parts: list[Part] = []
     if message.coordinators:
-        raise Refused
+        raise FastPathError
     host = message.host.encode()
     parts.append(pack_hih(message.error_code, message.node_id, len(host)))
     parts.append(host)
@@ -398,7 +398,7 @@ def write_find_coordinator_response_v1(message: FindCoordinatorResponse) -> list
     """Write versions 1 to 2."""
     parts: list[Part] = []
     if message.coordinators:
-        raise Refused
+        raise FastPathError
     error_message = message.error_message
     error_message_bytes = b"" if error_message is None else error_message.encode()
     error_message_length = -1 if error_message is None else len(error_message_bytes)
@@ -415,7 +415,7 @@ def write_find_coordinator_response_v3(message: FindCoordinatorResponse) -> list
     """Write version 3."""
     parts: list[Part] = []
     if message.coordinators:
-        raise Refused
+        raise FastPathError
     error_message = message.error_message
     error_message_bytes = b"" if error_message is None else error_message.encode()
     error_message_length = 0 if error_message is None else len(error_message_bytes) + 1
@@ -445,13 +445,13 @@ def write_find_coordinator_response_v4(message: FindCoordinatorResponse) -> list
     """Write versions 4 to 6."""
     parts: list[Part] = []
     if message.error_code != 0:
-        raise Refused
+        raise FastPathError
     if message.node_id != 0:
-        raise Refused
+        raise FastPathError
     if message.host != "":
-        raise Refused
+        raise FastPathError
     if message.port != 0:
-        raise Refused
+        raise FastPathError
     coordinators = message.coordinators
     coordinators_count = len(coordinators) + 1
     if coordinators_count < 128:
@@ -491,7 +491,7 @@ def write_find_coordinator_response_v4(message: FindCoordinatorResponse) -> list
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "FindCoordinatorRequest": Codec(
         FindCoordinatorRequest,
@@ -516,7 +516,7 @@ CODECS: dict[str, Codec] = {
         {},
         10,
         "FindCoordinatorRequest",
-        "4.3",
+        "4.4",
     ),
     "FindCoordinatorResponse": Codec(
         FindCoordinatorResponse,
@@ -543,6 +543,6 @@ CODECS: dict[str, Codec] = {
         },
         10,
         "FindCoordinatorResponse",
-        "4.3",
+        "4.4",
     ),
 }

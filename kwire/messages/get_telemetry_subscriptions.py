@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     int8s,
@@ -46,11 +46,11 @@ class GetTelemetrySubscriptionsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "GetTelemetrySubscriptionsRequest"
     API_KEY: ClassVar[int] = 71
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Id the broker gave this client for metrics; all zeros asks for one. (uuid)
     client_instance_id: bytes = bytes(16)
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -71,7 +71,7 @@ def write_get_telemetry_subscriptions_request_v0(message: GetTelemetrySubscripti
     parts: list[Part] = []
     client_instance_id = message.client_instance_id
     if len(client_instance_id) != 16:
-        raise Refused
+        raise FastPathError
     if message.unknown_tagged_fields:
         parts.append(pack_u(client_instance_id))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
@@ -86,7 +86,7 @@ class GetTelemetrySubscriptionsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "GetTelemetrySubscriptionsResponse"
     API_KEY: ClassVar[int] = 71
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -94,7 +94,7 @@ class GetTelemetrySubscriptionsResponse(msgspec.Struct, gc=False):
     error_code: int = 0
     #: Id the broker gave this client for metrics; all zeros asks for one. (uuid)
     client_instance_id: bytes = bytes(16)
-    #: Number of the set of metrics the client was told to send. (int32)
+    #: Number of the set of metrics that the client must send. (int32)
     subscription_id: int = 0
     #: Codecs the broker takes: 0 = none, 1 = gzip, 2 = snappy, 3 = lz4, 4 = zstd; the preferred first. ([]int8)
     accepted_compression_types: tuple[int, ...] = ()
@@ -106,7 +106,7 @@ class GetTelemetrySubscriptionsResponse(msgspec.Struct, gc=False):
     delta_temporality: bool = False
     #: Name prefixes of the metrics wanted; empty = none, one empty text = all. ([]string)
     requested_metrics: tuple[str, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -154,7 +154,7 @@ def write_get_telemetry_subscriptions_response_v0(message: GetTelemetrySubscript
     parts: list[Part] = []
     client_instance_id = message.client_instance_id
     if len(client_instance_id) != 16:
-        raise Refused
+        raise FastPathError
     accepted_compression_types = message.accepted_compression_types
     accepted_compression_types_count = len(accepted_compression_types) + 1
     if accepted_compression_types_count < 128:
@@ -196,7 +196,7 @@ def write_get_telemetry_subscriptions_response_v0(message: GetTelemetrySubscript
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "GetTelemetrySubscriptionsRequest": Codec(
         GetTelemetrySubscriptionsRequest,
@@ -209,7 +209,7 @@ CODECS: dict[str, Codec] = {
         {},
         71,
         "GetTelemetrySubscriptionsRequest",
-        "4.3",
+        "4.4",
     ),
     "GetTelemetrySubscriptionsResponse": Codec(
         GetTelemetrySubscriptionsResponse,
@@ -222,6 +222,6 @@ CODECS: dict[str, Codec] = {
         {},
         71,
         "GetTelemetrySubscriptionsResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import NO_TAGS, Part, Refused, Tags, read_unknown_tags, tag_section
+from kwire.primitives import NO_TAGS, FastPathError, Part, Tags, read_unknown_tags, tag_section
 
 pack_hhih = Struct(">hhih").pack
 pack_i = Struct(">i").pack
@@ -25,7 +25,7 @@ class RequestHeader(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "RequestHeader"
     API_KEY: ClassVar[int] = -1
     VERSIONS: ClassVar[tuple[int, int]] = (1, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Number of the API that the body belongs to. (int16)
     request_api_key: int = 0
@@ -36,7 +36,7 @@ class RequestHeader(msgspec.Struct, gc=False):
     #: Name the client gives itself, for logs and quotas; null = none. Always in the old form with an int16 length, so
     #: that any broker can read it. (string; may be null)
     client_id: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -52,7 +52,7 @@ def read_request_header_v1(data: bytes, at: int) -> tuple[RequestHeader, int]:
     elif client_id_length == -1:
         client_id = None
     else:
-        raise Refused
+        raise FastPathError
     return RequestHeader(request_api_key, request_api_version, correlation_id, client_id), at
 
 
@@ -68,7 +68,7 @@ def read_request_header_v2(data: bytes, at: int) -> tuple[RequestHeader, int]:
     elif client_id_length == -1:
         client_id = None
     else:
-        raise Refused
+        raise FastPathError
     if data[at]:
         unknown, at = read_unknown_tags(data, at)
     else:
@@ -110,11 +110,11 @@ class ResponseHeader(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ResponseHeader"
     API_KEY: ClassVar[int] = -1
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: The number of the request that this answers. (int32)
     correlation_id: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -155,7 +155,7 @@ def write_response_header_v1(message: ResponseHeader) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "RequestHeader": Codec(
         RequestHeader,
@@ -170,7 +170,7 @@ CODECS: dict[str, Codec] = {
         {},
         -1,
         "RequestHeader",
-        "4.3",
+        "4.4",
     ),
     "ResponseHeader": Codec(
         ResponseHeader,
@@ -185,6 +185,6 @@ CODECS: dict[str, Codec] = {
         {},
         -1,
         "ResponseHeader",
-        "4.3",
+        "4.4",
     ),
 }

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_text,
@@ -38,7 +38,7 @@ class HeartbeatRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "HeartbeatRequest"
     API_KEY: ClassVar[int] = 12
     VERSIONS: ClassVar[tuple[int, int]] = (0, 4)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group_id: str = ""
@@ -49,7 +49,7 @@ class HeartbeatRequest(msgspec.Struct, gc=False):
     #: Fixed name of a static member, which survives its restarts; null = a dynamic member. (string; versions 3+; may be
     #: null)
     group_instance_id: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -62,7 +62,7 @@ def read_heartbeat_request_v0(data: bytes, at: int) -> tuple[HeartbeatRequest, i
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     generation_id, member_id_length = unpack_ih(data, at)
     at += 6
     if member_id_length >= 0:
@@ -70,7 +70,7 @@ def read_heartbeat_request_v0(data: bytes, at: int) -> tuple[HeartbeatRequest, i
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return HeartbeatRequest(group_id, generation_id, member_id), at
 
 
@@ -83,7 +83,7 @@ def read_heartbeat_request_v3(data: bytes, at: int) -> tuple[HeartbeatRequest, i
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     generation_id, member_id_length = unpack_ih(data, at)
     at += 6
     if member_id_length >= 0:
@@ -91,7 +91,7 @@ def read_heartbeat_request_v3(data: bytes, at: int) -> tuple[HeartbeatRequest, i
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     group_instance_id_length, = unpack_h(data, at)
     at += 2
     group_instance_id: str | None
@@ -102,7 +102,7 @@ def read_heartbeat_request_v3(data: bytes, at: int) -> tuple[HeartbeatRequest, i
     elif group_instance_id_length == -1:
         group_instance_id = None
     else:
-        raise Refused
+        raise FastPathError
     return HeartbeatRequest(group_id, generation_id, member_id, group_instance_id), at
 
 
@@ -146,7 +146,7 @@ def write_heartbeat_request_v0(message: HeartbeatRequest) -> list[Part]:
     """Write versions 0 to 2."""
     parts: list[Part] = []
     if message.group_instance_id is not None:
-        raise Refused
+        raise FastPathError
     group_id = message.group_id.encode()
     parts.append(pack_h(len(group_id)))
     parts.append(group_id)
@@ -209,14 +209,14 @@ class HeartbeatResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "HeartbeatResponse"
     API_KEY: ClassVar[int] = 12
     VERSIONS: ClassVar[tuple[int, int]] = (0, 4)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds;
     #: versions 1+; left out silently elsewhere)
     throttle_time_ms: int = 0
     #: Error that concerns the whole request, or 0. (int16)
     error_code: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -271,7 +271,7 @@ def write_heartbeat_response_v4(message: HeartbeatResponse) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "HeartbeatRequest": Codec(
         HeartbeatRequest,
@@ -292,7 +292,7 @@ CODECS: dict[str, Codec] = {
         {},
         12,
         "HeartbeatRequest",
-        "4.3",
+        "4.4",
     ),
     "HeartbeatResponse": Codec(
         HeartbeatResponse,
@@ -313,6 +313,6 @@ CODECS: dict[str, Codec] = {
         {},
         12,
         "HeartbeatResponse",
-        "4.3",
+        "4.4",
     ),
 }

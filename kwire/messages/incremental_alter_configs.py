@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -56,7 +56,7 @@ class AlterableConfig(msgspec.Struct, gc=False):
     config_operation: int = 0
     #: Value to set, append or subtract; null for delete. (string; may be null)
     value: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -69,7 +69,7 @@ class AlterConfigsResource(msgspec.Struct, gc=False):
     resource_name: str = ""
     #: The settings to change; all others stay. ([]AlterableConfig)
     configs: list[AlterableConfig] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -79,13 +79,13 @@ class IncrementalAlterConfigsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "IncrementalAlterConfigsRequest"
     API_KEY: ClassVar[int] = 44
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []AlterConfigsResource.
     resources: list[AlterConfigsResource] = []
     #: True = check everything, change nothing. (bool)
     validate_only: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -94,7 +94,7 @@ def read_incremental_alter_configs_request_v0(data: bytes, at: int) -> tuple[Inc
     resources_count, = unpack_i(data, at)
     at += 4
     if not 0 <= resources_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     resources = []
     for _ in range(resources_count):
         resource_type, resource_name_length = unpack_bh(data, at)
@@ -104,11 +104,11 @@ def read_incremental_alter_configs_request_v0(data: bytes, at: int) -> tuple[Inc
             resource_name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         configs_count, = unpack_i(data, at)
         at += 4
         if not 0 <= configs_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         configs = []
         for _ in range(configs_count):
             name_length, = unpack_h(data, at)
@@ -118,7 +118,7 @@ def read_incremental_alter_configs_request_v0(data: bytes, at: int) -> tuple[Inc
                 name = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             config_operation, value_length = unpack_bh(data, at)
             at += 3
             value: str | None
@@ -129,7 +129,7 @@ def read_incremental_alter_configs_request_v0(data: bytes, at: int) -> tuple[Inc
             elif value_length == -1:
                 value = None
             else:
-                raise Refused
+                raise FastPathError
             configs.append(AlterableConfig(name, config_operation, value))
         resources.append(AlterConfigsResource(resource_type, resource_name, configs))
     validate_only = data[at]
@@ -290,7 +290,7 @@ class AlterConfigsResourceResponse(msgspec.Struct, gc=False):
     resource_type: int = 0
     #: string.
     resource_name: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -300,13 +300,13 @@ class IncrementalAlterConfigsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "IncrementalAlterConfigsResponse"
     API_KEY: ClassVar[int] = 44
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: []AlterConfigsResourceResponse.
     responses: list[AlterConfigsResourceResponse] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -315,7 +315,7 @@ def read_incremental_alter_configs_response_v0(data: bytes, at: int) -> tuple[In
     throttle_time_ms, responses_count = unpack_ii(data, at)
     at += 8
     if not 0 <= responses_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     responses = []
     for _ in range(responses_count):
         error_code, error_message_length = unpack_hh(data, at)
@@ -328,7 +328,7 @@ def read_incremental_alter_configs_response_v0(data: bytes, at: int) -> tuple[In
         elif error_message_length == -1:
             error_message = None
         else:
-            raise Refused
+            raise FastPathError
         resource_type, resource_name_length = unpack_bh(data, at)
         at += 3
         if resource_name_length >= 0:
@@ -336,7 +336,7 @@ def read_incremental_alter_configs_response_v0(data: bytes, at: int) -> tuple[In
             resource_name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         responses.append(AlterConfigsResourceResponse(error_code, error_message, resource_type, resource_name))
     return IncrementalAlterConfigsResponse(throttle_time_ms, responses), at
 
@@ -436,7 +436,7 @@ def write_incremental_alter_configs_response_v1(message: IncrementalAlterConfigs
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "IncrementalAlterConfigsRequest": Codec(
         IncrementalAlterConfigsRequest,
@@ -454,7 +454,7 @@ CODECS: dict[str, Codec] = {
         },
         44,
         "IncrementalAlterConfigsRequest",
-        "4.3",
+        "4.4",
     ),
     "IncrementalAlterConfigsResponse": Codec(
         IncrementalAlterConfigsResponse,
@@ -471,6 +471,6 @@ CODECS: dict[str, Codec] = {
         },
         44,
         "IncrementalAlterConfigsResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_text,
@@ -50,7 +50,7 @@ class InitProducerIdRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "InitProducerIdRequest"
     API_KEY: ClassVar[int] = 22
     VERSIONS: ClassVar[tuple[int, int]] = (0, 6)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Name of the transactional producer; null = idempotent only. (string; may be null)
     transactional_id: str | None = ""
@@ -64,7 +64,7 @@ class InitProducerIdRequest(msgspec.Struct, gc=False):
     enable2_pc: bool = False
     #: True = do not abort a prepared transaction that is still open. (bool; versions 6+)
     keep_prepared_txn: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -80,7 +80,7 @@ def read_init_producer_id_request_v0(data: bytes, at: int) -> tuple[InitProducer
     elif transactional_id_length == -1:
         transactional_id = None
     else:
-        raise Refused
+        raise FastPathError
     transaction_timeout_ms, = unpack_i(data, at)
     at += 4
     return InitProducerIdRequest(transactional_id, transaction_timeout_ms), at
@@ -166,13 +166,13 @@ def write_init_producer_id_request_v0(message: InitProducerIdRequest) -> list[Pa
     """Write versions 0 to 1."""
     parts: list[Part] = []
     if message.producer_id != -1:
-        raise Refused
+        raise FastPathError
     if message.producer_epoch != -1:
-        raise Refused
+        raise FastPathError
     if message.enable2_pc:
-        raise Refused
+        raise FastPathError
     if message.keep_prepared_txn:
-        raise Refused
+        raise FastPathError
     transactional_id = message.transactional_id
     transactional_id_bytes = b"" if transactional_id is None else transactional_id.encode()
     transactional_id_length = -1 if transactional_id is None else len(transactional_id_bytes)
@@ -186,13 +186,13 @@ def write_init_producer_id_request_v2(message: InitProducerIdRequest) -> list[Pa
     """Write version 2."""
     parts: list[Part] = []
     if message.producer_id != -1:
-        raise Refused
+        raise FastPathError
     if message.producer_epoch != -1:
-        raise Refused
+        raise FastPathError
     if message.enable2_pc:
-        raise Refused
+        raise FastPathError
     if message.keep_prepared_txn:
-        raise Refused
+        raise FastPathError
     transactional_id = message.transactional_id
     transactional_id_bytes = b"" if transactional_id is None else transactional_id.encode()
     transactional_id_length = 0 if transactional_id is None else len(transactional_id_bytes) + 1
@@ -213,9 +213,9 @@ def write_init_producer_id_request_v3(message: InitProducerIdRequest) -> list[Pa
     """Write versions 3 to 5."""
     parts: list[Part] = []
     if message.enable2_pc:
-        raise Refused
+        raise FastPathError
     if message.keep_prepared_txn:
-        raise Refused
+        raise FastPathError
     transactional_id = message.transactional_id
     transactional_id_bytes = b"" if transactional_id is None else transactional_id.encode()
     transactional_id_length = 0 if transactional_id is None else len(transactional_id_bytes) + 1
@@ -263,7 +263,7 @@ class InitProducerIdResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "InitProducerIdResponse"
     API_KEY: ClassVar[int] = 22
     VERSIONS: ClassVar[tuple[int, int]] = (0, 6)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -277,7 +277,7 @@ class InitProducerIdResponse(msgspec.Struct, gc=False):
     ongoing_txn_producer_id: int = -1
     #: Producer epoch of the prepared transaction that was kept; -1 = none. (int16; versions 6+)
     ongoing_txn_producer_epoch: int = -1
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -322,9 +322,9 @@ def write_init_producer_id_response_v0(message: InitProducerIdResponse) -> list[
     """Write versions 0 to 1."""
     parts: list[Part] = []
     if message.ongoing_txn_producer_id != -1:
-        raise Refused
+        raise FastPathError
     if message.ongoing_txn_producer_epoch != -1:
-        raise Refused
+        raise FastPathError
     parts.append(pack_ihqh(message.throttle_time_ms, message.error_code, message.producer_id, message.producer_epoch))
     return parts
 
@@ -333,9 +333,9 @@ def write_init_producer_id_response_v2(message: InitProducerIdResponse) -> list[
     """Write versions 2 to 5."""
     parts: list[Part] = []
     if message.ongoing_txn_producer_id != -1:
-        raise Refused
+        raise FastPathError
     if message.ongoing_txn_producer_epoch != -1:
-        raise Refused
+        raise FastPathError
     if message.unknown_tagged_fields:
         parts.append(pack_ihqh(
             message.throttle_time_ms, message.error_code, message.producer_id, message.producer_epoch,
@@ -365,7 +365,7 @@ def write_init_producer_id_response_v6(message: InitProducerIdResponse) -> list[
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "InitProducerIdRequest": Codec(
         InitProducerIdRequest,
@@ -390,7 +390,7 @@ CODECS: dict[str, Codec] = {
         {},
         22,
         "InitProducerIdRequest",
-        "4.3",
+        "4.4",
     ),
     "InitProducerIdResponse": Codec(
         InitProducerIdResponse,
@@ -415,6 +415,6 @@ CODECS: dict[str, Codec] = {
         {},
         22,
         "InitProducerIdResponse",
-        "4.3",
+        "4.4",
     ),
 }

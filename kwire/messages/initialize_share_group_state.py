@@ -13,8 +13,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -46,7 +46,7 @@ class PartitionData(msgspec.Struct, gc=False):
     state_epoch: int = 0
     #: First offset to deliver; -1 = the partition leader decides when it loads the state. (int64)
     start_offset: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -57,7 +57,7 @@ class InitializeStateData(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The share-partitions to begin. ([]PartitionData)
     partitions: list[PartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -67,13 +67,13 @@ class InitializeShareGroupStateRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "InitializeShareGroupStateRequest"
     API_KEY: ClassVar[int] = 83
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: The share group that begins. (string)
     group_id: str = ""
     #: The topics concerned. ([]InitializeStateData)
     topics: list[InitializeStateData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -149,7 +149,7 @@ def write_initialize_share_group_state_request_v0(message: InitializeShareGroupS
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -177,7 +177,7 @@ class PartitionResult(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong with this share-partition; null when nothing did. (string; may be null)
     error_message: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -188,7 +188,7 @@ class InitializeStateResult(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The outcome of each share-partition. ([]PartitionResult)
     partitions: list[PartitionResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -198,11 +198,11 @@ class InitializeShareGroupStateResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "InitializeShareGroupStateResponse"
     API_KEY: ClassVar[int] = 83
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: One entry for each topic of the request. ([]InitializeStateResult)
     results: list[InitializeStateResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -269,7 +269,7 @@ def write_initialize_share_group_state_response_v0(message: InitializeShareGroup
     for result in results:
         topic_id = result.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = result.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -295,7 +295,7 @@ def write_initialize_share_group_state_response_v0(message: InitializeShareGroup
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "InitializeShareGroupStateRequest": Codec(
         InitializeShareGroupStateRequest,
@@ -311,7 +311,7 @@ CODECS: dict[str, Codec] = {
         },
         83,
         "InitializeShareGroupStateRequest",
-        "4.3",
+        "4.4",
     ),
     "InitializeShareGroupStateResponse": Codec(
         InitializeShareGroupStateResponse,
@@ -327,6 +327,6 @@ CODECS: dict[str, Codec] = {
         },
         83,
         "InitializeShareGroupStateResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -54,9 +54,9 @@ class JoinGroupRequestProtocol(msgspec.Struct, gc=False):
 
     #: string.
     name: str = ""
-    #: What the member tells of itself (for consumers a ConsumerProtocolSubscription). (bytes)
+    #: Metadata that the member sends (for consumers a ConsumerProtocolSubscription). (bytes)
     metadata: bytes = b''
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -66,7 +66,7 @@ class JoinGroupRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "JoinGroupRequest"
     API_KEY: ClassVar[int] = 11
     VERSIONS: ClassVar[tuple[int, int]] = (0, 9)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group_id: str = ""
@@ -87,7 +87,7 @@ class JoinGroupRequest(msgspec.Struct, gc=False):
     #: Why the member joins again, for the broker's log; null = not said. (string; versions 8+; may be null; left out
     #: silently elsewhere)
     reason: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -100,7 +100,7 @@ def read_join_group_request_v0(data: bytes, at: int) -> tuple[JoinGroupRequest, 
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     session_timeout_ms, member_id_length = unpack_ih(data, at)
     at += 6
     if member_id_length >= 0:
@@ -108,7 +108,7 @@ def read_join_group_request_v0(data: bytes, at: int) -> tuple[JoinGroupRequest, 
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     protocol_type_length, = unpack_h(data, at)
     at += 2
     if protocol_type_length >= 0:
@@ -116,11 +116,11 @@ def read_join_group_request_v0(data: bytes, at: int) -> tuple[JoinGroupRequest, 
         protocol_type = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     protocols_count, = unpack_i(data, at)
     at += 4
     if not 0 <= protocols_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     protocols = []
     for _ in range(protocols_count):
         name_length, = unpack_h(data, at)
@@ -130,7 +130,7 @@ def read_join_group_request_v0(data: bytes, at: int) -> tuple[JoinGroupRequest, 
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         metadata_length, = unpack_i(data, at)
         at += 4
         if metadata_length >= 0:
@@ -138,7 +138,7 @@ def read_join_group_request_v0(data: bytes, at: int) -> tuple[JoinGroupRequest, 
             metadata = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         protocols.append(JoinGroupRequestProtocol(name, metadata))
     return JoinGroupRequest(group_id, session_timeout_ms, -1, member_id, None, protocol_type, protocols), at
 
@@ -152,7 +152,7 @@ def read_join_group_request_v1(data: bytes, at: int) -> tuple[JoinGroupRequest, 
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     session_timeout_ms, rebalance_timeout_ms, member_id_length = unpack_iih(data, at)
     at += 10
     if member_id_length >= 0:
@@ -160,7 +160,7 @@ def read_join_group_request_v1(data: bytes, at: int) -> tuple[JoinGroupRequest, 
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     protocol_type_length, = unpack_h(data, at)
     at += 2
     if protocol_type_length >= 0:
@@ -168,11 +168,11 @@ def read_join_group_request_v1(data: bytes, at: int) -> tuple[JoinGroupRequest, 
         protocol_type = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     protocols_count, = unpack_i(data, at)
     at += 4
     if not 0 <= protocols_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     protocols = []
     for _ in range(protocols_count):
         name_length, = unpack_h(data, at)
@@ -182,7 +182,7 @@ def read_join_group_request_v1(data: bytes, at: int) -> tuple[JoinGroupRequest, 
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         metadata_length, = unpack_i(data, at)
         at += 4
         if metadata_length >= 0:
@@ -190,7 +190,7 @@ def read_join_group_request_v1(data: bytes, at: int) -> tuple[JoinGroupRequest, 
             metadata = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         protocols.append(JoinGroupRequestProtocol(name, metadata))
     return JoinGroupRequest(
         group_id, session_timeout_ms, rebalance_timeout_ms, member_id, None, protocol_type, protocols,
@@ -206,7 +206,7 @@ def read_join_group_request_v5(data: bytes, at: int) -> tuple[JoinGroupRequest, 
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     session_timeout_ms, rebalance_timeout_ms, member_id_length = unpack_iih(data, at)
     at += 10
     if member_id_length >= 0:
@@ -214,7 +214,7 @@ def read_join_group_request_v5(data: bytes, at: int) -> tuple[JoinGroupRequest, 
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     group_instance_id_length, = unpack_h(data, at)
     at += 2
     group_instance_id: str | None
@@ -225,7 +225,7 @@ def read_join_group_request_v5(data: bytes, at: int) -> tuple[JoinGroupRequest, 
     elif group_instance_id_length == -1:
         group_instance_id = None
     else:
-        raise Refused
+        raise FastPathError
     protocol_type_length, = unpack_h(data, at)
     at += 2
     if protocol_type_length >= 0:
@@ -233,11 +233,11 @@ def read_join_group_request_v5(data: bytes, at: int) -> tuple[JoinGroupRequest, 
         protocol_type = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     protocols_count, = unpack_i(data, at)
     at += 4
     if not 0 <= protocols_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     protocols = []
     for _ in range(protocols_count):
         name_length, = unpack_h(data, at)
@@ -247,7 +247,7 @@ def read_join_group_request_v5(data: bytes, at: int) -> tuple[JoinGroupRequest, 
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         metadata_length, = unpack_i(data, at)
         at += 4
         if metadata_length >= 0:
@@ -255,7 +255,7 @@ def read_join_group_request_v5(data: bytes, at: int) -> tuple[JoinGroupRequest, 
             metadata = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         protocols.append(JoinGroupRequestProtocol(name, metadata))
     return JoinGroupRequest(
         group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id, protocol_type, protocols,
@@ -321,7 +321,7 @@ def read_join_group_request_v6(data: bytes, at: int) -> tuple[JoinGroupRequest, 
             metadata = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         if data[at]:
             unknown, at = read_unknown_tags(data, at)
         else:
@@ -398,7 +398,7 @@ def read_join_group_request_v8(data: bytes, at: int) -> tuple[JoinGroupRequest, 
             metadata = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         if data[at]:
             unknown, at = read_unknown_tags(data, at)
         else:
@@ -431,7 +431,7 @@ def write_join_group_request_v0(message: JoinGroupRequest) -> list[Part]:
     """Write version 0."""
     parts: list[Part] = []
     if message.group_instance_id is not None:
-        raise Refused
+        raise FastPathError
     group_id = message.group_id.encode()
     parts.append(pack_h(len(group_id)))
     parts.append(group_id)
@@ -459,7 +459,7 @@ def write_join_group_request_v1(message: JoinGroupRequest) -> list[Part]:
     """Write versions 1 to 4."""
     parts: list[Part] = []
     if message.group_instance_id is not None:
-        raise Refused
+        raise FastPathError
     group_id = message.group_id.encode()
     parts.append(pack_h(len(group_id)))
     parts.append(group_id)
@@ -641,16 +641,16 @@ def write_join_group_request_v8(message: JoinGroupRequest) -> list[Part]:
 
 
 class JoinGroupResponseMember(msgspec.Struct, gc=False):
-    """One of `members`: all members; only told to the leader."""
+    """One of `members`: all members; only in the response to the leader."""
 
     #: string.
     member_id: str = ""
     #: Fixed name of a static member, which survives its restarts; null = a dynamic member. (string; versions 5+; may be
     #: null; left out silently elsewhere)
     group_instance_id: str | None = None
-    #: What the member told of itself (for consumers a ConsumerProtocolSubscription). (bytes)
+    #: Metadata that the member sent (for consumers a ConsumerProtocolSubscription). (bytes)
     metadata: bytes = b''
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -660,7 +660,7 @@ class JoinGroupResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "JoinGroupResponse"
     API_KEY: ClassVar[int] = 11
     VERSIONS: ClassVar[tuple[int, int]] = (0, 9)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds;
     #: versions 2+; left out silently elsewhere)
@@ -676,13 +676,13 @@ class JoinGroupResponse(msgspec.Struct, gc=False):
     protocol_name: str | None = ""
     #: Id of the member that makes the assignment. (string)
     leader: str = ""
-    #: True = the leader need not assign anew, as nothing has changed. (bool; versions 9+)
+    #: True = the leader can keep its assignment, as nothing has changed. (bool; versions 9+)
     skip_assignment: bool = False
     #: string.
     member_id: str = ""
-    #: All members; only told to the leader. ([]JoinGroupResponseMember)
+    #: All members; only in the response to the leader. ([]JoinGroupResponseMember)
     members: list[JoinGroupResponseMember] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -695,7 +695,7 @@ def read_join_group_response_v0(data: bytes, at: int) -> tuple[JoinGroupResponse
         protocol_name = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     leader_length, = unpack_h(data, at)
     at += 2
     if leader_length >= 0:
@@ -703,7 +703,7 @@ def read_join_group_response_v0(data: bytes, at: int) -> tuple[JoinGroupResponse
         leader = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     member_id_length, = unpack_h(data, at)
     at += 2
     if member_id_length >= 0:
@@ -711,11 +711,11 @@ def read_join_group_response_v0(data: bytes, at: int) -> tuple[JoinGroupResponse
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     members_count, = unpack_i(data, at)
     at += 4
     if not 0 <= members_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     members = []
     for _ in range(members_count):
         member_member_id_length, = unpack_h(data, at)
@@ -725,7 +725,7 @@ def read_join_group_response_v0(data: bytes, at: int) -> tuple[JoinGroupResponse
             member_member_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         metadata_length, = unpack_i(data, at)
         at += 4
         if metadata_length >= 0:
@@ -733,7 +733,7 @@ def read_join_group_response_v0(data: bytes, at: int) -> tuple[JoinGroupResponse
             metadata = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         members.append(JoinGroupResponseMember(member_member_id, None, metadata))
     return JoinGroupResponse(0, error_code, generation_id, None, protocol_name, leader, False, member_id, members), at
 
@@ -747,7 +747,7 @@ def read_join_group_response_v2(data: bytes, at: int) -> tuple[JoinGroupResponse
         protocol_name = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     leader_length, = unpack_h(data, at)
     at += 2
     if leader_length >= 0:
@@ -755,7 +755,7 @@ def read_join_group_response_v2(data: bytes, at: int) -> tuple[JoinGroupResponse
         leader = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     member_id_length, = unpack_h(data, at)
     at += 2
     if member_id_length >= 0:
@@ -763,11 +763,11 @@ def read_join_group_response_v2(data: bytes, at: int) -> tuple[JoinGroupResponse
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     members_count, = unpack_i(data, at)
     at += 4
     if not 0 <= members_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     members = []
     for _ in range(members_count):
         member_member_id_length, = unpack_h(data, at)
@@ -777,7 +777,7 @@ def read_join_group_response_v2(data: bytes, at: int) -> tuple[JoinGroupResponse
             member_member_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         metadata_length, = unpack_i(data, at)
         at += 4
         if metadata_length >= 0:
@@ -785,7 +785,7 @@ def read_join_group_response_v2(data: bytes, at: int) -> tuple[JoinGroupResponse
             metadata = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         members.append(JoinGroupResponseMember(member_member_id, None, metadata))
     return JoinGroupResponse(
         throttle_time_ms, error_code, generation_id, None, protocol_name, leader, False, member_id, members,
@@ -801,7 +801,7 @@ def read_join_group_response_v5(data: bytes, at: int) -> tuple[JoinGroupResponse
         protocol_name = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     leader_length, = unpack_h(data, at)
     at += 2
     if leader_length >= 0:
@@ -809,7 +809,7 @@ def read_join_group_response_v5(data: bytes, at: int) -> tuple[JoinGroupResponse
         leader = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     member_id_length, = unpack_h(data, at)
     at += 2
     if member_id_length >= 0:
@@ -817,11 +817,11 @@ def read_join_group_response_v5(data: bytes, at: int) -> tuple[JoinGroupResponse
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     members_count, = unpack_i(data, at)
     at += 4
     if not 0 <= members_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     members = []
     for _ in range(members_count):
         member_member_id_length, = unpack_h(data, at)
@@ -831,7 +831,7 @@ def read_join_group_response_v5(data: bytes, at: int) -> tuple[JoinGroupResponse
             member_member_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         group_instance_id_length, = unpack_h(data, at)
         at += 2
         group_instance_id: str | None
@@ -842,7 +842,7 @@ def read_join_group_response_v5(data: bytes, at: int) -> tuple[JoinGroupResponse
         elif group_instance_id_length == -1:
             group_instance_id = None
         else:
-            raise Refused
+            raise FastPathError
         metadata_length, = unpack_i(data, at)
         at += 4
         if metadata_length >= 0:
@@ -850,7 +850,7 @@ def read_join_group_response_v5(data: bytes, at: int) -> tuple[JoinGroupResponse
             metadata = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         members.append(JoinGroupResponseMember(member_member_id, group_instance_id, metadata))
     return JoinGroupResponse(
         throttle_time_ms, error_code, generation_id, None, protocol_name, leader, False, member_id, members,
@@ -916,7 +916,7 @@ def read_join_group_response_v6(data: bytes, at: int) -> tuple[JoinGroupResponse
             metadata = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         if data[at]:
             unknown, at = read_unknown_tags(data, at)
         else:
@@ -1008,7 +1008,7 @@ def read_join_group_response_v7(data: bytes, at: int) -> tuple[JoinGroupResponse
             metadata = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         if data[at]:
             unknown, at = read_unknown_tags(data, at)
         else:
@@ -1101,7 +1101,7 @@ def read_join_group_response_v9(data: bytes, at: int) -> tuple[JoinGroupResponse
             metadata = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         if data[at]:
             unknown, at = read_unknown_tags(data, at)
         else:
@@ -1123,10 +1123,10 @@ def write_join_group_response_v0(message: JoinGroupResponse) -> list[Part]:
     """Write versions 0 to 1."""
     parts: list[Part] = []
     if message.skip_assignment:
-        raise Refused
+        raise FastPathError
     protocol_name_or_none = message.protocol_name
     if protocol_name_or_none is None:
-        raise Refused
+        raise FastPathError
     protocol_name = protocol_name_or_none.encode()
     parts.append(pack_hih(message.error_code, message.generation_id, len(protocol_name)))
     parts.append(protocol_name)
@@ -1154,10 +1154,10 @@ def write_join_group_response_v2(message: JoinGroupResponse) -> list[Part]:
     """Write versions 2 to 4."""
     parts: list[Part] = []
     if message.skip_assignment:
-        raise Refused
+        raise FastPathError
     protocol_name_or_none = message.protocol_name
     if protocol_name_or_none is None:
-        raise Refused
+        raise FastPathError
     protocol_name = protocol_name_or_none.encode()
     parts.append(pack_ihih(message.throttle_time_ms, message.error_code, message.generation_id, len(protocol_name)))
     parts.append(protocol_name)
@@ -1185,10 +1185,10 @@ def write_join_group_response_v5(message: JoinGroupResponse) -> list[Part]:
     """Write version 5."""
     parts: list[Part] = []
     if message.skip_assignment:
-        raise Refused
+        raise FastPathError
     protocol_name_or_none = message.protocol_name
     if protocol_name_or_none is None:
-        raise Refused
+        raise FastPathError
     protocol_name = protocol_name_or_none.encode()
     parts.append(pack_ihih(message.throttle_time_ms, message.error_code, message.generation_id, len(protocol_name)))
     parts.append(protocol_name)
@@ -1221,10 +1221,10 @@ def write_join_group_response_v6(message: JoinGroupResponse) -> list[Part]:
     """Write version 6."""
     parts: list[Part] = []
     if message.skip_assignment:
-        raise Refused
+        raise FastPathError
     protocol_name_or_none = message.protocol_name
     if protocol_name_or_none is None:
-        raise Refused
+        raise FastPathError
     protocol_name = protocol_name_or_none.encode()
     protocol_name_length = len(protocol_name) + 1
     if protocol_name_length < 128:
@@ -1287,7 +1287,7 @@ def write_join_group_response_v7(message: JoinGroupResponse) -> list[Part]:
     """Write versions 7 to 8."""
     parts: list[Part] = []
     if message.skip_assignment:
-        raise Refused
+        raise FastPathError
     protocol_type = message.protocol_type
     protocol_type_bytes = b"" if protocol_type is None else protocol_type.encode()
     protocol_type_length = 0 if protocol_type is None else len(protocol_type_bytes) + 1
@@ -1426,7 +1426,7 @@ def write_join_group_response_v9(message: JoinGroupResponse) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "JoinGroupRequest": Codec(
         JoinGroupRequest,
@@ -1459,7 +1459,7 @@ CODECS: dict[str, Codec] = {
         },
         11,
         "JoinGroupRequest",
-        "4.3",
+        "4.4",
     ),
     "JoinGroupResponse": Codec(
         JoinGroupResponse,
@@ -1492,6 +1492,6 @@ CODECS: dict[str, Codec] = {
         },
         11,
         "JoinGroupResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -22,13 +22,13 @@ class KRaftVersionRecord(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "KRaftVersionRecord"
     API_KEY: ClassVar[int] = -1
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Version of this record's form. (int16)
     version: int = 0
     #: 0 = fixed voters from the configuration, 1 = voters kept in the log. (int16)
     k_raft_version: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -55,7 +55,7 @@ def write_k_raft_version_record_v0(message: KRaftVersionRecord) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "KRaftVersionRecord": Codec(
         KRaftVersionRecord,
@@ -68,6 +68,6 @@ CODECS: dict[str, Codec] = {
         {},
         -1,
         "KRaftVersionRecord",
-        "4.3",
+        "4.4",
     ),
 }

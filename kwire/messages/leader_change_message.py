@@ -14,8 +14,8 @@ from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
     ZERO_UUID,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     read_long_count,
     read_unknown_tags,
@@ -43,7 +43,7 @@ class Voter(msgspec.Struct, gc=False):
     voter_id: int = 0
     #: Id of the directory in which that voter keeps the metadata log; all zeros = unknown. (uuid; versions 1+)
     voter_directory_id: bytes = bytes(16)
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -53,7 +53,7 @@ class LeaderChangeMessage(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "LeaderChangeMessage"
     API_KEY: ClassVar[int] = -1
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Version of this record's form. (int16)
     version: int = 0
@@ -63,7 +63,7 @@ class LeaderChangeMessage(msgspec.Struct, gc=False):
     voters: list[Voter] = []
     #: Voters that gave their vote. ([]Voter)
     granting_voters: list[Voter] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -193,7 +193,7 @@ def write_leader_change_message_v0(message: LeaderChangeMessage) -> list[Part]:
         parts.append(uvarint(voters_count))
     for voter in voters:
         if voter.voter_directory_id != bytes(16):
-            raise Refused
+            raise FastPathError
         if voter.unknown_tagged_fields:
             parts.append(pack_i(voter.voter_id))
             parts.append(tag_section((), voter.unknown_tagged_fields, 0))
@@ -207,7 +207,7 @@ def write_leader_change_message_v0(message: LeaderChangeMessage) -> list[Part]:
         parts.append(uvarint(granting_voters_count))
     for granting_voter in granting_voters:
         if granting_voter.voter_directory_id != bytes(16):
-            raise Refused
+            raise FastPathError
         if granting_voter.unknown_tagged_fields:
             parts.append(pack_i(granting_voter.voter_id))
             parts.append(tag_section((), granting_voter.unknown_tagged_fields, 0))
@@ -230,7 +230,7 @@ def write_leader_change_message_v1(message: LeaderChangeMessage) -> list[Part]:
     for voter in voters:
         voter_directory_id = voter.voter_directory_id
         if len(voter_directory_id) != 16:
-            raise Refused
+            raise FastPathError
         if voter.unknown_tagged_fields:
             parts.append(pack_iu(voter.voter_id, voter_directory_id))
             parts.append(tag_section((), voter.unknown_tagged_fields, 0))
@@ -245,7 +245,7 @@ def write_leader_change_message_v1(message: LeaderChangeMessage) -> list[Part]:
     for granting_voter in granting_voters:
         granting_voter_voter_directory_id = granting_voter.voter_directory_id
         if len(granting_voter_voter_directory_id) != 16:
-            raise Refused
+            raise FastPathError
         if granting_voter.unknown_tagged_fields:
             parts.append(pack_iu(granting_voter.voter_id, granting_voter_voter_directory_id))
             parts.append(tag_section((), granting_voter.unknown_tagged_fields, 0))
@@ -255,7 +255,7 @@ def write_leader_change_message_v1(message: LeaderChangeMessage) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "LeaderChangeMessage": Codec(
         LeaderChangeMessage,
@@ -272,6 +272,6 @@ CODECS: dict[str, Codec] = {
         },
         -1,
         "LeaderChangeMessage",
-        "4.3",
+        "4.4",
     ),
 }

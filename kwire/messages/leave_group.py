@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -48,7 +48,7 @@ class MemberIdentity(msgspec.Struct, gc=False):
     #: Why the member leaves, for the broker's log; null = not said. (string; versions 5+; may be null; left out
     #: silently elsewhere)
     reason: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -58,7 +58,7 @@ class LeaveGroupRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "LeaveGroupRequest"
     API_KEY: ClassVar[int] = 13
     VERSIONS: ClassVar[tuple[int, int]] = (0, 5)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group_id: str = ""
@@ -66,7 +66,7 @@ class LeaveGroupRequest(msgspec.Struct, gc=False):
     member_id: str = ""
     #: []MemberIdentity; versions 3+.
     members: list[MemberIdentity] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -79,7 +79,7 @@ def read_leave_group_request_v0(data: bytes, at: int) -> tuple[LeaveGroupRequest
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     member_id_length, = unpack_h(data, at)
     at += 2
     if member_id_length >= 0:
@@ -87,7 +87,7 @@ def read_leave_group_request_v0(data: bytes, at: int) -> tuple[LeaveGroupRequest
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return LeaveGroupRequest(group_id, member_id), at
 
 
@@ -100,11 +100,11 @@ def read_leave_group_request_v3(data: bytes, at: int) -> tuple[LeaveGroupRequest
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     members_count, = unpack_i(data, at)
     at += 4
     if not 0 <= members_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     members = []
     for _ in range(members_count):
         member_id_length, = unpack_h(data, at)
@@ -114,7 +114,7 @@ def read_leave_group_request_v3(data: bytes, at: int) -> tuple[LeaveGroupRequest
             member_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         group_instance_id_length, = unpack_h(data, at)
         at += 2
         group_instance_id: str | None
@@ -125,7 +125,7 @@ def read_leave_group_request_v3(data: bytes, at: int) -> tuple[LeaveGroupRequest
         elif group_instance_id_length == -1:
             group_instance_id = None
         else:
-            raise Refused
+            raise FastPathError
         members.append(MemberIdentity(member_id, group_instance_id))
     return LeaveGroupRequest(group_id, "", members), at
 
@@ -241,7 +241,7 @@ def write_leave_group_request_v0(message: LeaveGroupRequest) -> list[Part]:
     """Write versions 0 to 2."""
     parts: list[Part] = []
     if message.members:
-        raise Refused
+        raise FastPathError
     group_id = message.group_id.encode()
     parts.append(pack_h(len(group_id)))
     parts.append(group_id)
@@ -255,7 +255,7 @@ def write_leave_group_request_v3(message: LeaveGroupRequest) -> list[Part]:
     """Write version 3."""
     parts: list[Part] = []
     if message.member_id != "":
-        raise Refused
+        raise FastPathError
     group_id = message.group_id.encode()
     parts.append(pack_h(len(group_id)))
     parts.append(group_id)
@@ -278,7 +278,7 @@ def write_leave_group_request_v4(message: LeaveGroupRequest) -> list[Part]:
     """Write version 4."""
     parts: list[Part] = []
     if message.member_id != "":
-        raise Refused
+        raise FastPathError
     group_id = message.group_id.encode()
     group_id_length = len(group_id) + 1
     if group_id_length < 128:
@@ -317,7 +317,7 @@ def write_leave_group_request_v5(message: LeaveGroupRequest) -> list[Part]:
     """Write version 5."""
     parts: list[Part] = []
     if message.member_id != "":
-        raise Refused
+        raise FastPathError
     group_id = message.group_id.encode()
     group_id_length = len(group_id) + 1
     if group_id_length < 128:
@@ -370,7 +370,7 @@ class MemberResponse(msgspec.Struct, gc=False):
     group_instance_id: str | None = ""
     #: Error of this entry, or 0. (int16; versions 3+)
     error_code: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -380,7 +380,7 @@ class LeaveGroupResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "LeaveGroupResponse"
     API_KEY: ClassVar[int] = 13
     VERSIONS: ClassVar[tuple[int, int]] = (0, 5)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds;
     #: versions 1+; left out silently elsewhere)
@@ -389,7 +389,7 @@ class LeaveGroupResponse(msgspec.Struct, gc=False):
     error_code: int = 0
     #: []MemberResponse; versions 3+.
     members: list[MemberResponse] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -412,7 +412,7 @@ def read_leave_group_response_v3(data: bytes, at: int) -> tuple[LeaveGroupRespon
     throttle_time_ms, error_code, members_count = unpack_ihi(data, at)
     at += 10
     if not 0 <= members_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     members = []
     for _ in range(members_count):
         member_id_length, = unpack_h(data, at)
@@ -422,7 +422,7 @@ def read_leave_group_response_v3(data: bytes, at: int) -> tuple[LeaveGroupRespon
             member_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         group_instance_id_length, = unpack_h(data, at)
         at += 2
         group_instance_id: str | None
@@ -433,7 +433,7 @@ def read_leave_group_response_v3(data: bytes, at: int) -> tuple[LeaveGroupRespon
         elif group_instance_id_length == -1:
             group_instance_id = None
         else:
-            raise Refused
+            raise FastPathError
         member_error_code, = unpack_h(data, at)
         at += 2
         members.append(MemberResponse(member_id, group_instance_id, member_error_code))
@@ -488,7 +488,7 @@ def write_leave_group_response_v0(message: LeaveGroupResponse) -> list[Part]:
     """Write version 0."""
     parts: list[Part] = []
     if message.members:
-        raise Refused
+        raise FastPathError
     parts.append(pack_h(message.error_code))
     return parts
 
@@ -497,7 +497,7 @@ def write_leave_group_response_v1(message: LeaveGroupResponse) -> list[Part]:
     """Write versions 1 to 2."""
     parts: list[Part] = []
     if message.members:
-        raise Refused
+        raise FastPathError
     parts.append(pack_ih(message.throttle_time_ms, message.error_code))
     return parts
 
@@ -556,7 +556,7 @@ def write_leave_group_response_v4(message: LeaveGroupResponse) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "LeaveGroupRequest": Codec(
         LeaveGroupRequest,
@@ -581,7 +581,7 @@ CODECS: dict[str, Codec] = {
         },
         13,
         "LeaveGroupRequest",
-        "4.3",
+        "4.4",
     ),
     "LeaveGroupResponse": Codec(
         LeaveGroupResponse,
@@ -606,6 +606,6 @@ CODECS: dict[str, Codec] = {
         },
         13,
         "LeaveGroupResponse",
-        "4.3",
+        "4.4",
     ),
 }

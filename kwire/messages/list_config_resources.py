@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int8s,
     long_text_length,
@@ -40,11 +40,11 @@ class ListConfigResourcesRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ListConfigResourcesRequest"
     API_KEY: ClassVar[int] = 74
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Kinds of resources wanted; empty = all. ([]int8; versions 1+)
     resource_types: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -78,7 +78,7 @@ def write_list_config_resources_request_v0(message: ListConfigResourcesRequest) 
     """Write version 0."""
     parts: list[Part] = []
     if message.resource_types:
-        raise Refused
+        raise FastPathError
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
 
@@ -108,7 +108,7 @@ class ConfigResource(msgspec.Struct, gc=False):
     #: Kind of resource: 2 = topic, 4 = broker, 8 = broker logger, 16 = client metrics, 32 = group. (int8; versions 1+;
     #: left out silently elsewhere)
     resource_type: int = 16
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -118,7 +118,7 @@ class ListConfigResourcesResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ListConfigResourcesResponse"
     API_KEY: ClassVar[int] = 74
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -126,7 +126,7 @@ class ListConfigResourcesResponse(msgspec.Struct, gc=False):
     error_code: int = 0
     #: []ConfigResource.
     config_resources: list[ConfigResource] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -246,7 +246,7 @@ def write_list_config_resources_response_v1(message: ListConfigResourcesResponse
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ListConfigResourcesRequest": Codec(
         ListConfigResourcesRequest,
@@ -261,7 +261,7 @@ CODECS: dict[str, Codec] = {
         {},
         74,
         "ListConfigResourcesRequest",
-        "4.3",
+        "4.4",
     ),
     "ListConfigResourcesResponse": Codec(
         ListConfigResourcesResponse,
@@ -278,6 +278,6 @@ CODECS: dict[str, Codec] = {
         },
         74,
         "ListConfigResourcesResponse",
-        "4.3",
+        "4.4",
     ),
 }

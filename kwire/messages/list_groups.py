@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     long_text_length,
@@ -41,13 +41,13 @@ class ListGroupsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ListGroupsRequest"
     API_KEY: ClassVar[int] = 16
     VERSIONS: ClassVar[tuple[int, int]] = (0, 5)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: States wanted; empty = all. ([]string; versions 4+)
     states_filter: tuple[str, ...] = ()
     #: Types wanted (classic, consumer, share, streams); empty = all. ([]string; versions 5+)
     types_filter: tuple[str, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -138,9 +138,9 @@ def write_list_groups_request_v0(message: ListGroupsRequest) -> list[Part]:
     """Write versions 0 to 2."""
     parts: list[Part] = []
     if message.states_filter:
-        raise Refused
+        raise FastPathError
     if message.types_filter:
-        raise Refused
+        raise FastPathError
     return parts
 
 
@@ -148,9 +148,9 @@ def write_list_groups_request_v3(message: ListGroupsRequest) -> list[Part]:
     """Write version 3."""
     parts: list[Part] = []
     if message.states_filter:
-        raise Refused
+        raise FastPathError
     if message.types_filter:
-        raise Refused
+        raise FastPathError
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
 
@@ -159,7 +159,7 @@ def write_list_groups_request_v4(message: ListGroupsRequest) -> list[Part]:
     """Write version 4."""
     parts: list[Part] = []
     if message.types_filter:
-        raise Refused
+        raise FastPathError
     states_filter = message.states_filter
     states_filter_count = len(states_filter) + 1
     if states_filter_count < 128:
@@ -227,7 +227,7 @@ class ListedGroup(msgspec.Struct, gc=False):
     group_state: str = ""
     #: classic, consumer, share or streams. (string; versions 5+; left out silently elsewhere)
     group_type: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -237,7 +237,7 @@ class ListGroupsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ListGroupsResponse"
     API_KEY: ClassVar[int] = 16
     VERSIONS: ClassVar[tuple[int, int]] = (0, 5)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds;
     #: versions 1+; left out silently elsewhere)
@@ -246,7 +246,7 @@ class ListGroupsResponse(msgspec.Struct, gc=False):
     error_code: int = 0
     #: []ListedGroup.
     groups: list[ListedGroup] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -255,7 +255,7 @@ def read_list_groups_response_v0(data: bytes, at: int) -> tuple[ListGroupsRespon
     error_code, groups_count = unpack_hi(data, at)
     at += 6
     if not 0 <= groups_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     groups = []
     for _ in range(groups_count):
         group_id_length, = unpack_h(data, at)
@@ -265,7 +265,7 @@ def read_list_groups_response_v0(data: bytes, at: int) -> tuple[ListGroupsRespon
             group_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         protocol_type_length, = unpack_h(data, at)
         at += 2
         if protocol_type_length >= 0:
@@ -273,7 +273,7 @@ def read_list_groups_response_v0(data: bytes, at: int) -> tuple[ListGroupsRespon
             protocol_type = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         groups.append(ListedGroup(group_id, protocol_type))
     return ListGroupsResponse(0, error_code, groups), at
 
@@ -283,7 +283,7 @@ def read_list_groups_response_v1(data: bytes, at: int) -> tuple[ListGroupsRespon
     throttle_time_ms, error_code, groups_count = unpack_ihi(data, at)
     at += 10
     if not 0 <= groups_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     groups = []
     for _ in range(groups_count):
         group_id_length, = unpack_h(data, at)
@@ -293,7 +293,7 @@ def read_list_groups_response_v1(data: bytes, at: int) -> tuple[ListGroupsRespon
             group_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         protocol_type_length, = unpack_h(data, at)
         at += 2
         if protocol_type_length >= 0:
@@ -301,7 +301,7 @@ def read_list_groups_response_v1(data: bytes, at: int) -> tuple[ListGroupsRespon
             protocol_type = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         groups.append(ListedGroup(group_id, protocol_type))
     return ListGroupsResponse(throttle_time_ms, error_code, groups), at
 
@@ -584,7 +584,7 @@ def write_list_groups_response_v5(message: ListGroupsResponse) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ListGroupsRequest": Codec(
         ListGroupsRequest,
@@ -607,7 +607,7 @@ CODECS: dict[str, Codec] = {
         {},
         16,
         "ListGroupsRequest",
-        "4.3",
+        "4.4",
     ),
     "ListGroupsResponse": Codec(
         ListGroupsResponse,
@@ -632,6 +632,6 @@ CODECS: dict[str, Codec] = {
         },
         16,
         "ListGroupsResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -13,8 +13,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -66,7 +66,7 @@ class ListOffsetsPartition(msgspec.Struct, gc=False):
     #: largest timestamp, -4 = earliest on local disk, -5 = latest in remote storage, -6 = earliest waiting for upload.
     #: (int64)
     timestamp: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -77,7 +77,7 @@ class ListOffsetsTopic(msgspec.Struct, gc=False):
     name: str = ""
     #: []ListOffsetsPartition.
     partitions: list[ListOffsetsPartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -87,7 +87,7 @@ class ListOffsetsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ListOffsetsRequest"
     API_KEY: ClassVar[int] = 2
     VERSIONS: ClassVar[tuple[int, int]] = (1, 11)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Node id of the replica that asks; -1 = a consumer. (int32)
     replica_id: int = 0
@@ -98,7 +98,7 @@ class ListOffsetsRequest(msgspec.Struct, gc=False):
     #: How long the broker may take before it gives up, in milliseconds. (int32 of milliseconds; versions 10+; left out
     #: silently elsewhere)
     timeout_ms: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -107,7 +107,7 @@ def read_list_offsets_request_v1(data: bytes, at: int) -> tuple[ListOffsetsReque
     replica_id, topics_count = unpack_ii(data, at)
     at += 8
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -117,11 +117,11 @@ def read_list_offsets_request_v1(data: bytes, at: int) -> tuple[ListOffsetsReque
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 12 * partitions_count
@@ -139,7 +139,7 @@ def read_list_offsets_request_v2(data: bytes, at: int) -> tuple[ListOffsetsReque
     replica_id, isolation_level, topics_count = unpack_ibi(data, at)
     at += 9
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -149,11 +149,11 @@ def read_list_offsets_request_v2(data: bytes, at: int) -> tuple[ListOffsetsReque
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 12 * partitions_count
@@ -171,7 +171,7 @@ def read_list_offsets_request_v4(data: bytes, at: int) -> tuple[ListOffsetsReque
     replica_id, isolation_level, topics_count = unpack_ibi(data, at)
     at += 9
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -181,11 +181,11 @@ def read_list_offsets_request_v4(data: bytes, at: int) -> tuple[ListOffsetsReque
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 16 * partitions_count
@@ -308,7 +308,7 @@ def write_list_offsets_request_v1(message: ListOffsetsRequest) -> list[Part]:
     """Write version 1."""
     parts: list[Part] = []
     if message.isolation_level != 0:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics)
     parts.append(pack_ii(message.replica_id, topics_count))
@@ -447,7 +447,7 @@ class ListOffsetsPartitionResponse(msgspec.Struct, gc=False):
     offset: int = -1
     #: Leader epoch of the record found; -1 = unknown. (int32; versions 4+)
     leader_epoch: int = -1
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -458,7 +458,7 @@ class ListOffsetsTopicResponse(msgspec.Struct, gc=False):
     name: str = ""
     #: []ListOffsetsPartitionResponse.
     partitions: list[ListOffsetsPartitionResponse] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -468,14 +468,14 @@ class ListOffsetsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ListOffsetsResponse"
     API_KEY: ClassVar[int] = 2
     VERSIONS: ClassVar[tuple[int, int]] = (1, 11)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds;
     #: versions 2+; left out silently elsewhere)
     throttle_time_ms: int = 0
     #: []ListOffsetsTopicResponse.
     topics: list[ListOffsetsTopicResponse] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -484,7 +484,7 @@ def read_list_offsets_response_v1(data: bytes, at: int) -> tuple[ListOffsetsResp
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -494,11 +494,11 @@ def read_list_offsets_response_v1(data: bytes, at: int) -> tuple[ListOffsetsResp
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 22 * partitions_count
@@ -514,7 +514,7 @@ def read_list_offsets_response_v2(data: bytes, at: int) -> tuple[ListOffsetsResp
     throttle_time_ms, topics_count = unpack_ii(data, at)
     at += 8
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -524,11 +524,11 @@ def read_list_offsets_response_v2(data: bytes, at: int) -> tuple[ListOffsetsResp
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 22 * partitions_count
@@ -544,7 +544,7 @@ def read_list_offsets_response_v4(data: bytes, at: int) -> tuple[ListOffsetsResp
     throttle_time_ms, topics_count = unpack_ii(data, at)
     at += 8
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -554,11 +554,11 @@ def read_list_offsets_response_v4(data: bytes, at: int) -> tuple[ListOffsetsResp
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 26 * partitions_count
@@ -639,7 +639,7 @@ def write_list_offsets_response_v1(message: ListOffsetsResponse) -> list[Part]:
         parts.append(pack_i(partitions_count))
         for partition in partitions:
             if partition.leader_epoch != -1:
-                raise Refused
+                raise FastPathError
             parts.append(pack_ihqq(
                 partition.partition_index, partition.error_code, partition.timestamp, partition.offset,
             ))
@@ -661,7 +661,7 @@ def write_list_offsets_response_v2(message: ListOffsetsResponse) -> list[Part]:
         parts.append(pack_i(partitions_count))
         for partition in partitions:
             if partition.leader_epoch != -1:
-                raise Refused
+                raise FastPathError
             parts.append(pack_ihqq(
                 partition.partition_index, partition.error_code, partition.timestamp, partition.offset,
             ))
@@ -730,7 +730,7 @@ def write_list_offsets_response_v6(message: ListOffsetsResponse) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ListOffsetsRequest": Codec(
         ListOffsetsRequest,
@@ -766,7 +766,7 @@ CODECS: dict[str, Codec] = {
         },
         2,
         "ListOffsetsRequest",
-        "4.3",
+        "4.4",
     ),
     "ListOffsetsResponse": Codec(
         ListOffsetsResponse,
@@ -802,6 +802,6 @@ CODECS: dict[str, Codec] = {
         },
         2,
         "ListOffsetsResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -40,7 +40,7 @@ class ListPartitionReassignmentsTopics(msgspec.Struct, gc=False):
     name: str = ""
     #: Numbers of the partitions. ([]int32)
     partition_indexes: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -50,13 +50,13 @@ class ListPartitionReassignmentsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ListPartitionReassignmentsRequest"
     API_KEY: ClassVar[int] = 46
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the broker may take before it gives up, in milliseconds. (int32 of milliseconds)
     timeout_ms: int = 60000
     #: The topics wanted; null = every reassignment under way. ([]ListPartitionReassignmentsTopics; may be null)
     topics: list[ListPartitionReassignmentsTopics] | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -147,7 +147,7 @@ class OngoingPartitionReassignment(msgspec.Struct, gc=False):
     adding_replicas: tuple[int, ...] = ()
     #: Ids of brokers that will drop their copy. ([]int32)
     removing_replicas: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -158,7 +158,7 @@ class OngoingTopicReassignment(msgspec.Struct, gc=False):
     name: str = ""
     #: []OngoingPartitionReassignment.
     partitions: list[OngoingPartitionReassignment] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -168,7 +168,7 @@ class ListPartitionReassignmentsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ListPartitionReassignmentsResponse"
     API_KEY: ClassVar[int] = 46
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -178,7 +178,7 @@ class ListPartitionReassignmentsResponse(msgspec.Struct, gc=False):
     error_message: str | None = ""
     #: []OngoingTopicReassignment.
     topics: list[OngoingTopicReassignment] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -332,7 +332,7 @@ def write_list_partition_reassignments_response_v0(message: ListPartitionReassig
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ListPartitionReassignmentsRequest": Codec(
         ListPartitionReassignmentsRequest,
@@ -347,7 +347,7 @@ CODECS: dict[str, Codec] = {
         },
         46,
         "ListPartitionReassignmentsRequest",
-        "4.3",
+        "4.4",
     ),
     "ListPartitionReassignmentsResponse": Codec(
         ListPartitionReassignmentsResponse,
@@ -363,6 +363,6 @@ CODECS: dict[str, Codec] = {
         },
         46,
         "ListPartitionReassignmentsResponse",
-        "4.3",
+        "4.4",
     ),
 }

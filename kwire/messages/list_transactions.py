@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     int64s,
@@ -42,7 +42,7 @@ class ListTransactionsRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ListTransactionsRequest"
     API_KEY: ClassVar[int] = 66
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: States wanted; empty = all. ([]string)
     state_filters: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class ListTransactionsRequest(msgspec.Struct, gc=False):
     duration_filter: int = -1
     #: Pattern (RE2/J) for the transactional ids; null or empty = all. (string; versions 2+; may be null)
     transactional_id_pattern: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -172,9 +172,9 @@ def write_list_transactions_request_v0(message: ListTransactionsRequest) -> list
     """Write version 0."""
     parts: list[Part] = []
     if message.duration_filter != -1:
-        raise Refused
+        raise FastPathError
     if message.transactional_id_pattern is not None:
-        raise Refused
+        raise FastPathError
     state_filters = message.state_filters
     state_filters_count = len(state_filters) + 1
     if state_filters_count < 128:
@@ -208,7 +208,7 @@ def write_list_transactions_request_v1(message: ListTransactionsRequest) -> list
     """Write version 1."""
     parts: list[Part] = []
     if message.transactional_id_pattern is not None:
-        raise Refused
+        raise FastPathError
     state_filters = message.state_filters
     state_filters_count = len(state_filters) + 1
     if state_filters_count < 128:
@@ -292,7 +292,7 @@ class TransactionState(msgspec.Struct, gc=False):
     producer_id: int = 0
     #: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort, Dead or PrepareEpochFence. (string)
     transaction_state: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -302,7 +302,7 @@ class ListTransactionsResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ListTransactionsResponse"
     API_KEY: ClassVar[int] = 66
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -312,7 +312,7 @@ class ListTransactionsResponse(msgspec.Struct, gc=False):
     unknown_state_filters: tuple[str, ...] = ()
     #: []TransactionState.
     transaction_states: list[TransactionState] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -421,7 +421,7 @@ def write_list_transactions_response_v0(message: ListTransactionsResponse) -> li
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ListTransactionsRequest": Codec(
         ListTransactionsRequest,
@@ -438,7 +438,7 @@ CODECS: dict[str, Codec] = {
         {},
         66,
         "ListTransactionsRequest",
-        "4.3",
+        "4.4",
     ),
     "ListTransactionsResponse": Codec(
         ListTransactionsResponse,
@@ -457,6 +457,6 @@ CODECS: dict[str, Codec] = {
         },
         66,
         "ListTransactionsResponse",
-        "4.3",
+        "4.4",
     ),
 }

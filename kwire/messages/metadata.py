@@ -15,8 +15,8 @@ from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
     ZERO_UUID,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     long_text_length,
@@ -76,7 +76,7 @@ class MetadataRequestTopic(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: Name of the topic; null = given by its id. (string; may be null in 10-13)
     name: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -86,18 +86,18 @@ class MetadataRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "MetadataRequest"
     API_KEY: ClassVar[int] = 3
     VERSIONS: ClassVar[tuple[int, int]] = (0, 13)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: The topics wanted; null = all (version 0: empty = all), empty = none. ([]MetadataRequestTopic; may be null in
     #: 1-13)
     topics: list[MetadataRequestTopic] | None = []
     #: True = make missing topics, where the broker allows it. (bool; versions 4+)
     allow_auto_topic_creation: bool = True
-    #: True = also tell what the caller may do with the cluster. (bool; versions 8-10)
+    #: True = also return the operations that the caller may perform on the cluster. (bool; versions 8-10)
     include_cluster_authorized_operations: bool = False
-    #: True = also tell what the caller may do with each topic. (bool; versions 8+)
+    #: True = also return the operations that the caller may perform on each topic. (bool; versions 8+)
     include_topic_authorized_operations: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -106,7 +106,7 @@ def read_metadata_request_v0(data: bytes, at: int) -> tuple[MetadataRequest, int
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -116,7 +116,7 @@ def read_metadata_request_v0(data: bytes, at: int) -> tuple[MetadataRequest, int
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         topics.append(MetadataRequestTopic(ZERO_UUID, name))
     return MetadataRequest(topics), at
 
@@ -130,7 +130,7 @@ def read_metadata_request_v1(data: bytes, at: int) -> tuple[MetadataRequest, int
         topics = None
     else:
         if not 0 <= topics_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         topics = []
         for _ in range(topics_count):
             name_length, = unpack_h(data, at)
@@ -140,7 +140,7 @@ def read_metadata_request_v1(data: bytes, at: int) -> tuple[MetadataRequest, int
                 name = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             topics.append(MetadataRequestTopic(ZERO_UUID, name))
     return MetadataRequest(topics), at
 
@@ -154,7 +154,7 @@ def read_metadata_request_v4(data: bytes, at: int) -> tuple[MetadataRequest, int
         topics = None
     else:
         if not 0 <= topics_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         topics = []
         for _ in range(topics_count):
             name_length, = unpack_h(data, at)
@@ -164,7 +164,7 @@ def read_metadata_request_v4(data: bytes, at: int) -> tuple[MetadataRequest, int
                 name = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             topics.append(MetadataRequestTopic(ZERO_UUID, name))
     allow_auto_topic_creation = data[at]
     at += 1
@@ -180,7 +180,7 @@ def read_metadata_request_v8(data: bytes, at: int) -> tuple[MetadataRequest, int
         topics = None
     else:
         if not 0 <= topics_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         topics = []
         for _ in range(topics_count):
             name_length, = unpack_h(data, at)
@@ -190,7 +190,7 @@ def read_metadata_request_v8(data: bytes, at: int) -> tuple[MetadataRequest, int
                 name = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             topics.append(MetadataRequestTopic(ZERO_UUID, name))
     (
         allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations,
@@ -342,20 +342,20 @@ def write_metadata_request_v0(message: MetadataRequest) -> list[Part]:
     """Write version 0."""
     parts: list[Part] = []
     if not message.allow_auto_topic_creation:
-        raise Refused
+        raise FastPathError
     if message.include_cluster_authorized_operations:
-        raise Refused
+        raise FastPathError
     if message.include_topic_authorized_operations:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     if topics is None:
-        raise Refused
+        raise FastPathError
     topics_count = len(topics)
     parts.append(pack_i(topics_count))
     for topic in topics:
         name_or_none = topic.name
         if name_or_none is None:
-            raise Refused
+            raise FastPathError
         name = name_or_none.encode()
         parts.append(pack_h(len(name)))
         parts.append(name)
@@ -366,11 +366,11 @@ def write_metadata_request_v1(message: MetadataRequest) -> list[Part]:
     """Write versions 1 to 3."""
     parts: list[Part] = []
     if not message.allow_auto_topic_creation:
-        raise Refused
+        raise FastPathError
     if message.include_cluster_authorized_operations:
-        raise Refused
+        raise FastPathError
     if message.include_topic_authorized_operations:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = -1 if topics is None else len(topics)
     parts.append(pack_i(topics_count))
@@ -378,7 +378,7 @@ def write_metadata_request_v1(message: MetadataRequest) -> list[Part]:
         for topic in topics:
             name_or_none = topic.name
             if name_or_none is None:
-                raise Refused
+                raise FastPathError
             name = name_or_none.encode()
             parts.append(pack_h(len(name)))
             parts.append(name)
@@ -389,9 +389,9 @@ def write_metadata_request_v4(message: MetadataRequest) -> list[Part]:
     """Write versions 4 to 7."""
     parts: list[Part] = []
     if message.include_cluster_authorized_operations:
-        raise Refused
+        raise FastPathError
     if message.include_topic_authorized_operations:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = -1 if topics is None else len(topics)
     parts.append(pack_i(topics_count))
@@ -399,7 +399,7 @@ def write_metadata_request_v4(message: MetadataRequest) -> list[Part]:
         for topic in topics:
             name_or_none = topic.name
             if name_or_none is None:
-                raise Refused
+                raise FastPathError
             name = name_or_none.encode()
             parts.append(pack_h(len(name)))
             parts.append(name)
@@ -417,7 +417,7 @@ def write_metadata_request_v8(message: MetadataRequest) -> list[Part]:
         for topic in topics:
             name_or_none = topic.name
             if name_or_none is None:
-                raise Refused
+                raise FastPathError
             name = name_or_none.encode()
             parts.append(pack_h(len(name)))
             parts.append(name)
@@ -441,7 +441,7 @@ def write_metadata_request_v9(message: MetadataRequest) -> list[Part]:
         for topic in topics:
             name_or_none = topic.name
             if name_or_none is None:
-                raise Refused
+                raise FastPathError
             name = name_or_none.encode()
             name_length = len(name) + 1
             if name_length < 128:
@@ -479,7 +479,7 @@ def write_metadata_request_v10(message: MetadataRequest) -> list[Part]:
         for topic in topics:
             topic_id = topic.topic_id
             if len(topic_id) != 16:
-                raise Refused
+                raise FastPathError
             name = topic.name
             name_bytes = b"" if name is None else name.encode()
             name_length = 0 if name is None else len(name_bytes) + 1
@@ -510,7 +510,7 @@ def write_metadata_request_v11(message: MetadataRequest) -> list[Part]:
     """Write versions 11 to 13."""
     parts: list[Part] = []
     if message.include_cluster_authorized_operations:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = 0 if topics is None else len(topics) + 1
     if topics_count < 128:
@@ -521,7 +521,7 @@ def write_metadata_request_v11(message: MetadataRequest) -> list[Part]:
         for topic in topics:
             topic_id = topic.topic_id
             if len(topic_id) != 16:
-                raise Refused
+                raise FastPathError
             name = topic.name
             name_bytes = b"" if name is None else name.encode()
             name_length = 0 if name is None else len(name_bytes) + 1
@@ -557,7 +557,7 @@ class MetadataResponseBroker(msgspec.Struct, gc=False):
     port: int = 0
     #: string; versions 1+; may be null; left out silently elsewhere.
     rack: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -578,7 +578,7 @@ class MetadataResponsePartition(msgspec.Struct, gc=False):
     isr_nodes: tuple[int, ...] = ()
     #: Ids of the replicas whose broker or disk is gone. ([]int32; versions 5+; left out silently elsewhere)
     offline_replicas: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -598,7 +598,7 @@ class MetadataResponseTopic(msgspec.Struct, gc=False):
     #: What the caller may do with the topic, one bit for each ACL operation; -2147483648 = not asked for. (int32;
     #: versions 8+)
     topic_authorized_operations: int = -2147483648
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -608,7 +608,7 @@ class MetadataResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "MetadataResponse"
     API_KEY: ClassVar[int] = 3
     VERSIONS: ClassVar[tuple[int, int]] = (0, 13)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds;
     #: versions 3+; left out silently elsewhere)
@@ -628,7 +628,7 @@ class MetadataResponse(msgspec.Struct, gc=False):
     cluster_authorized_operations: int = -2147483648
     #: Error that concerns the whole request, or 0. (int16; versions 13+; left out silently elsewhere)
     error_code: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -637,7 +637,7 @@ def read_metadata_response_v0(data: bytes, at: int) -> tuple[MetadataResponse, i
     brokers_count, = unpack_i(data, at)
     at += 4
     if not 0 <= brokers_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     brokers = []
     for _ in range(brokers_count):
         node_id, host_length = unpack_ih(data, at)
@@ -647,14 +647,14 @@ def read_metadata_response_v0(data: bytes, at: int) -> tuple[MetadataResponse, i
             host = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         port, = unpack_i(data, at)
         at += 4
         brokers.append(MetadataResponseBroker(node_id, host, port))
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         error_code, name_length = unpack_hh(data, at)
@@ -664,11 +664,11 @@ def read_metadata_response_v0(data: bytes, at: int) -> tuple[MetadataResponse, i
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             partition_error_code, partition_index, leader_id, replica_nodes_count = unpack_hiii(data, at)
@@ -697,7 +697,7 @@ def read_metadata_response_v1(data: bytes, at: int) -> tuple[MetadataResponse, i
     brokers_count, = unpack_i(data, at)
     at += 4
     if not 0 <= brokers_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     brokers = []
     for _ in range(brokers_count):
         node_id, host_length = unpack_ih(data, at)
@@ -707,7 +707,7 @@ def read_metadata_response_v1(data: bytes, at: int) -> tuple[MetadataResponse, i
             host = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         port, rack_length = unpack_ih(data, at)
         at += 6
         rack: str | None
@@ -718,12 +718,12 @@ def read_metadata_response_v1(data: bytes, at: int) -> tuple[MetadataResponse, i
         elif rack_length == -1:
             rack = None
         else:
-            raise Refused
+            raise FastPathError
         brokers.append(MetadataResponseBroker(node_id, host, port, rack))
     controller_id, topics_count = unpack_ii(data, at)
     at += 8
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         error_code, name_length = unpack_hh(data, at)
@@ -733,11 +733,11 @@ def read_metadata_response_v1(data: bytes, at: int) -> tuple[MetadataResponse, i
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         is_internal, partitions_count = unpack_Bi(data, at)
         at += 5
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             partition_error_code, partition_index, leader_id, replica_nodes_count = unpack_hiii(data, at)
@@ -766,7 +766,7 @@ def read_metadata_response_v2(data: bytes, at: int) -> tuple[MetadataResponse, i
     brokers_count, = unpack_i(data, at)
     at += 4
     if not 0 <= brokers_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     brokers = []
     for _ in range(brokers_count):
         node_id, host_length = unpack_ih(data, at)
@@ -776,7 +776,7 @@ def read_metadata_response_v2(data: bytes, at: int) -> tuple[MetadataResponse, i
             host = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         port, rack_length = unpack_ih(data, at)
         at += 6
         rack: str | None
@@ -787,7 +787,7 @@ def read_metadata_response_v2(data: bytes, at: int) -> tuple[MetadataResponse, i
         elif rack_length == -1:
             rack = None
         else:
-            raise Refused
+            raise FastPathError
         brokers.append(MetadataResponseBroker(node_id, host, port, rack))
     cluster_id_length, = unpack_h(data, at)
     at += 2
@@ -799,11 +799,11 @@ def read_metadata_response_v2(data: bytes, at: int) -> tuple[MetadataResponse, i
     elif cluster_id_length == -1:
         cluster_id = None
     else:
-        raise Refused
+        raise FastPathError
     controller_id, topics_count = unpack_ii(data, at)
     at += 8
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         error_code, name_length = unpack_hh(data, at)
@@ -813,11 +813,11 @@ def read_metadata_response_v2(data: bytes, at: int) -> tuple[MetadataResponse, i
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         is_internal, partitions_count = unpack_Bi(data, at)
         at += 5
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             partition_error_code, partition_index, leader_id, replica_nodes_count = unpack_hiii(data, at)
@@ -846,7 +846,7 @@ def read_metadata_response_v3(data: bytes, at: int) -> tuple[MetadataResponse, i
     throttle_time_ms, brokers_count = unpack_ii(data, at)
     at += 8
     if not 0 <= brokers_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     brokers = []
     for _ in range(brokers_count):
         node_id, host_length = unpack_ih(data, at)
@@ -856,7 +856,7 @@ def read_metadata_response_v3(data: bytes, at: int) -> tuple[MetadataResponse, i
             host = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         port, rack_length = unpack_ih(data, at)
         at += 6
         rack: str | None
@@ -867,7 +867,7 @@ def read_metadata_response_v3(data: bytes, at: int) -> tuple[MetadataResponse, i
         elif rack_length == -1:
             rack = None
         else:
-            raise Refused
+            raise FastPathError
         brokers.append(MetadataResponseBroker(node_id, host, port, rack))
     cluster_id_length, = unpack_h(data, at)
     at += 2
@@ -879,11 +879,11 @@ def read_metadata_response_v3(data: bytes, at: int) -> tuple[MetadataResponse, i
     elif cluster_id_length == -1:
         cluster_id = None
     else:
-        raise Refused
+        raise FastPathError
     controller_id, topics_count = unpack_ii(data, at)
     at += 8
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         error_code, name_length = unpack_hh(data, at)
@@ -893,11 +893,11 @@ def read_metadata_response_v3(data: bytes, at: int) -> tuple[MetadataResponse, i
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         is_internal, partitions_count = unpack_Bi(data, at)
         at += 5
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             partition_error_code, partition_index, leader_id, replica_nodes_count = unpack_hiii(data, at)
@@ -926,7 +926,7 @@ def read_metadata_response_v5(data: bytes, at: int) -> tuple[MetadataResponse, i
     throttle_time_ms, brokers_count = unpack_ii(data, at)
     at += 8
     if not 0 <= brokers_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     brokers = []
     for _ in range(brokers_count):
         node_id, host_length = unpack_ih(data, at)
@@ -936,7 +936,7 @@ def read_metadata_response_v5(data: bytes, at: int) -> tuple[MetadataResponse, i
             host = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         port, rack_length = unpack_ih(data, at)
         at += 6
         rack: str | None
@@ -947,7 +947,7 @@ def read_metadata_response_v5(data: bytes, at: int) -> tuple[MetadataResponse, i
         elif rack_length == -1:
             rack = None
         else:
-            raise Refused
+            raise FastPathError
         brokers.append(MetadataResponseBroker(node_id, host, port, rack))
     cluster_id_length, = unpack_h(data, at)
     at += 2
@@ -959,11 +959,11 @@ def read_metadata_response_v5(data: bytes, at: int) -> tuple[MetadataResponse, i
     elif cluster_id_length == -1:
         cluster_id = None
     else:
-        raise Refused
+        raise FastPathError
     controller_id, topics_count = unpack_ii(data, at)
     at += 8
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         error_code, name_length = unpack_hh(data, at)
@@ -973,11 +973,11 @@ def read_metadata_response_v5(data: bytes, at: int) -> tuple[MetadataResponse, i
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         is_internal, partitions_count = unpack_Bi(data, at)
         at += 5
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             partition_error_code, partition_index, leader_id, replica_nodes_count = unpack_hiii(data, at)
@@ -1013,7 +1013,7 @@ def read_metadata_response_v7(data: bytes, at: int) -> tuple[MetadataResponse, i
     throttle_time_ms, brokers_count = unpack_ii(data, at)
     at += 8
     if not 0 <= brokers_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     brokers = []
     for _ in range(brokers_count):
         node_id, host_length = unpack_ih(data, at)
@@ -1023,7 +1023,7 @@ def read_metadata_response_v7(data: bytes, at: int) -> tuple[MetadataResponse, i
             host = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         port, rack_length = unpack_ih(data, at)
         at += 6
         rack: str | None
@@ -1034,7 +1034,7 @@ def read_metadata_response_v7(data: bytes, at: int) -> tuple[MetadataResponse, i
         elif rack_length == -1:
             rack = None
         else:
-            raise Refused
+            raise FastPathError
         brokers.append(MetadataResponseBroker(node_id, host, port, rack))
     cluster_id_length, = unpack_h(data, at)
     at += 2
@@ -1046,11 +1046,11 @@ def read_metadata_response_v7(data: bytes, at: int) -> tuple[MetadataResponse, i
     elif cluster_id_length == -1:
         cluster_id = None
     else:
-        raise Refused
+        raise FastPathError
     controller_id, topics_count = unpack_ii(data, at)
     at += 8
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         error_code, name_length = unpack_hh(data, at)
@@ -1060,11 +1060,11 @@ def read_metadata_response_v7(data: bytes, at: int) -> tuple[MetadataResponse, i
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         is_internal, partitions_count = unpack_Bi(data, at)
         at += 5
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes_count = unpack_hiiii(data, at)
@@ -1101,7 +1101,7 @@ def read_metadata_response_v8(data: bytes, at: int) -> tuple[MetadataResponse, i
     throttle_time_ms, brokers_count = unpack_ii(data, at)
     at += 8
     if not 0 <= brokers_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     brokers = []
     for _ in range(brokers_count):
         node_id, host_length = unpack_ih(data, at)
@@ -1111,7 +1111,7 @@ def read_metadata_response_v8(data: bytes, at: int) -> tuple[MetadataResponse, i
             host = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         port, rack_length = unpack_ih(data, at)
         at += 6
         rack: str | None
@@ -1122,7 +1122,7 @@ def read_metadata_response_v8(data: bytes, at: int) -> tuple[MetadataResponse, i
         elif rack_length == -1:
             rack = None
         else:
-            raise Refused
+            raise FastPathError
         brokers.append(MetadataResponseBroker(node_id, host, port, rack))
     cluster_id_length, = unpack_h(data, at)
     at += 2
@@ -1134,11 +1134,11 @@ def read_metadata_response_v8(data: bytes, at: int) -> tuple[MetadataResponse, i
     elif cluster_id_length == -1:
         cluster_id = None
     else:
-        raise Refused
+        raise FastPathError
     controller_id, topics_count = unpack_ii(data, at)
     at += 8
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         error_code, name_length = unpack_hh(data, at)
@@ -1148,11 +1148,11 @@ def read_metadata_response_v8(data: bytes, at: int) -> tuple[MetadataResponse, i
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         is_internal, partitions_count = unpack_Bi(data, at)
         at += 5
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             partition_error_code, partition_index, leader_id, leader_epoch, replica_nodes_count = unpack_hiiii(data, at)
@@ -1805,7 +1805,7 @@ def write_metadata_response_v0(message: MetadataResponse) -> list[Part]:
     """Write version 0."""
     parts: list[Part] = []
     if message.cluster_authorized_operations != -2147483648:
-        raise Refused
+        raise FastPathError
     brokers = message.brokers
     brokers_count = len(brokers)
     parts.append(pack_i(brokers_count))
@@ -1819,10 +1819,10 @@ def write_metadata_response_v0(message: MetadataResponse) -> list[Part]:
     parts.append(pack_i(topics_count))
     for topic in topics:
         if topic.topic_authorized_operations != -2147483648:
-            raise Refused
+            raise FastPathError
         name_or_none = topic.name
         if name_or_none is None:
-            raise Refused
+            raise FastPathError
         name = name_or_none.encode()
         parts.append(pack_hh(topic.error_code, len(name)))
         parts.append(name)
@@ -1853,7 +1853,7 @@ def write_metadata_response_v1(message: MetadataResponse) -> list[Part]:
     """Write version 1."""
     parts: list[Part] = []
     if message.cluster_authorized_operations != -2147483648:
-        raise Refused
+        raise FastPathError
     brokers = message.brokers
     brokers_count = len(brokers)
     parts.append(pack_i(brokers_count))
@@ -1871,10 +1871,10 @@ def write_metadata_response_v1(message: MetadataResponse) -> list[Part]:
     parts.append(pack_ii(message.controller_id, topics_count))
     for topic in topics:
         if topic.topic_authorized_operations != -2147483648:
-            raise Refused
+            raise FastPathError
         name_or_none = topic.name
         if name_or_none is None:
-            raise Refused
+            raise FastPathError
         name = name_or_none.encode()
         parts.append(pack_hh(topic.error_code, len(name)))
         parts.append(name)
@@ -1905,7 +1905,7 @@ def write_metadata_response_v2(message: MetadataResponse) -> list[Part]:
     """Write version 2."""
     parts: list[Part] = []
     if message.cluster_authorized_operations != -2147483648:
-        raise Refused
+        raise FastPathError
     brokers = message.brokers
     brokers_count = len(brokers)
     parts.append(pack_i(brokers_count))
@@ -1928,10 +1928,10 @@ def write_metadata_response_v2(message: MetadataResponse) -> list[Part]:
     parts.append(pack_ii(message.controller_id, topics_count))
     for topic in topics:
         if topic.topic_authorized_operations != -2147483648:
-            raise Refused
+            raise FastPathError
         name_or_none = topic.name
         if name_or_none is None:
-            raise Refused
+            raise FastPathError
         name = name_or_none.encode()
         parts.append(pack_hh(topic.error_code, len(name)))
         parts.append(name)
@@ -1962,7 +1962,7 @@ def write_metadata_response_v3(message: MetadataResponse) -> list[Part]:
     """Write versions 3 to 4."""
     parts: list[Part] = []
     if message.cluster_authorized_operations != -2147483648:
-        raise Refused
+        raise FastPathError
     brokers = message.brokers
     brokers_count = len(brokers)
     parts.append(pack_ii(message.throttle_time_ms, brokers_count))
@@ -1985,10 +1985,10 @@ def write_metadata_response_v3(message: MetadataResponse) -> list[Part]:
     parts.append(pack_ii(message.controller_id, topics_count))
     for topic in topics:
         if topic.topic_authorized_operations != -2147483648:
-            raise Refused
+            raise FastPathError
         name_or_none = topic.name
         if name_or_none is None:
-            raise Refused
+            raise FastPathError
         name = name_or_none.encode()
         parts.append(pack_hh(topic.error_code, len(name)))
         parts.append(name)
@@ -2019,7 +2019,7 @@ def write_metadata_response_v5(message: MetadataResponse) -> list[Part]:
     """Write versions 5 to 6."""
     parts: list[Part] = []
     if message.cluster_authorized_operations != -2147483648:
-        raise Refused
+        raise FastPathError
     brokers = message.brokers
     brokers_count = len(brokers)
     parts.append(pack_ii(message.throttle_time_ms, brokers_count))
@@ -2042,10 +2042,10 @@ def write_metadata_response_v5(message: MetadataResponse) -> list[Part]:
     parts.append(pack_ii(message.controller_id, topics_count))
     for topic in topics:
         if topic.topic_authorized_operations != -2147483648:
-            raise Refused
+            raise FastPathError
         name_or_none = topic.name
         if name_or_none is None:
-            raise Refused
+            raise FastPathError
         name = name_or_none.encode()
         parts.append(pack_hh(topic.error_code, len(name)))
         parts.append(name)
@@ -2083,7 +2083,7 @@ def write_metadata_response_v7(message: MetadataResponse) -> list[Part]:
     """Write version 7."""
     parts: list[Part] = []
     if message.cluster_authorized_operations != -2147483648:
-        raise Refused
+        raise FastPathError
     brokers = message.brokers
     brokers_count = len(brokers)
     parts.append(pack_ii(message.throttle_time_ms, brokers_count))
@@ -2106,10 +2106,10 @@ def write_metadata_response_v7(message: MetadataResponse) -> list[Part]:
     parts.append(pack_ii(message.controller_id, topics_count))
     for topic in topics:
         if topic.topic_authorized_operations != -2147483648:
-            raise Refused
+            raise FastPathError
         name_or_none = topic.name
         if name_or_none is None:
-            raise Refused
+            raise FastPathError
         name = name_or_none.encode()
         parts.append(pack_hh(topic.error_code, len(name)))
         parts.append(name)
@@ -2170,7 +2170,7 @@ def write_metadata_response_v8(message: MetadataResponse) -> list[Part]:
     for topic in topics:
         name_or_none = topic.name
         if name_or_none is None:
-            raise Refused
+            raise FastPathError
         name = name_or_none.encode()
         parts.append(pack_hh(topic.error_code, len(name)))
         parts.append(name)
@@ -2254,7 +2254,7 @@ def write_metadata_response_v9(message: MetadataResponse) -> list[Part]:
     for topic in topics:
         name_or_none = topic.name
         if name_or_none is None:
-            raise Refused
+            raise FastPathError
         name = name_or_none.encode()
         name_length = len(name) + 1
         if name_length < 128:
@@ -2370,7 +2370,7 @@ def write_metadata_response_v10(message: MetadataResponse) -> list[Part]:
     for topic in topics:
         name_or_none = topic.name
         if name_or_none is None:
-            raise Refused
+            raise FastPathError
         name = name_or_none.encode()
         name_length = len(name) + 1
         if name_length < 128:
@@ -2381,7 +2381,7 @@ def write_metadata_response_v10(message: MetadataResponse) -> list[Part]:
         parts.append(name)
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -2446,7 +2446,7 @@ def write_metadata_response_v11(message: MetadataResponse) -> list[Part]:
     """Write version 11."""
     parts: list[Part] = []
     if message.cluster_authorized_operations != -2147483648:
-        raise Refused
+        raise FastPathError
     brokers = message.brokers
     brokers_count = len(brokers) + 1
     if brokers_count < 128:
@@ -2491,7 +2491,7 @@ def write_metadata_response_v11(message: MetadataResponse) -> list[Part]:
     for topic in topics:
         name_or_none = topic.name
         if name_or_none is None:
-            raise Refused
+            raise FastPathError
         name = name_or_none.encode()
         name_length = len(name) + 1
         if name_length < 128:
@@ -2502,7 +2502,7 @@ def write_metadata_response_v11(message: MetadataResponse) -> list[Part]:
         parts.append(name)
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -2563,7 +2563,7 @@ def write_metadata_response_v12(message: MetadataResponse) -> list[Part]:
     """Write version 12."""
     parts: list[Part] = []
     if message.cluster_authorized_operations != -2147483648:
-        raise Refused
+        raise FastPathError
     brokers = message.brokers
     brokers_count = len(brokers) + 1
     if brokers_count < 128:
@@ -2617,7 +2617,7 @@ def write_metadata_response_v12(message: MetadataResponse) -> list[Part]:
         parts.append(name_bytes)
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -2678,7 +2678,7 @@ def write_metadata_response_v13(message: MetadataResponse) -> list[Part]:
     """Write version 13."""
     parts: list[Part] = []
     if message.cluster_authorized_operations != -2147483648:
-        raise Refused
+        raise FastPathError
     brokers = message.brokers
     brokers_count = len(brokers) + 1
     if brokers_count < 128:
@@ -2732,7 +2732,7 @@ def write_metadata_response_v13(message: MetadataResponse) -> list[Part]:
         parts.append(name_bytes)
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -2793,7 +2793,7 @@ def write_metadata_response_v13(message: MetadataResponse) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "MetadataRequest": Codec(
         MetadataRequest,
@@ -2834,7 +2834,7 @@ CODECS: dict[str, Codec] = {
         },
         3,
         "MetadataRequest",
-        "4.3",
+        "4.4",
     ),
     "MetadataResponse": Codec(
         MetadataResponse,
@@ -2877,6 +2877,6 @@ CODECS: dict[str, Codec] = {
         },
         3,
         "MetadataResponse",
-        "4.3",
+        "4.4",
     ),
 }

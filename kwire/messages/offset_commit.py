@@ -14,8 +14,8 @@ from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
     ZERO_UUID,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -65,7 +65,7 @@ class OffsetCommitRequestPartition(msgspec.Struct, gc=False):
     committed_leader_epoch: int = -1
     #: Free text that the client keeps with the offset. (string; may be null)
     committed_metadata: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -78,7 +78,7 @@ class OffsetCommitRequestTopic(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: []OffsetCommitRequestPartition.
     partitions: list[OffsetCommitRequestPartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -88,7 +88,7 @@ class OffsetCommitRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "OffsetCommitRequest"
     API_KEY: ClassVar[int] = 8
     VERSIONS: ClassVar[tuple[int, int]] = (2, 10)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group_id: str = ""
@@ -104,7 +104,7 @@ class OffsetCommitRequest(msgspec.Struct, gc=False):
     retention_time_ms: int = -1
     #: []OffsetCommitRequestTopic.
     topics: list[OffsetCommitRequestTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -117,7 +117,7 @@ def read_offset_commit_request_v2(data: bytes, at: int) -> tuple[OffsetCommitReq
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     generation_id_or_member_epoch, member_id_length = unpack_ih(data, at)
     at += 6
     if member_id_length >= 0:
@@ -125,11 +125,11 @@ def read_offset_commit_request_v2(data: bytes, at: int) -> tuple[OffsetCommitReq
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     retention_time_ms, topics_count = unpack_qi(data, at)
     at += 12
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -139,11 +139,11 @@ def read_offset_commit_request_v2(data: bytes, at: int) -> tuple[OffsetCommitReq
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             partition_index, committed_offset, committed_metadata_length = unpack_iqh(data, at)
@@ -156,7 +156,7 @@ def read_offset_commit_request_v2(data: bytes, at: int) -> tuple[OffsetCommitReq
             elif committed_metadata_length == -1:
                 committed_metadata = None
             else:
-                raise Refused
+                raise FastPathError
             partitions.append(OffsetCommitRequestPartition(partition_index, committed_offset, -1, committed_metadata))
         topics.append(OffsetCommitRequestTopic(name, ZERO_UUID, partitions))
     return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, None, retention_time_ms, topics), at
@@ -171,7 +171,7 @@ def read_offset_commit_request_v5(data: bytes, at: int) -> tuple[OffsetCommitReq
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     generation_id_or_member_epoch, member_id_length = unpack_ih(data, at)
     at += 6
     if member_id_length >= 0:
@@ -179,11 +179,11 @@ def read_offset_commit_request_v5(data: bytes, at: int) -> tuple[OffsetCommitReq
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -193,11 +193,11 @@ def read_offset_commit_request_v5(data: bytes, at: int) -> tuple[OffsetCommitReq
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             partition_index, committed_offset, committed_metadata_length = unpack_iqh(data, at)
@@ -210,7 +210,7 @@ def read_offset_commit_request_v5(data: bytes, at: int) -> tuple[OffsetCommitReq
             elif committed_metadata_length == -1:
                 committed_metadata = None
             else:
-                raise Refused
+                raise FastPathError
             partitions.append(OffsetCommitRequestPartition(partition_index, committed_offset, -1, committed_metadata))
         topics.append(OffsetCommitRequestTopic(name, ZERO_UUID, partitions))
     return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, None, -1, topics), at
@@ -225,7 +225,7 @@ def read_offset_commit_request_v6(data: bytes, at: int) -> tuple[OffsetCommitReq
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     generation_id_or_member_epoch, member_id_length = unpack_ih(data, at)
     at += 6
     if member_id_length >= 0:
@@ -233,11 +233,11 @@ def read_offset_commit_request_v6(data: bytes, at: int) -> tuple[OffsetCommitReq
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -247,11 +247,11 @@ def read_offset_commit_request_v6(data: bytes, at: int) -> tuple[OffsetCommitReq
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             partition_index, committed_offset, committed_leader_epoch, committed_metadata_length = unpack_iqih(data, at)
@@ -264,7 +264,7 @@ def read_offset_commit_request_v6(data: bytes, at: int) -> tuple[OffsetCommitReq
             elif committed_metadata_length == -1:
                 committed_metadata = None
             else:
-                raise Refused
+                raise FastPathError
             partitions.append(OffsetCommitRequestPartition(
                 partition_index, committed_offset, committed_leader_epoch, committed_metadata,
             ))
@@ -281,7 +281,7 @@ def read_offset_commit_request_v7(data: bytes, at: int) -> tuple[OffsetCommitReq
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     generation_id_or_member_epoch, member_id_length = unpack_ih(data, at)
     at += 6
     if member_id_length >= 0:
@@ -289,7 +289,7 @@ def read_offset_commit_request_v7(data: bytes, at: int) -> tuple[OffsetCommitReq
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     group_instance_id_length, = unpack_h(data, at)
     at += 2
     group_instance_id: str | None
@@ -300,11 +300,11 @@ def read_offset_commit_request_v7(data: bytes, at: int) -> tuple[OffsetCommitReq
     elif group_instance_id_length == -1:
         group_instance_id = None
     else:
-        raise Refused
+        raise FastPathError
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -314,11 +314,11 @@ def read_offset_commit_request_v7(data: bytes, at: int) -> tuple[OffsetCommitReq
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             partition_index, committed_offset, committed_leader_epoch, committed_metadata_length = unpack_iqih(data, at)
@@ -331,7 +331,7 @@ def read_offset_commit_request_v7(data: bytes, at: int) -> tuple[OffsetCommitReq
             elif committed_metadata_length == -1:
                 committed_metadata = None
             else:
-                raise Refused
+                raise FastPathError
             partitions.append(OffsetCommitRequestPartition(
                 partition_index, committed_offset, committed_leader_epoch, committed_metadata,
             ))
@@ -507,7 +507,7 @@ def write_offset_commit_request_v2(message: OffsetCommitRequest) -> list[Part]:
     """Write versions 2 to 4."""
     parts: list[Part] = []
     if message.group_instance_id is not None:
-        raise Refused
+        raise FastPathError
     group_id = message.group_id.encode()
     parts.append(pack_h(len(group_id)))
     parts.append(group_id)
@@ -537,7 +537,7 @@ def write_offset_commit_request_v5(message: OffsetCommitRequest) -> list[Part]:
     """Write version 5."""
     parts: list[Part] = []
     if message.group_instance_id is not None:
-        raise Refused
+        raise FastPathError
     group_id = message.group_id.encode()
     parts.append(pack_h(len(group_id)))
     parts.append(group_id)
@@ -567,7 +567,7 @@ def write_offset_commit_request_v6(message: OffsetCommitRequest) -> list[Part]:
     """Write version 6."""
     parts: list[Part] = []
     if message.group_instance_id is not None:
-        raise Refused
+        raise FastPathError
     group_id = message.group_id.encode()
     parts.append(pack_h(len(group_id)))
     parts.append(group_id)
@@ -736,7 +736,7 @@ def write_offset_commit_request_v10(message: OffsetCommitRequest) -> list[Part]:
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -774,7 +774,7 @@ class OffsetCommitResponsePartition(msgspec.Struct, gc=False):
     partition_index: int = 0
     #: Error of this entry, or 0. (int16)
     error_code: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -787,7 +787,7 @@ class OffsetCommitResponseTopic(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: []OffsetCommitResponsePartition.
     partitions: list[OffsetCommitResponsePartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -797,14 +797,14 @@ class OffsetCommitResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "OffsetCommitResponse"
     API_KEY: ClassVar[int] = 8
     VERSIONS: ClassVar[tuple[int, int]] = (2, 10)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds;
     #: versions 3+; left out silently elsewhere)
     throttle_time_ms: int = 0
     #: []OffsetCommitResponseTopic.
     topics: list[OffsetCommitResponseTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -813,7 +813,7 @@ def read_offset_commit_response_v2(data: bytes, at: int) -> tuple[OffsetCommitRe
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -823,11 +823,11 @@ def read_offset_commit_response_v2(data: bytes, at: int) -> tuple[OffsetCommitRe
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 6 * partitions_count
@@ -843,7 +843,7 @@ def read_offset_commit_response_v3(data: bytes, at: int) -> tuple[OffsetCommitRe
     throttle_time_ms, topics_count = unpack_ii(data, at)
     at += 8
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -853,11 +853,11 @@ def read_offset_commit_response_v3(data: bytes, at: int) -> tuple[OffsetCommitRe
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 6 * partitions_count
@@ -1052,7 +1052,7 @@ def write_offset_commit_response_v10(message: OffsetCommitResponse) -> list[Part
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -1071,7 +1071,7 @@ def write_offset_commit_response_v10(message: OffsetCommitResponse) -> list[Part
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "OffsetCommitRequest": Codec(
         OffsetCommitRequest,
@@ -1103,7 +1103,7 @@ CODECS: dict[str, Codec] = {
         },
         8,
         "OffsetCommitRequest",
-        "4.3",
+        "4.4",
     ),
     "OffsetCommitResponse": Codec(
         OffsetCommitResponse,
@@ -1135,6 +1135,6 @@ CODECS: dict[str, Codec] = {
         },
         8,
         "OffsetCommitResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -10,7 +10,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import Part, Refused
+from kwire.primitives import FastPathError, Part
 
 iterate_i = Struct(">i").iter_unpack
 iterate_ih = Struct(">ih").iter_unpack
@@ -45,7 +45,7 @@ class OffsetDeleteRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "OffsetDeleteRequest"
     API_KEY: ClassVar[int] = 47
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group_id: str = ""
@@ -62,11 +62,11 @@ def read_offset_delete_request_v0(data: bytes, at: int) -> tuple[OffsetDeleteReq
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -76,11 +76,11 @@ def read_offset_delete_request_v0(data: bytes, at: int) -> tuple[OffsetDeleteReq
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 4 * partitions_count
@@ -136,7 +136,7 @@ class OffsetDeleteResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "OffsetDeleteResponse"
     API_KEY: ClassVar[int] = 47
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Error that concerns the whole request, or 0. (int16)
     error_code: int = 0
@@ -151,7 +151,7 @@ def read_offset_delete_response_v0(data: bytes, at: int) -> tuple[OffsetDeleteRe
     error_code, throttle_time_ms, topics_count = unpack_hii(data, at)
     at += 10
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -161,11 +161,11 @@ def read_offset_delete_response_v0(data: bytes, at: int) -> tuple[OffsetDeleteRe
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 6 * partitions_count
@@ -194,7 +194,7 @@ def write_offset_delete_response_v0(message: OffsetDeleteResponse) -> list[Part]
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "OffsetDeleteRequest": Codec(
         OffsetDeleteRequest,
@@ -210,7 +210,7 @@ CODECS: dict[str, Codec] = {
         },
         47,
         "OffsetDeleteRequest",
-        "4.3",
+        "4.4",
     ),
     "OffsetDeleteResponse": Codec(
         OffsetDeleteResponse,
@@ -226,6 +226,6 @@ CODECS: dict[str, Codec] = {
         },
         47,
         "OffsetDeleteResponse",
-        "4.3",
+        "4.4",
     ),
 }

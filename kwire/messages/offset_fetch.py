@@ -15,8 +15,8 @@ from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
     ZERO_UUID,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     long_text_length,
@@ -62,7 +62,7 @@ class OffsetFetchRequestTopic(msgspec.Struct, gc=False):
     name: str = ""
     #: Numbers of the partitions. ([]int32; versions 0-7)
     partition_indexes: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -75,7 +75,7 @@ class OffsetFetchRequestTopics(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: Numbers of the partitions. ([]int32; versions 8+)
     partition_indexes: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -90,7 +90,7 @@ class OffsetFetchRequestGroup(msgspec.Struct, gc=False):
     member_epoch: int = -1
     #: What to fetch; null = all the group has. ([]OffsetFetchRequestTopics; versions 8+; may be null)
     topics: list[OffsetFetchRequestTopics] | None = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -100,7 +100,7 @@ class OffsetFetchRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "OffsetFetchRequest"
     API_KEY: ClassVar[int] = 9
     VERSIONS: ClassVar[tuple[int, int]] = (1, 10)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string; versions 0-7.
     group_id: str = ""
@@ -111,7 +111,7 @@ class OffsetFetchRequest(msgspec.Struct, gc=False):
     groups: list[OffsetFetchRequestGroup] = []
     #: True = answer 88 (UNSTABLE_OFFSET_COMMIT) while a transaction may still change the offset. (bool; versions 7+)
     require_stable: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -124,11 +124,11 @@ def read_offset_fetch_request_v1(data: bytes, at: int) -> tuple[OffsetFetchReque
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -138,7 +138,7 @@ def read_offset_fetch_request_v1(data: bytes, at: int) -> tuple[OffsetFetchReque
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partition_indexes_count, = unpack_i(data, at)
         at += 4
         if 0 <= partition_indexes_count < 32:
@@ -159,7 +159,7 @@ def read_offset_fetch_request_v2(data: bytes, at: int) -> tuple[OffsetFetchReque
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     topics_count, = unpack_i(data, at)
     at += 4
     topics: list[OffsetFetchRequestTopic] | None
@@ -167,7 +167,7 @@ def read_offset_fetch_request_v2(data: bytes, at: int) -> tuple[OffsetFetchReque
         topics = None
     else:
         if not 0 <= topics_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         topics = []
         for _ in range(topics_count):
             name_length, = unpack_h(data, at)
@@ -177,7 +177,7 @@ def read_offset_fetch_request_v2(data: bytes, at: int) -> tuple[OffsetFetchReque
                 name = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             partition_indexes_count, = unpack_i(data, at)
             at += 4
             if 0 <= partition_indexes_count < 32:
@@ -498,15 +498,15 @@ def write_offset_fetch_request_v1(message: OffsetFetchRequest) -> list[Part]:
     """Write version 1."""
     parts: list[Part] = []
     if message.groups:
-        raise Refused
+        raise FastPathError
     if message.require_stable:
-        raise Refused
+        raise FastPathError
     group_id = message.group_id.encode()
     parts.append(pack_h(len(group_id)))
     parts.append(group_id)
     topics = message.topics
     if topics is None:
-        raise Refused
+        raise FastPathError
     topics_count = len(topics)
     parts.append(pack_i(topics_count))
     for topic in topics:
@@ -527,9 +527,9 @@ def write_offset_fetch_request_v2(message: OffsetFetchRequest) -> list[Part]:
     """Write versions 2 to 5."""
     parts: list[Part] = []
     if message.groups:
-        raise Refused
+        raise FastPathError
     if message.require_stable:
-        raise Refused
+        raise FastPathError
     group_id = message.group_id.encode()
     parts.append(pack_h(len(group_id)))
     parts.append(group_id)
@@ -555,9 +555,9 @@ def write_offset_fetch_request_v6(message: OffsetFetchRequest) -> list[Part]:
     """Write version 6."""
     parts: list[Part] = []
     if message.groups:
-        raise Refused
+        raise FastPathError
     if message.require_stable:
-        raise Refused
+        raise FastPathError
     group_id = message.group_id.encode()
     group_id_length = len(group_id) + 1
     if group_id_length < 128:
@@ -599,7 +599,7 @@ def write_offset_fetch_request_v7(message: OffsetFetchRequest) -> list[Part]:
     """Write version 7."""
     parts: list[Part] = []
     if message.groups:
-        raise Refused
+        raise FastPathError
     group_id = message.group_id.encode()
     group_id_length = len(group_id) + 1
     if group_id_length < 128:
@@ -645,9 +645,9 @@ def write_offset_fetch_request_v8(message: OffsetFetchRequest) -> list[Part]:
     """Write version 8."""
     parts: list[Part] = []
     if message.group_id != "":
-        raise Refused
+        raise FastPathError
     if message.topics is None or message.topics:
-        raise Refused
+        raise FastPathError
     groups = message.groups
     groups_count = len(groups) + 1
     if groups_count < 128:
@@ -701,9 +701,9 @@ def write_offset_fetch_request_v9(message: OffsetFetchRequest) -> list[Part]:
     """Write version 9."""
     parts: list[Part] = []
     if message.group_id != "":
-        raise Refused
+        raise FastPathError
     if message.topics is None or message.topics:
-        raise Refused
+        raise FastPathError
     groups = message.groups
     groups_count = len(groups) + 1
     if groups_count < 128:
@@ -766,9 +766,9 @@ def write_offset_fetch_request_v10(message: OffsetFetchRequest) -> list[Part]:
     """Write version 10."""
     parts: list[Part] = []
     if message.group_id != "":
-        raise Refused
+        raise FastPathError
     if message.topics is None or message.topics:
-        raise Refused
+        raise FastPathError
     groups = message.groups
     groups_count = len(groups) + 1
     if groups_count < 128:
@@ -802,7 +802,7 @@ def write_offset_fetch_request_v10(message: OffsetFetchRequest) -> list[Part]:
             for topic in topics:
                 topic_id = topic.topic_id
                 if len(topic_id) != 16:
-                    raise Refused
+                    raise FastPathError
                 partition_indexes = topic.partition_indexes
                 partition_indexes_count = len(partition_indexes) + 1
                 if partition_indexes_count < 128:
@@ -838,7 +838,7 @@ class OffsetFetchResponsePartition(msgspec.Struct, gc=False):
     metadata: str | None = ""
     #: Error of this entry, or 0. (int16; versions 0-7)
     error_code: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -849,7 +849,7 @@ class OffsetFetchResponseTopic(msgspec.Struct, gc=False):
     name: str = ""
     #: []OffsetFetchResponsePartition; versions 0-7.
     partitions: list[OffsetFetchResponsePartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -867,7 +867,7 @@ class OffsetFetchResponsePartitions(msgspec.Struct, gc=False):
     metadata: str | None = ""
     #: Error of this entry, or 0. (int16; versions 8+)
     error_code: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -880,7 +880,7 @@ class OffsetFetchResponseTopics(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: []OffsetFetchResponsePartitions; versions 8+.
     partitions: list[OffsetFetchResponsePartitions] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -893,7 +893,7 @@ class OffsetFetchResponseGroup(msgspec.Struct, gc=False):
     topics: list[OffsetFetchResponseTopics] = []
     #: Error of this entry, or 0. (int16; versions 8+)
     error_code: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -903,7 +903,7 @@ class OffsetFetchResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "OffsetFetchResponse"
     API_KEY: ClassVar[int] = 9
     VERSIONS: ClassVar[tuple[int, int]] = (1, 10)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds;
     #: versions 3+; left out silently elsewhere)
@@ -914,7 +914,7 @@ class OffsetFetchResponse(msgspec.Struct, gc=False):
     error_code: int = 0
     #: []OffsetFetchResponseGroup; versions 8+.
     groups: list[OffsetFetchResponseGroup] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -923,7 +923,7 @@ def read_offset_fetch_response_v1(data: bytes, at: int) -> tuple[OffsetFetchResp
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -933,11 +933,11 @@ def read_offset_fetch_response_v1(data: bytes, at: int) -> tuple[OffsetFetchResp
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             partition_index, committed_offset, metadata_length = unpack_iqh(data, at)
@@ -950,7 +950,7 @@ def read_offset_fetch_response_v1(data: bytes, at: int) -> tuple[OffsetFetchResp
             elif metadata_length == -1:
                 metadata = None
             else:
-                raise Refused
+                raise FastPathError
             error_code, = unpack_h(data, at)
             at += 2
             partitions.append(OffsetFetchResponsePartition(partition_index, committed_offset, -1, metadata, error_code))
@@ -963,7 +963,7 @@ def read_offset_fetch_response_v2(data: bytes, at: int) -> tuple[OffsetFetchResp
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -973,11 +973,11 @@ def read_offset_fetch_response_v2(data: bytes, at: int) -> tuple[OffsetFetchResp
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             partition_index, committed_offset, metadata_length = unpack_iqh(data, at)
@@ -990,7 +990,7 @@ def read_offset_fetch_response_v2(data: bytes, at: int) -> tuple[OffsetFetchResp
             elif metadata_length == -1:
                 metadata = None
             else:
-                raise Refused
+                raise FastPathError
             error_code, = unpack_h(data, at)
             at += 2
             partitions.append(OffsetFetchResponsePartition(partition_index, committed_offset, -1, metadata, error_code))
@@ -1005,7 +1005,7 @@ def read_offset_fetch_response_v3(data: bytes, at: int) -> tuple[OffsetFetchResp
     throttle_time_ms, topics_count = unpack_ii(data, at)
     at += 8
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -1015,11 +1015,11 @@ def read_offset_fetch_response_v3(data: bytes, at: int) -> tuple[OffsetFetchResp
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             partition_index, committed_offset, metadata_length = unpack_iqh(data, at)
@@ -1032,7 +1032,7 @@ def read_offset_fetch_response_v3(data: bytes, at: int) -> tuple[OffsetFetchResp
             elif metadata_length == -1:
                 metadata = None
             else:
-                raise Refused
+                raise FastPathError
             error_code, = unpack_h(data, at)
             at += 2
             partitions.append(OffsetFetchResponsePartition(partition_index, committed_offset, -1, metadata, error_code))
@@ -1047,7 +1047,7 @@ def read_offset_fetch_response_v5(data: bytes, at: int) -> tuple[OffsetFetchResp
     throttle_time_ms, topics_count = unpack_ii(data, at)
     at += 8
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -1057,11 +1057,11 @@ def read_offset_fetch_response_v5(data: bytes, at: int) -> tuple[OffsetFetchResp
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             partition_index, committed_offset, committed_leader_epoch, metadata_length = unpack_iqih(data, at)
@@ -1074,7 +1074,7 @@ def read_offset_fetch_response_v5(data: bytes, at: int) -> tuple[OffsetFetchResp
             elif metadata_length == -1:
                 metadata = None
             else:
-                raise Refused
+                raise FastPathError
             error_code, = unpack_h(data, at)
             at += 2
             partitions.append(OffsetFetchResponsePartition(
@@ -1310,7 +1310,7 @@ def write_offset_fetch_response_v1(message: OffsetFetchResponse) -> list[Part]:
     """Write version 1."""
     parts: list[Part] = []
     if message.groups:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics)
     parts.append(pack_i(topics_count))
@@ -1335,7 +1335,7 @@ def write_offset_fetch_response_v2(message: OffsetFetchResponse) -> list[Part]:
     """Write version 2."""
     parts: list[Part] = []
     if message.groups:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics)
     parts.append(pack_i(topics_count))
@@ -1361,7 +1361,7 @@ def write_offset_fetch_response_v3(message: OffsetFetchResponse) -> list[Part]:
     """Write versions 3 to 4."""
     parts: list[Part] = []
     if message.groups:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics)
     parts.append(pack_ii(message.throttle_time_ms, topics_count))
@@ -1387,7 +1387,7 @@ def write_offset_fetch_response_v5(message: OffsetFetchResponse) -> list[Part]:
     """Write version 5."""
     parts: list[Part] = []
     if message.groups:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics)
     parts.append(pack_ii(message.throttle_time_ms, topics_count))
@@ -1416,7 +1416,7 @@ def write_offset_fetch_response_v6(message: OffsetFetchResponse) -> list[Part]:
     """Write versions 6 to 7."""
     parts: list[Part] = []
     if message.groups:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics) + 1
     if topics_count < 128:
@@ -1471,7 +1471,7 @@ def write_offset_fetch_response_v8(message: OffsetFetchResponse) -> list[Part]:
     """Write versions 8 to 9."""
     parts: list[Part] = []
     if message.topics:
-        raise Refused
+        raise FastPathError
     groups = message.groups
     groups_count = len(groups) + 1
     if groups_count < 128:
@@ -1541,7 +1541,7 @@ def write_offset_fetch_response_v10(message: OffsetFetchResponse) -> list[Part]:
     """Write version 10."""
     parts: list[Part] = []
     if message.topics:
-        raise Refused
+        raise FastPathError
     groups = message.groups
     groups_count = len(groups) + 1
     if groups_count < 128:
@@ -1566,7 +1566,7 @@ def write_offset_fetch_response_v10(message: OffsetFetchResponse) -> list[Part]:
         for topic in topics:
             topic_id = topic.topic_id
             if len(topic_id) != 16:
-                raise Refused
+                raise FastPathError
             partitions = topic.partitions
             partitions_count = len(partitions) + 1
             if partitions_count < 128:
@@ -1604,7 +1604,7 @@ def write_offset_fetch_response_v10(message: OffsetFetchResponse) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "OffsetFetchRequest": Codec(
         OffsetFetchRequest,
@@ -1639,7 +1639,7 @@ CODECS: dict[str, Codec] = {
         },
         9,
         "OffsetFetchRequest",
-        "4.3",
+        "4.4",
     ),
     "OffsetFetchResponse": Codec(
         OffsetFetchResponse,
@@ -1676,6 +1676,6 @@ CODECS: dict[str, Codec] = {
         },
         9,
         "OffsetFetchResponse",
-        "4.3",
+        "4.4",
     ),
 }

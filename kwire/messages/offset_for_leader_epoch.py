@@ -13,8 +13,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -53,7 +53,7 @@ class OffsetForLeaderPartition(msgspec.Struct, gc=False):
     current_leader_epoch: int = -1
     #: The epoch whose end is wanted. (int32)
     leader_epoch: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -64,7 +64,7 @@ class OffsetForLeaderTopic(msgspec.Struct, gc=False):
     topic: str = ""
     #: []OffsetForLeaderPartition.
     partitions: list[OffsetForLeaderPartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -74,13 +74,13 @@ class OffsetForLeaderEpochRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "OffsetForLeaderEpochRequest"
     API_KEY: ClassVar[int] = 23
     VERSIONS: ClassVar[tuple[int, int]] = (2, 4)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Node id of the replica that asks; -1 = a consumer. (int32; versions 3+; left out silently elsewhere)
     replica_id: int = -2
     #: []OffsetForLeaderTopic.
     topics: list[OffsetForLeaderTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -89,7 +89,7 @@ def read_offset_for_leader_epoch_request_v2(data: bytes, at: int) -> tuple[Offse
     topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         topic_length, = unpack_h(data, at)
@@ -99,11 +99,11 @@ def read_offset_for_leader_epoch_request_v2(data: bytes, at: int) -> tuple[Offse
             topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 12 * partitions_count
@@ -119,7 +119,7 @@ def read_offset_for_leader_epoch_request_v3(data: bytes, at: int) -> tuple[Offse
     replica_id, topics_count = unpack_ii(data, at)
     at += 8
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         topic_length, = unpack_h(data, at)
@@ -129,11 +129,11 @@ def read_offset_for_leader_epoch_request_v3(data: bytes, at: int) -> tuple[Offse
             topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 12 * partitions_count
@@ -279,7 +279,7 @@ class EpochEndOffset(msgspec.Struct, gc=False):
     leader_epoch: int = -1
     #: First offset after that epoch; -1 = none. (int64)
     end_offset: int = -1
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -290,7 +290,7 @@ class OffsetForLeaderTopicResult(msgspec.Struct, gc=False):
     topic: str = ""
     #: []EpochEndOffset.
     partitions: list[EpochEndOffset] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -300,13 +300,13 @@ class OffsetForLeaderEpochResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "OffsetForLeaderEpochResponse"
     API_KEY: ClassVar[int] = 23
     VERSIONS: ClassVar[tuple[int, int]] = (2, 4)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: []OffsetForLeaderTopicResult.
     topics: list[OffsetForLeaderTopicResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -315,7 +315,7 @@ def read_offset_for_leader_epoch_response_v2(data: bytes, at: int) -> tuple[Offs
     throttle_time_ms, topics_count = unpack_ii(data, at)
     at += 8
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         topic_length, = unpack_h(data, at)
@@ -325,11 +325,11 @@ def read_offset_for_leader_epoch_response_v2(data: bytes, at: int) -> tuple[Offs
             topic = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 18 * partitions_count
@@ -452,7 +452,7 @@ def write_offset_for_leader_epoch_response_v4(message: OffsetForLeaderEpochRespo
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "OffsetForLeaderEpochRequest": Codec(
         OffsetForLeaderEpochRequest,
@@ -472,7 +472,7 @@ CODECS: dict[str, Codec] = {
         },
         23,
         "OffsetForLeaderEpochRequest",
-        "4.3",
+        "4.4",
     ),
     "OffsetForLeaderEpochResponse": Codec(
         OffsetForLeaderEpochResponse,
@@ -492,6 +492,6 @@ CODECS: dict[str, Codec] = {
         },
         23,
         "OffsetForLeaderEpochResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -14,8 +14,8 @@ from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
     ZERO_UUID,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -64,7 +64,7 @@ class PartitionProduceData(msgspec.Struct, gc=False):
     index: int = 0
     #: Record batches; exactly one from version 3 on. (records; may be null)
     records: bytes | memoryview | None = b''
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -77,7 +77,7 @@ class TopicProduceData(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: []PartitionProduceData.
     partition_data: list[PartitionProduceData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -87,7 +87,7 @@ class ProduceRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ProduceRequest"
     API_KEY: ClassVar[int] = 0
     VERSIONS: ClassVar[tuple[int, int]] = (3, 13)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: The transaction that the records belong to; null = none. (string; may be null)
     transactional_id: str | None = None
@@ -98,7 +98,7 @@ class ProduceRequest(msgspec.Struct, gc=False):
     timeout_ms: int = 0
     #: []TopicProduceData.
     topic_data: list[TopicProduceData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -115,11 +115,11 @@ def read_produce_request_v3(data: bytes, at: int) -> tuple[ProduceRequest, int]:
     elif transactional_id_length == -1:
         transactional_id = None
     else:
-        raise Refused
+        raise FastPathError
     acks, timeout_ms, topic_data_count = unpack_hii(data, at)
     at += 10
     if not 0 <= topic_data_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topic_data = []
     for _ in range(topic_data_count):
         name_length, = unpack_h(data, at)
@@ -129,11 +129,11 @@ def read_produce_request_v3(data: bytes, at: int) -> tuple[ProduceRequest, int]:
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partition_data_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partition_data_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partition_data = []
         for _ in range(partition_data_count):
             index, records_length = unpack_ii(data, at)
@@ -146,7 +146,7 @@ def read_produce_request_v3(data: bytes, at: int) -> tuple[ProduceRequest, int]:
             elif records_length == -1:
                 records = None
             else:
-                raise Refused
+                raise FastPathError
             partition_data.append(PartitionProduceData(index, records))
         topic_data.append(TopicProduceData(name, ZERO_UUID, partition_data))
     return ProduceRequest(transactional_id, acks, timeout_ms, topic_data), at
@@ -386,7 +386,7 @@ def write_produce_request_v13(message: ProduceRequest) -> list[Part]:
     for one_topic_data in topic_data:
         topic_id = one_topic_data.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partition_data = one_topic_data.partition_data
         partition_data_count = len(partition_data) + 1
         if partition_data_count < 128:
@@ -423,7 +423,7 @@ class BatchIndexAndErrorMessage(msgspec.Struct, gc=False):
     batch_index: int = 0
     #: What is wrong with the record; null = not said. (string; versions 8+; may be null)
     batch_index_error_message: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -434,7 +434,7 @@ class LeaderIdAndEpoch(msgspec.Struct, gc=False):
     leader_id: int = -1
     #: Epoch of the partition's leader; -1 = unknown. (int32; versions 10+)
     leader_epoch: int = -1
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -460,7 +460,7 @@ class PartitionProduceResponse(msgspec.Struct, gc=False):
     error_message: str | None = None
     #: Who leads the partition now; filled when the asked broker does not. (LeaderIdAndEpoch; versions 10+; tag 0)
     current_leader: LeaderIdAndEpoch = msgspec.field(default_factory=LeaderIdAndEpoch)
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -473,7 +473,7 @@ class TopicProduceResponse(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: []PartitionProduceResponse.
     partition_responses: list[PartitionProduceResponse] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -488,7 +488,7 @@ class NodeEndpoint(msgspec.Struct, gc=False):
     port: int = 0
     #: string; versions 10+; may be null.
     rack: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -498,7 +498,7 @@ class ProduceResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ProduceResponse"
     API_KEY: ClassVar[int] = 0
     VERSIONS: ClassVar[tuple[int, int]] = (3, 13)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []TopicProduceResponse.
     responses: list[TopicProduceResponse] = []
@@ -506,7 +506,7 @@ class ProduceResponse(msgspec.Struct, gc=False):
     throttle_time_ms: int = 0
     #: Addresses of the leaders named above. ([]NodeEndpoint; versions 10+; tag 0)
     node_endpoints: list[NodeEndpoint] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -515,7 +515,7 @@ def read_produce_response_v3(data: bytes, at: int) -> tuple[ProduceResponse, int
     responses_count, = unpack_i(data, at)
     at += 4
     if not 0 <= responses_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     responses = []
     for _ in range(responses_count):
         name_length, = unpack_h(data, at)
@@ -525,11 +525,11 @@ def read_produce_response_v3(data: bytes, at: int) -> tuple[ProduceResponse, int
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partition_responses_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partition_responses_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partition_responses = []
         if partition_responses_count > 0:
             end = at + 22 * partition_responses_count
@@ -547,7 +547,7 @@ def read_produce_response_v5(data: bytes, at: int) -> tuple[ProduceResponse, int
     responses_count, = unpack_i(data, at)
     at += 4
     if not 0 <= responses_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     responses = []
     for _ in range(responses_count):
         name_length, = unpack_h(data, at)
@@ -557,11 +557,11 @@ def read_produce_response_v5(data: bytes, at: int) -> tuple[ProduceResponse, int
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partition_responses_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partition_responses_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partition_responses = []
         if partition_responses_count > 0:
             end = at + 30 * partition_responses_count
@@ -579,7 +579,7 @@ def read_produce_response_v8(data: bytes, at: int) -> tuple[ProduceResponse, int
     responses_count, = unpack_i(data, at)
     at += 4
     if not 0 <= responses_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     responses = []
     for _ in range(responses_count):
         name_length, = unpack_h(data, at)
@@ -589,11 +589,11 @@ def read_produce_response_v8(data: bytes, at: int) -> tuple[ProduceResponse, int
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partition_responses_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partition_responses_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partition_responses = []
         for _ in range(partition_responses_count):
             (
@@ -601,7 +601,7 @@ def read_produce_response_v8(data: bytes, at: int) -> tuple[ProduceResponse, int
             ) = unpack_ihqqqi(data, at)
             at += 34
             if not 0 <= record_errors_count <= len(data) - at:
-                raise Refused
+                raise FastPathError
             record_errors = []
             for _ in range(record_errors_count):
                 batch_index, batch_index_error_message_length = unpack_ih(data, at)
@@ -614,7 +614,7 @@ def read_produce_response_v8(data: bytes, at: int) -> tuple[ProduceResponse, int
                 elif batch_index_error_message_length == -1:
                     batch_index_error_message = None
                 else:
-                    raise Refused
+                    raise FastPathError
                 record_errors.append(BatchIndexAndErrorMessage(batch_index, batch_index_error_message))
             error_message_length, = unpack_h(data, at)
             at += 2
@@ -626,7 +626,7 @@ def read_produce_response_v8(data: bytes, at: int) -> tuple[ProduceResponse, int
             elif error_message_length == -1:
                 error_message = None
             else:
-                raise Refused
+                raise FastPathError
             partition_responses.append(PartitionProduceResponse(
                 index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message,
             ))
@@ -645,16 +645,16 @@ def _read_produce_response_v9_partition_produce_response_tags(data: bytes, at: i
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
-            raise Refused
+            raise FastPathError
         else:
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return tuple(tags), at
 
 
@@ -667,16 +667,16 @@ def _read_produce_response_v9_tags(data: bytes, at: int) -> tuple[Tags, int]:
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
-            raise Refused
+            raise FastPathError
         else:
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return tuple(tags), at
 
 
@@ -779,7 +779,7 @@ def _read_produce_response_v10_partition_produce_response_tags(
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -795,7 +795,7 @@ def _read_produce_response_v10_partition_produce_response_tags(
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return current_leader, tuple(tags), at
 
 
@@ -809,7 +809,7 @@ def _read_produce_response_v10_tags(data: bytes, at: int) -> tuple[list[NodeEndp
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -851,7 +851,7 @@ def _read_produce_response_v10_tags(data: bytes, at: int) -> tuple[list[NodeEndp
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return node_endpoints, tuple(tags), at
 
 
@@ -958,7 +958,7 @@ def _read_produce_response_v13_partition_produce_response_tags(
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -974,7 +974,7 @@ def _read_produce_response_v13_partition_produce_response_tags(
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return current_leader, tuple(tags), at
 
 
@@ -988,7 +988,7 @@ def _read_produce_response_v13_tags(data: bytes, at: int) -> tuple[list[NodeEndp
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -1030,7 +1030,7 @@ def _read_produce_response_v13_tags(data: bytes, at: int) -> tuple[list[NodeEndp
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return node_endpoints, tuple(tags), at
 
 
@@ -1126,7 +1126,7 @@ def write_produce_response_v3(message: ProduceResponse) -> list[Part]:
     """Write versions 3 to 4."""
     parts: list[Part] = []
     if message.node_endpoints:
-        raise Refused
+        raise FastPathError
     responses = message.responses
     responses_count = len(responses)
     parts.append(pack_i(responses_count))
@@ -1139,7 +1139,7 @@ def write_produce_response_v3(message: ProduceResponse) -> list[Part]:
         parts.append(pack_i(partition_responses_count))
         for partition_response in partition_responses:
             if partition_response.current_leader != _DEFAULT_LeaderIdAndEpoch:
-                raise Refused
+                raise FastPathError
             parts.append(pack_ihqq(
                 partition_response.index, partition_response.error_code, partition_response.base_offset,
                 partition_response.log_append_time_ms,
@@ -1152,7 +1152,7 @@ def write_produce_response_v5(message: ProduceResponse) -> list[Part]:
     """Write versions 5 to 7."""
     parts: list[Part] = []
     if message.node_endpoints:
-        raise Refused
+        raise FastPathError
     responses = message.responses
     responses_count = len(responses)
     parts.append(pack_i(responses_count))
@@ -1165,7 +1165,7 @@ def write_produce_response_v5(message: ProduceResponse) -> list[Part]:
         parts.append(pack_i(partition_responses_count))
         for partition_response in partition_responses:
             if partition_response.current_leader != _DEFAULT_LeaderIdAndEpoch:
-                raise Refused
+                raise FastPathError
             parts.append(pack_ihqqq(
                 partition_response.index, partition_response.error_code, partition_response.base_offset,
                 partition_response.log_append_time_ms, partition_response.log_start_offset,
@@ -1178,7 +1178,7 @@ def write_produce_response_v8(message: ProduceResponse) -> list[Part]:
     """Write version 8."""
     parts: list[Part] = []
     if message.node_endpoints:
-        raise Refused
+        raise FastPathError
     responses = message.responses
     responses_count = len(responses)
     parts.append(pack_i(responses_count))
@@ -1191,7 +1191,7 @@ def write_produce_response_v8(message: ProduceResponse) -> list[Part]:
         parts.append(pack_i(partition_responses_count))
         for partition_response in partition_responses:
             if partition_response.current_leader != _DEFAULT_LeaderIdAndEpoch:
-                raise Refused
+                raise FastPathError
             record_errors = partition_response.record_errors
             record_errors_count = len(record_errors)
             parts.append(pack_ihqqqi(
@@ -1233,7 +1233,7 @@ def write_produce_response_v9(message: ProduceResponse) -> list[Part]:
     """Write version 9."""
     parts: list[Part] = []
     if message.node_endpoints:
-        raise Refused
+        raise FastPathError
     responses = message.responses
     responses_count = len(responses) + 1
     if responses_count < 128:
@@ -1256,7 +1256,7 @@ def write_produce_response_v9(message: ProduceResponse) -> list[Part]:
             parts.append(uvarint(partition_responses_count))
         for partition_response in partition_responses:
             if partition_response.current_leader != _DEFAULT_LeaderIdAndEpoch:
-                raise Refused
+                raise FastPathError
             record_errors = partition_response.record_errors
             record_errors_count = len(record_errors) + 1
             if record_errors_count < 128:
@@ -1495,7 +1495,7 @@ def write_produce_response_v13(message: ProduceResponse) -> list[Part]:
     for response in responses:
         topic_id = response.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partition_responses = response.partition_responses
         partition_responses_count = len(partition_responses) + 1
         if partition_responses_count < 128:
@@ -1554,7 +1554,7 @@ def write_produce_response_v13(message: ProduceResponse) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ProduceRequest": Codec(
         ProduceRequest,
@@ -1590,7 +1590,7 @@ CODECS: dict[str, Codec] = {
         },
         0,
         "ProduceRequest",
-        "4.3",
+        "4.4",
     ),
     "ProduceResponse": Codec(
         ProduceResponse,
@@ -1629,6 +1629,6 @@ CODECS: dict[str, Codec] = {
         },
         0,
         "ProduceResponse",
-        "4.3",
+        "4.4",
     ),
 }

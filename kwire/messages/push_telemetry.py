@@ -13,8 +13,8 @@ from kwire.primitives import (
     BOOLEANS,
     BOOLEAN_BYTES,
     NO_TAGS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     read_unknown_tags,
     read_uvarint,
@@ -36,19 +36,19 @@ class PushTelemetryRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "PushTelemetryRequest"
     API_KEY: ClassVar[int] = 72
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Id the broker gave this client for metrics; all zeros asks for one. (uuid)
     client_instance_id: bytes = bytes(16)
-    #: Number of the set of metrics the client was told to send. (int32)
+    #: Number of the set of metrics that the client must send. (int32)
     subscription_id: int = 0
     #: True = the client's last push. (bool)
     terminating: bool = False
     #: Codec of the metrics: 0 = none, 1 = gzip, 2 = snappy, 3 = lz4, 4 = zstd. (int8)
     compression_type: int = 0
-    #: OpenTelemetry metrics (protobuf), compressed as told. (bytes)
+    #: OpenTelemetry metrics (protobuf), compressed as requested. (bytes)
     metrics: bytes = b''
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -65,7 +65,7 @@ def read_push_telemetry_request_v0(data: bytes, at: int) -> tuple[PushTelemetryR
         metrics = data[at:end]
         at = end
     else:
-        raise Refused
+        raise FastPathError
     if data[at]:
         unknown, at = read_unknown_tags(data, at)
     else:
@@ -81,7 +81,7 @@ def write_push_telemetry_request_v0(message: PushTelemetryRequest) -> list[Part]
     parts: list[Part] = []
     client_instance_id = message.client_instance_id
     if len(client_instance_id) != 16:
-        raise Refused
+        raise FastPathError
     metrics = message.metrics
     metrics_length = (len(metrics) if isinstance(metrics, bytes) else metrics.nbytes) + 1
     if metrics_length < 128:
@@ -105,13 +105,13 @@ class PushTelemetryResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "PushTelemetryResponse"
     API_KEY: ClassVar[int] = 72
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: Error that concerns the whole request, or 0. (int16)
     error_code: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -138,7 +138,7 @@ def write_push_telemetry_response_v0(message: PushTelemetryResponse) -> list[Par
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "PushTelemetryRequest": Codec(
         PushTelemetryRequest,
@@ -151,7 +151,7 @@ CODECS: dict[str, Codec] = {
         {},
         72,
         "PushTelemetryRequest",
-        "4.3",
+        "4.4",
     ),
     "PushTelemetryResponse": Codec(
         PushTelemetryResponse,
@@ -164,6 +164,6 @@ CODECS: dict[str, Codec] = {
         {},
         72,
         "PushTelemetryResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -13,8 +13,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -51,7 +51,7 @@ class PartitionData(msgspec.Struct, gc=False):
     #: Epoch of the partition leader that asks; a higher one than the stored is stored, a lower one is fenced, -1 = do
     #: not store. (int32)
     leader_epoch: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -62,7 +62,7 @@ class ReadStateData(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The share-partitions to read. ([]PartitionData)
     partitions: list[PartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -72,13 +72,13 @@ class ReadShareGroupStateRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ReadShareGroupStateRequest"
     API_KEY: ClassVar[int] = 84
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: The share group asked about. (string)
     group_id: str = ""
     #: The topics concerned. ([]ReadStateData)
     topics: list[ReadStateData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -154,7 +154,7 @@ def write_read_share_group_state_request_v0(message: ReadShareGroupStateRequest)
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -184,7 +184,7 @@ class StateBatch(msgspec.Struct, gc=False):
     delivery_state: int = 0
     #: How often these records have been delivered. (int16)
     delivery_count: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -203,7 +203,7 @@ class PartitionResult(msgspec.Struct, gc=False):
     start_offset: int = 0
     #: State of the records from the start on; what is not listed has never been delivered. ([]StateBatch)
     state_batches: list[StateBatch] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -214,7 +214,7 @@ class ReadStateResult(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The outcome of each share-partition. ([]PartitionResult)
     partitions: list[PartitionResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -224,11 +224,11 @@ class ReadShareGroupStateResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ReadShareGroupStateResponse"
     API_KEY: ClassVar[int] = 84
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: One entry for each topic of the request. ([]ReadStateResult)
     results: list[ReadStateResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -320,7 +320,7 @@ def write_read_share_group_state_response_v0(message: ReadShareGroupStateRespons
     for result in results:
         topic_id = result.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = result.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -365,7 +365,7 @@ def write_read_share_group_state_response_v0(message: ReadShareGroupStateRespons
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ReadShareGroupStateRequest": Codec(
         ReadShareGroupStateRequest,
@@ -381,7 +381,7 @@ CODECS: dict[str, Codec] = {
         },
         84,
         "ReadShareGroupStateRequest",
-        "4.3",
+        "4.4",
     ),
     "ReadShareGroupStateResponse": Codec(
         ReadShareGroupStateResponse,
@@ -398,6 +398,6 @@ CODECS: dict[str, Codec] = {
         },
         84,
         "ReadShareGroupStateResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -13,8 +13,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -49,7 +49,7 @@ class PartitionData(msgspec.Struct, gc=False):
     partition: int = 0
     #: Epoch of the partition leader as the asker knows it; Kafka 4.3 does not look at it. (int32)
     leader_epoch: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -60,7 +60,7 @@ class ReadStateSummaryData(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The share-partitions to sum up. ([]PartitionData)
     partitions: list[PartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -70,13 +70,13 @@ class ReadShareGroupStateSummaryRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ReadShareGroupStateSummaryRequest"
     API_KEY: ClassVar[int] = 87
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: The share group asked about. (string)
     group_id: str = ""
     #: The topics concerned. ([]ReadStateSummaryData)
     topics: list[ReadStateSummaryData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -154,7 +154,7 @@ def write_read_share_group_state_summary_request_v0(message: ReadShareGroupState
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -191,7 +191,7 @@ class PartitionResult(msgspec.Struct, gc=False):
     #: How many records at or above the start need no further delivery; -1 = unknown. (int32; versions 1+; left out
     #: silently elsewhere)
     delivery_complete_count: int = -1
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -202,7 +202,7 @@ class ReadStateSummaryResult(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The outcome of each share-partition. ([]PartitionResult)
     partitions: list[PartitionResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -212,11 +212,11 @@ class ReadShareGroupStateSummaryResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ReadShareGroupStateSummaryResponse"
     API_KEY: ClassVar[int] = 87
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: One entry for each topic of the request. ([]ReadStateSummaryResult)
     results: list[ReadStateSummaryResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -343,7 +343,7 @@ def write_read_share_group_state_summary_response_v0(message: ReadShareGroupStat
     for result in results:
         topic_id = result.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = result.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -383,7 +383,7 @@ def write_read_share_group_state_summary_response_v1(message: ReadShareGroupStat
     for result in results:
         topic_id = result.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = result.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -417,7 +417,7 @@ def write_read_share_group_state_summary_response_v1(message: ReadShareGroupStat
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ReadShareGroupStateSummaryRequest": Codec(
         ReadShareGroupStateSummaryRequest,
@@ -435,7 +435,7 @@ CODECS: dict[str, Codec] = {
         },
         87,
         "ReadShareGroupStateSummaryRequest",
-        "4.3",
+        "4.4",
     ),
     "ReadShareGroupStateSummaryResponse": Codec(
         ReadShareGroupStateSummaryResponse,
@@ -453,6 +453,6 @@ CODECS: dict[str, Codec] = {
         },
         87,
         "ReadShareGroupStateSummaryResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_text,
@@ -35,7 +35,7 @@ class RemoveRaftVoterRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "RemoveRaftVoterRequest"
     API_KEY: ClassVar[int] = 81
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Id of the cluster, so that a stray message of another one is refused; null = unknown. (string; may be null)
     cluster_id: str | None = ""
@@ -43,7 +43,7 @@ class RemoveRaftVoterRequest(msgspec.Struct, gc=False):
     voter_id: int = 0
     #: Id of the directory in which that voter keeps the metadata log; all zeros = unknown. (uuid)
     voter_directory_id: bytes = bytes(16)
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -83,7 +83,7 @@ def write_remove_raft_voter_request_v0(message: RemoveRaftVoterRequest) -> list[
     parts.append(cluster_id_bytes)
     voter_directory_id = message.voter_directory_id
     if len(voter_directory_id) != 16:
-        raise Refused
+        raise FastPathError
     if message.unknown_tagged_fields:
         parts.append(pack_iu(message.voter_id, voter_directory_id))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
@@ -98,7 +98,7 @@ class RemoveRaftVoterResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "RemoveRaftVoterResponse"
     API_KEY: ClassVar[int] = 81
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -106,7 +106,7 @@ class RemoveRaftVoterResponse(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong, in words for people; null when nothing did. (string; may be null)
     error_message: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -148,7 +148,7 @@ def write_remove_raft_voter_response_v0(message: RemoveRaftVoterResponse) -> lis
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "RemoveRaftVoterRequest": Codec(
         RemoveRaftVoterRequest,
@@ -161,7 +161,7 @@ CODECS: dict[str, Codec] = {
         {},
         81,
         "RemoveRaftVoterRequest",
-        "4.3",
+        "4.4",
     ),
     "RemoveRaftVoterResponse": Codec(
         RemoveRaftVoterResponse,
@@ -174,6 +174,6 @@ CODECS: dict[str, Codec] = {
         {},
         81,
         "RemoveRaftVoterResponse",
-        "4.3",
+        "4.4",
     ),
 }

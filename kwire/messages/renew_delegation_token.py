@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     read_unknown_tags,
     read_uvarint,
@@ -39,13 +39,13 @@ class RenewDelegationTokenRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "RenewDelegationTokenRequest"
     API_KEY: ClassVar[int] = 39
     VERSIONS: ClassVar[tuple[int, int]] = (1, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: The token's secret, an HMAC of its id. (bytes)
     hmac: bytes = b''
     #: The token shall last so many milliseconds from now; -1 = the broker's setting. (int64 of milliseconds)
     renew_period_ms: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -58,7 +58,7 @@ def read_renew_delegation_token_request_v1(data: bytes, at: int) -> tuple[RenewD
         hmac = data[at:end]
         at = end
     else:
-        raise Refused
+        raise FastPathError
     renew_period_ms, = unpack_q(data, at)
     at += 8
     return RenewDelegationTokenRequest(hmac, renew_period_ms), at
@@ -76,7 +76,7 @@ def read_renew_delegation_token_request_v2(data: bytes, at: int) -> tuple[RenewD
         hmac = data[at:end]
         at = end
     else:
-        raise Refused
+        raise FastPathError
     renew_period_ms, tag_count = unpack_qB(data, at)
     at += 8
     if tag_count:
@@ -122,7 +122,7 @@ class RenewDelegationTokenResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "RenewDelegationTokenResponse"
     API_KEY: ClassVar[int] = 39
     VERSIONS: ClassVar[tuple[int, int]] = (1, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Error that concerns the whole request, or 0. (int16)
     error_code: int = 0
@@ -130,7 +130,7 @@ class RenewDelegationTokenResponse(msgspec.Struct, gc=False):
     expiry_timestamp_ms: int = 0
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -171,7 +171,7 @@ def write_renew_delegation_token_response_v2(message: RenewDelegationTokenRespon
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "RenewDelegationTokenRequest": Codec(
         RenewDelegationTokenRequest,
@@ -186,7 +186,7 @@ CODECS: dict[str, Codec] = {
         {},
         39,
         "RenewDelegationTokenRequest",
-        "4.3",
+        "4.4",
     ),
     "RenewDelegationTokenResponse": Codec(
         RenewDelegationTokenResponse,
@@ -201,6 +201,6 @@ CODECS: dict[str, Codec] = {
         {},
         39,
         "RenewDelegationTokenResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_text,
@@ -42,11 +42,11 @@ class SaslAuthenticateRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "SaslAuthenticateRequest"
     API_KEY: ClassVar[int] = 36
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: The next message of the mechanism from the client; secret. (bytes)
     auth_bytes: bytes = b''
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -59,7 +59,7 @@ def read_sasl_authenticate_request_v0(data: bytes, at: int) -> tuple[SaslAuthent
         auth_bytes = data[at:end]
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return SaslAuthenticateRequest(auth_bytes), at
 
 
@@ -75,7 +75,7 @@ def read_sasl_authenticate_request_v2(data: bytes, at: int) -> tuple[SaslAuthent
         auth_bytes = data[at:end]
         at = end
     else:
-        raise Refused
+        raise FastPathError
     if data[at]:
         unknown, at = read_unknown_tags(data, at)
     else:
@@ -114,7 +114,7 @@ class SaslAuthenticateResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "SaslAuthenticateResponse"
     API_KEY: ClassVar[int] = 36
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Error that concerns the whole request, or 0. (int16)
     error_code: int = 0
@@ -125,7 +125,7 @@ class SaslAuthenticateResponse(msgspec.Struct, gc=False):
     #: The client must authenticate again within so many milliseconds; 0 = no limit. (int64 of milliseconds; versions
     #: 1+; left out silently elsewhere)
     session_lifetime_ms: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -141,7 +141,7 @@ def read_sasl_authenticate_response_v0(data: bytes, at: int) -> tuple[SaslAuthen
     elif error_message_length == -1:
         error_message = None
     else:
-        raise Refused
+        raise FastPathError
     auth_bytes_length, = unpack_i(data, at)
     at += 4
     if auth_bytes_length >= 0:
@@ -149,7 +149,7 @@ def read_sasl_authenticate_response_v0(data: bytes, at: int) -> tuple[SaslAuthen
         auth_bytes = data[at:end]
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return SaslAuthenticateResponse(error_code, error_message, auth_bytes), at
 
 
@@ -165,7 +165,7 @@ def read_sasl_authenticate_response_v1(data: bytes, at: int) -> tuple[SaslAuthen
     elif error_message_length == -1:
         error_message = None
     else:
-        raise Refused
+        raise FastPathError
     auth_bytes_length, = unpack_i(data, at)
     at += 4
     if auth_bytes_length >= 0:
@@ -173,7 +173,7 @@ def read_sasl_authenticate_response_v1(data: bytes, at: int) -> tuple[SaslAuthen
         auth_bytes = data[at:end]
         at = end
     else:
-        raise Refused
+        raise FastPathError
     session_lifetime_ms, = unpack_q(data, at)
     at += 8
     return SaslAuthenticateResponse(error_code, error_message, auth_bytes, session_lifetime_ms), at
@@ -203,7 +203,7 @@ def read_sasl_authenticate_response_v2(data: bytes, at: int) -> tuple[SaslAuthen
         auth_bytes = data[at:end]
         at = end
     else:
-        raise Refused
+        raise FastPathError
     session_lifetime_ms, tag_count = unpack_qB(data, at)
     at += 8
     if tag_count:
@@ -272,7 +272,7 @@ def write_sasl_authenticate_response_v2(message: SaslAuthenticateResponse) -> li
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "SaslAuthenticateRequest": Codec(
         SaslAuthenticateRequest,
@@ -289,7 +289,7 @@ CODECS: dict[str, Codec] = {
         {},
         36,
         "SaslAuthenticateRequest",
-        "4.3",
+        "4.4",
     ),
     "SaslAuthenticateResponse": Codec(
         SaslAuthenticateResponse,
@@ -306,6 +306,6 @@ CODECS: dict[str, Codec] = {
         {},
         36,
         "SaslAuthenticateResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import Part, Refused, check_texts
+from kwire.primitives import FastPathError, Part, check_texts
 
 pack_h = Struct(">h").pack
 pack_hi = Struct(">hi").pack
@@ -23,7 +23,7 @@ class SaslHandshakeRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "SaslHandshakeRequest"
     API_KEY: ClassVar[int] = 17
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Name of the SASL mechanism, such as PLAIN or SCRAM-SHA-256. (string)
     mechanism: str = ""
@@ -38,7 +38,7 @@ def read_sasl_handshake_request_v0(data: bytes, at: int) -> tuple[SaslHandshakeR
         mechanism = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return SaslHandshakeRequest(mechanism), at
 
 
@@ -57,7 +57,7 @@ class SaslHandshakeResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "SaslHandshakeResponse"
     API_KEY: ClassVar[int] = 17
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Error that concerns the whole request, or 0. (int16)
     error_code: int = 0
@@ -70,7 +70,7 @@ def read_sasl_handshake_response_v0(data: bytes, at: int) -> tuple[SaslHandshake
     error_code, mechanisms_count = unpack_hi(data, at)
     at += 6
     if not 0 <= mechanisms_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     mechanisms_list: list[str] = []
     for _ in range(mechanisms_count):
         mechanism_length, = unpack_h(data, at)
@@ -80,7 +80,7 @@ def read_sasl_handshake_response_v0(data: bytes, at: int) -> tuple[SaslHandshake
             mechanism = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         mechanisms_list.append(mechanism)
     mechanisms = tuple(mechanisms_list)
     return SaslHandshakeResponse(error_code, mechanisms), at
@@ -100,7 +100,7 @@ def write_sasl_handshake_response_v0(message: SaslHandshakeResponse) -> list[Par
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "SaslHandshakeRequest": Codec(
         SaslHandshakeRequest,
@@ -115,7 +115,7 @@ CODECS: dict[str, Codec] = {
         {},
         17,
         "SaslHandshakeRequest",
-        "4.3",
+        "4.4",
     ),
     "SaslHandshakeResponse": Codec(
         SaslHandshakeResponse,
@@ -130,6 +130,6 @@ CODECS: dict[str, Codec] = {
         {},
         17,
         "SaslHandshakeResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int8s,
     long_text_length,
@@ -57,7 +57,7 @@ class AcknowledgementBatch(msgspec.Struct, gc=False):
     #: One type for the whole range, or one for each offset of it: 0 = gap, 1 = accept, 2 = release, 3 = reject, 4 =
     #: renew the lock. ([]int8)
     acknowledge_types: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -68,7 +68,7 @@ class AcknowledgePartition(msgspec.Struct, gc=False):
     partition_index: int = 0
     #: The decisions, in rising offset order and without overlap. ([]AcknowledgementBatch)
     acknowledgement_batches: list[AcknowledgementBatch] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -79,7 +79,7 @@ class AcknowledgeTopic(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: One entry for each partition that has decisions. ([]AcknowledgePartition)
     partitions: list[AcknowledgePartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -89,7 +89,7 @@ class ShareAcknowledgeRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ShareAcknowledgeRequest"
     API_KEY: ClassVar[int] = 79
     VERSIONS: ClassVar[tuple[int, int]] = (1, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Name of the share group; null is refused. (string; may be null)
     group_id: str | None = None
@@ -102,7 +102,7 @@ class ShareAcknowledgeRequest(msgspec.Struct, gc=False):
     is_renew_ack: bool = False
     #: What the member settles, by topic; may be empty when the session is only closed. ([]AcknowledgeTopic)
     topics: list[AcknowledgeTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -278,7 +278,7 @@ def write_share_acknowledge_request_v1(message: ShareAcknowledgeRequest) -> list
     """Write version 1."""
     parts: list[Part] = []
     if message.is_renew_ack:
-        raise Refused
+        raise FastPathError
     group_id = message.group_id
     group_id_bytes = b"" if group_id is None else group_id.encode()
     group_id_length = 0 if group_id is None else len(group_id_bytes) + 1
@@ -305,7 +305,7 @@ def write_share_acknowledge_request_v1(message: ShareAcknowledgeRequest) -> list
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -375,7 +375,7 @@ def write_share_acknowledge_request_v2(message: ShareAcknowledgeRequest) -> list
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -423,7 +423,7 @@ class LeaderIdAndEpoch(msgspec.Struct, gc=False):
     leader_id: int = 0
     #: Epoch of that leadership. (int32)
     leader_epoch: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -438,7 +438,7 @@ class PartitionData(msgspec.Struct, gc=False):
     error_message: str | None = None
     #: Who leads the partition now; filled when the asked broker does not, else zeros. (LeaderIdAndEpoch)
     current_leader: LeaderIdAndEpoch = msgspec.field(default_factory=LeaderIdAndEpoch)
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -449,7 +449,7 @@ class ShareAcknowledgeTopicResponse(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The outcome of each partition. ([]PartitionData)
     partitions: list[PartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -464,7 +464,7 @@ class NodeEndpoint(msgspec.Struct, gc=False):
     port: int = 0
     #: Rack the broker is in; null = not said. (string; may be null)
     rack: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -474,7 +474,7 @@ class ShareAcknowledgeResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ShareAcknowledgeResponse"
     API_KEY: ClassVar[int] = 79
     VERSIONS: ClassVar[tuple[int, int]] = (1, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -489,7 +489,7 @@ class ShareAcknowledgeResponse(msgspec.Struct, gc=False):
     responses: list[ShareAcknowledgeTopicResponse] = []
     #: Addresses of the leaders named above. ([]NodeEndpoint)
     node_endpoints: list[NodeEndpoint] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -728,7 +728,7 @@ def write_share_acknowledge_response_v1(message: ShareAcknowledgeResponse) -> li
     for response in responses:
         topic_id = response.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = response.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -811,7 +811,7 @@ def write_share_acknowledge_response_v2(message: ShareAcknowledgeResponse) -> li
     for response in responses:
         topic_id = response.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = response.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -872,7 +872,7 @@ def write_share_acknowledge_response_v2(message: ShareAcknowledgeResponse) -> li
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareAcknowledgeRequest": Codec(
         ShareAcknowledgeRequest,
@@ -891,7 +891,7 @@ CODECS: dict[str, Codec] = {
         },
         79,
         "ShareAcknowledgeRequest",
-        "4.3",
+        "4.4",
     ),
     "ShareAcknowledgeResponse": Codec(
         ShareAcknowledgeResponse,
@@ -911,6 +911,6 @@ CODECS: dict[str, Codec] = {
         },
         79,
         "ShareAcknowledgeResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -15,8 +15,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     int8s,
@@ -75,7 +75,7 @@ class AcknowledgementBatch(msgspec.Struct, gc=False):
     #: One type for the whole range, or one for each offset of it: 0 = gap, 1 = accept, 2 = release, 3 = reject, 4 =
     #: renew the lock (version 2). ([]int8)
     acknowledge_types: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -88,7 +88,7 @@ class FetchPartition(msgspec.Struct, gc=False):
     partition_max_bytes: int = 0
     #: Decisions on records of earlier responses, in rising offset order and without overlap. ([]AcknowledgementBatch)
     acknowledgement_batches: list[AcknowledgementBatch] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -101,7 +101,7 @@ class FetchTopic(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The partitions to add or to acknowledge. ([]FetchPartition)
     partitions: list[FetchPartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -112,7 +112,7 @@ class ForgottenTopic(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: Numbers of the partitions to take out. ([]int32)
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -122,7 +122,7 @@ class ShareFetchRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ShareFetchRequest"
     API_KEY: ClassVar[int] = 78
     VERSIONS: ClassVar[tuple[int, int]] = (1, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Name of the share group; null is refused. (string; may be null)
     group_id: str | None = None
@@ -152,7 +152,7 @@ class ShareFetchRequest(msgspec.Struct, gc=False):
     topics: list[FetchTopic] = []
     #: What to take out of the session. ([]ForgottenTopic)
     forgotten_topics_data: list[ForgottenTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -385,7 +385,7 @@ def write_share_fetch_request_v1(message: ShareFetchRequest) -> list[Part]:
     """Write version 1."""
     parts: list[Part] = []
     if message.is_renew_ack:
-        raise Refused
+        raise FastPathError
     group_id = message.group_id
     group_id_bytes = b"" if group_id is None else group_id.encode()
     group_id_length = 0 if group_id is None else len(group_id_bytes) + 1
@@ -418,7 +418,7 @@ def write_share_fetch_request_v1(message: ShareFetchRequest) -> list[Part]:
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -428,7 +428,7 @@ def write_share_fetch_request_v1(message: ShareFetchRequest) -> list[Part]:
             parts.append(uvarint(partitions_count))
         for partition in partitions:
             if partition.partition_max_bytes != 0:
-                raise Refused
+                raise FastPathError
             acknowledgement_batches = partition.acknowledgement_batches
             acknowledgement_batches_count = len(acknowledgement_batches) + 1
             if acknowledgement_batches_count < 128:
@@ -466,7 +466,7 @@ def write_share_fetch_request_v1(message: ShareFetchRequest) -> list[Part]:
     for one_forgotten_topics_data in forgotten_topics_data:
         one_forgotten_topics_data_topic_id = one_forgotten_topics_data.topic_id
         if len(one_forgotten_topics_data_topic_id) != 16:
-            raise Refused
+            raise FastPathError
         one_forgotten_topics_data_partitions = one_forgotten_topics_data.partitions
         one_forgotten_topics_data_partitions_count = len(one_forgotten_topics_data_partitions) + 1
         if one_forgotten_topics_data_partitions_count < 128:
@@ -520,7 +520,7 @@ def write_share_fetch_request_v2(message: ShareFetchRequest) -> list[Part]:
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -530,7 +530,7 @@ def write_share_fetch_request_v2(message: ShareFetchRequest) -> list[Part]:
             parts.append(uvarint(partitions_count))
         for partition in partitions:
             if partition.partition_max_bytes != 0:
-                raise Refused
+                raise FastPathError
             acknowledgement_batches = partition.acknowledgement_batches
             acknowledgement_batches_count = len(acknowledgement_batches) + 1
             if acknowledgement_batches_count < 128:
@@ -568,7 +568,7 @@ def write_share_fetch_request_v2(message: ShareFetchRequest) -> list[Part]:
     for one_forgotten_topics_data in forgotten_topics_data:
         one_forgotten_topics_data_topic_id = one_forgotten_topics_data.topic_id
         if len(one_forgotten_topics_data_topic_id) != 16:
-            raise Refused
+            raise FastPathError
         one_forgotten_topics_data_partitions = one_forgotten_topics_data.partitions
         one_forgotten_topics_data_partitions_count = len(one_forgotten_topics_data_partitions) + 1
         if one_forgotten_topics_data_partitions_count < 128:
@@ -594,7 +594,7 @@ class LeaderIdAndEpoch(msgspec.Struct, gc=False):
     leader_id: int = 0
     #: Epoch of that leadership. (int32)
     leader_epoch: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -607,7 +607,7 @@ class AcquiredRecords(msgspec.Struct, gc=False):
     last_offset: int = 0
     #: How often these records have been delivered, this time included: 1 = the first time. (int16)
     delivery_count: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -631,18 +631,18 @@ class PartitionData(msgspec.Struct, gc=False):
     records: bytes | memoryview = b''
     #: The records now locked for this member, as ranges of offsets. ([]AcquiredRecords)
     acquired_records: list[AcquiredRecords] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
 class ShareFetchableTopicResponse(msgspec.Struct, gc=False):
-    """One of `responses`: topics with something to tell: records, an error, or the outcome of acknowledgements."""
+    """One of `responses`: topics with records, an error, or the outcome of acknowledgements."""
 
     #: Id of the topic. (uuid)
     topic_id: bytes = bytes(16)
     #: One entry for each such partition. ([]PartitionData)
     partitions: list[PartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -657,7 +657,7 @@ class NodeEndpoint(msgspec.Struct, gc=False):
     port: int = 0
     #: Rack the broker is in; null = not said. (string; may be null)
     rack: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -667,7 +667,7 @@ class ShareFetchResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ShareFetchResponse"
     API_KEY: ClassVar[int] = 78
     VERSIONS: ClassVar[tuple[int, int]] = (1, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -677,12 +677,11 @@ class ShareFetchResponse(msgspec.Struct, gc=False):
     error_message: str | None = None
     #: How long acquired records stay locked for this member, in milliseconds. (int32 of milliseconds)
     acquisition_lock_timeout_ms: int = 0
-    #: Topics with something to tell: records, an error, or the outcome of acknowledgements.
-    #: ([]ShareFetchableTopicResponse)
+    #: Topics with records, an error, or the outcome of acknowledgements. ([]ShareFetchableTopicResponse)
     responses: list[ShareFetchableTopicResponse] = []
     #: Addresses of the leaders named above. ([]NodeEndpoint)
     node_endpoints: list[NodeEndpoint] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -758,7 +757,7 @@ def read_share_fetch_response_v1(data: bytes, at: int) -> tuple[ShareFetchRespon
                 records = view[at:end]
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             acquired_records_count = data[at]
             if 0 < acquired_records_count < 128:
                 at += 1
@@ -865,7 +864,7 @@ def write_share_fetch_response_v1(message: ShareFetchResponse) -> list[Part]:
     for response in responses:
         topic_id = response.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = response.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -962,7 +961,7 @@ def write_share_fetch_response_v1(message: ShareFetchResponse) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareFetchRequest": Codec(
         ShareFetchRequest,
@@ -982,7 +981,7 @@ CODECS: dict[str, Codec] = {
         },
         78,
         "ShareFetchRequest",
-        "4.3",
+        "4.4",
     ),
     "ShareFetchResponse": Codec(
         ShareFetchResponse,
@@ -1003,6 +1002,6 @@ CODECS: dict[str, Codec] = {
         },
         78,
         "ShareFetchResponse",
-        "4.3",
+        "4.4",
     ),
 }

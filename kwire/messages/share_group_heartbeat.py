@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     int32s,
@@ -48,7 +48,7 @@ class ShareGroupHeartbeatRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ShareGroupHeartbeatRequest"
     API_KEY: ClassVar[int] = 76
     VERSIONS: ClassVar[tuple[int, int]] = (1, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Name of the share group. (string)
     group_id: str = ""
@@ -60,7 +60,7 @@ class ShareGroupHeartbeatRequest(msgspec.Struct, gc=False):
     rack_id: str | None = None
     #: Names of the topics the member wants; null = unchanged since the last heartbeat. ([]string; may be null)
     subscribed_topic_names: tuple[str, ...] | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -174,7 +174,7 @@ class TopicPartitions(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: Numbers of the partitions. ([]int32)
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -183,7 +183,7 @@ class Assignment(msgspec.Struct, gc=False):
 
     #: The assigned partitions by topic; several members may hold the same one. ([]TopicPartitions)
     topic_partitions: list[TopicPartitions] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -193,7 +193,7 @@ class ShareGroupHeartbeatResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ShareGroupHeartbeatResponse"
     API_KEY: ClassVar[int] = 76
     VERSIONS: ClassVar[tuple[int, int]] = (1, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -209,7 +209,7 @@ class ShareGroupHeartbeatResponse(msgspec.Struct, gc=False):
     heartbeat_interval_ms: int = 0
     #: What the member may fetch; null = unchanged since the last response. (Assignment; may be null)
     assignment: Assignment | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -271,7 +271,7 @@ def read_share_group_heartbeat_response_v1(data: bytes, at: int) -> tuple[ShareG
     elif assignment_marker == 255:
         assignment = None
     else:
-        raise Refused
+        raise FastPathError
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -318,7 +318,7 @@ def write_share_group_heartbeat_response_v1(message: ShareGroupHeartbeatResponse
         for topic_partition in topic_partitions:
             topic_id = topic_partition.topic_id
             if len(topic_id) != 16:
-                raise Refused
+                raise FastPathError
             partitions = topic_partition.partitions
             partitions_count = len(partitions) + 1
             if partitions_count < 128:
@@ -340,7 +340,7 @@ def write_share_group_heartbeat_response_v1(message: ShareGroupHeartbeatResponse
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareGroupHeartbeatRequest": Codec(
         ShareGroupHeartbeatRequest,
@@ -353,7 +353,7 @@ CODECS: dict[str, Codec] = {
         {},
         76,
         "ShareGroupHeartbeatRequest",
-        "4.3",
+        "4.4",
     ),
     "ShareGroupHeartbeatResponse": Codec(
         ShareGroupHeartbeatResponse,
@@ -369,6 +369,6 @@ CODECS: dict[str, Codec] = {
         },
         76,
         "ShareGroupHeartbeatResponse",
-        "4.3",
+        "4.4",
     ),
 }

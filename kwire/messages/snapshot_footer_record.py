@@ -22,11 +22,11 @@ class SnapshotFooterRecord(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "SnapshotFooterRecord"
     API_KEY: ClassVar[int] = -1
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Version of this record's form. (int16)
     version: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -53,7 +53,7 @@ def write_snapshot_footer_record_v0(message: SnapshotFooterRecord) -> list[Part]
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "SnapshotFooterRecord": Codec(
         SnapshotFooterRecord,
@@ -66,6 +66,6 @@ CODECS: dict[str, Codec] = {
         {},
         -1,
         "SnapshotFooterRecord",
-        "4.3",
+        "4.4",
     ),
 }

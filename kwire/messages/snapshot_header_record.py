@@ -22,13 +22,13 @@ class SnapshotHeaderRecord(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "SnapshotHeaderRecord"
     API_KEY: ClassVar[int] = -1
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Version of this record's form. (int16)
     version: int = 0
     #: Append time of the last log record that the snapshot covers, in milliseconds since 1970. (int64)
     last_contained_log_timestamp: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -55,7 +55,7 @@ def write_snapshot_header_record_v0(message: SnapshotHeaderRecord) -> list[Part]
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "SnapshotHeaderRecord": Codec(
         SnapshotHeaderRecord,
@@ -68,6 +68,6 @@ CODECS: dict[str, Codec] = {
         {},
         -1,
         "SnapshotHeaderRecord",
-        "4.3",
+        "4.4",
     ),
 }

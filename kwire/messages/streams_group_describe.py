@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     int32s,
@@ -31,11 +31,14 @@ from kwire.primitives import (
 
 pack_B = Struct(">B").pack
 pack_BB = Struct(">BB").pack
+pack_BBx = Struct(">BBx").pack
 pack_Bi = Struct(">Bi").pack
 pack_BiB = Struct(">BiB").pack
 pack_Bx = Struct(">Bx").pack
 pack_H = Struct(">H").pack
 pack_Hx = Struct(">Hx").pack
+pack_b = Struct(">b").pack
+pack_bB = Struct(">bB").pack
 pack_h = Struct(">h").pack
 pack_hB = Struct(">hB").pack
 pack_i = Struct(">i").pack
@@ -47,7 +50,9 @@ pack_iq = Struct(">iq").pack
 pack_iqx = Struct(">iqx").pack
 pack_ix = Struct(">ix").pack
 unpack_BB = Struct(">BB").unpack_from
+unpack_BBB = Struct(">BBB").unpack_from
 unpack_HB = Struct(">HB").unpack_from
+unpack_bB = Struct(">bB").unpack_from
 unpack_hB = Struct(">hB").unpack_from
 unpack_iB = Struct(">iB").unpack_from
 unpack_ihB = Struct(">ihB").unpack_from
@@ -56,18 +61,21 @@ unpack_iqB = Struct(">iqB").unpack_from
 
 
 class StreamsGroupDescribeRequest(msgspec.Struct, gc=False):
-    """Request of StreamsGroupDescribe, API key 89, versions 0."""
+    """Request of StreamsGroupDescribe, API key 89, versions 0-1."""
 
     NAME: ClassVar[str] = "StreamsGroupDescribeRequest"
     API_KEY: ClassVar[int] = 89
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
+    EDITION: ClassVar[str] = "4.4"
 
     #: []string.
     group_ids: tuple[str, ...] = ()
-    #: True = also tell what the caller may do with each group. (bool)
+    #: True = also return the operations that the caller may perform on each group. (bool)
     include_authorized_operations: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: True = also return the topology description that the group's members sent with
+    #: StreamsGroupTopologyDescriptionUpdate. (bool; versions 1+)
+    include_topology_description: bool = False
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -96,12 +104,44 @@ def read_streams_group_describe_request_v0(data: bytes, at: int) -> tuple[Stream
     else:
         unknown = NO_TAGS
         at += 1
-    return StreamsGroupDescribeRequest(group_ids, BOOLEANS[include_authorized_operations], unknown), at
+    return StreamsGroupDescribeRequest(group_ids, BOOLEANS[include_authorized_operations], False, unknown), at
+
+
+def read_streams_group_describe_request_v1(data: bytes, at: int) -> tuple[StreamsGroupDescribeRequest, int]:
+    """Read version 1."""
+    group_ids_count = data[at]
+    if 0 < group_ids_count < 128:
+        at += 1
+    else:
+        group_ids_count, at = read_long_count(data, at)
+    group_ids_list: list[str] = []
+    for _ in range(group_ids_count - 1):
+        group_id_length = data[at]
+        if 0 < group_id_length < 128:
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
+            at = end
+        else:
+            group_id, at = read_long_text(data, at)
+        group_ids_list.append(group_id)
+    group_ids = tuple(group_ids_list)
+    include_authorized_operations, include_topology_description, tag_count = unpack_BBB(data, at)
+    at += 2
+    if tag_count:
+        unknown, at = read_unknown_tags(data, at)
+    else:
+        unknown = NO_TAGS
+        at += 1
+    return StreamsGroupDescribeRequest(
+        group_ids, BOOLEANS[include_authorized_operations], BOOLEANS[include_topology_description], unknown,
+    ), at
 
 
 def write_streams_group_describe_request_v0(message: StreamsGroupDescribeRequest) -> list[Part]:
     """Write version 0."""
     parts: list[Part] = []
+    if message.include_topology_description:
+        raise FastPathError
     group_ids = message.group_ids
     group_ids_count = len(group_ids) + 1
     if group_ids_count < 128:
@@ -125,6 +165,36 @@ def write_streams_group_describe_request_v0(message: StreamsGroupDescribeRequest
     return parts
 
 
+def write_streams_group_describe_request_v1(message: StreamsGroupDescribeRequest) -> list[Part]:
+    """Write version 1."""
+    parts: list[Part] = []
+    group_ids = message.group_ids
+    group_ids_count = len(group_ids) + 1
+    if group_ids_count < 128:
+        parts.append(UVARINTS[group_ids_count])
+    else:
+        parts.append(uvarint(group_ids_count))
+    check_texts(group_ids)
+    for group_id in group_ids:
+        group_id_text = group_id.encode()
+        group_id_text_length = len(group_id_text) + 1
+        if group_id_text_length < 128:
+            parts.append(UVARINTS[group_id_text_length])
+        else:
+            parts.append(long_text_length(group_id_text_length))
+        parts.append(group_id_text)
+    if message.unknown_tagged_fields:
+        parts.append(pack_BB(
+            BOOLEAN_BYTES[message.include_authorized_operations], BOOLEAN_BYTES[message.include_topology_description],
+        ))
+        parts.append(tag_section((), message.unknown_tagged_fields, 0))
+    else:
+        parts.append(pack_BBx(
+            BOOLEAN_BYTES[message.include_authorized_operations], BOOLEAN_BYTES[message.include_topology_description],
+        ))
+    return parts
+
+
 class KeyValue(msgspec.Struct, gc=False):
     """One of `client_tags`: tags of the process, used to spread standby tasks."""
 
@@ -132,7 +202,7 @@ class KeyValue(msgspec.Struct, gc=False):
     key: str = ""
     #: string.
     value: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -147,7 +217,7 @@ class TopicInfo(msgspec.Struct, gc=False):
     replication_factor: int = 0
     #: []KeyValue.
     topic_configs: list[KeyValue] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -164,7 +234,7 @@ class Subtopology(msgspec.Struct, gc=False):
     state_changelog_topics: list[TopicInfo] = []
     #: Internal topics the subtopology reads, which are made when missing. ([]TopicInfo)
     repartition_source_topics: list[TopicInfo] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -175,7 +245,7 @@ class Topology(msgspec.Struct, gc=False):
     epoch: int = 0
     #: []Subtopology; may be null.
     subtopologies: list[Subtopology] | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -186,7 +256,7 @@ class Endpoint(msgspec.Struct, gc=False):
     host: str = ""
     #: uint16.
     port: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -199,7 +269,7 @@ class TaskOffset(msgspec.Struct, gc=False):
     partition: int = 0
     #: Offset that the task's state has reached. (int64)
     offset: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -210,7 +280,7 @@ class TaskIds(msgspec.Struct, gc=False):
     subtopology_id: str = ""
     #: []int32.
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -223,7 +293,7 @@ class Assignment(msgspec.Struct, gc=False):
     standby_tasks: list[TaskIds] = []
     #: Tasks whose state the member is catching up with, to take them over later. ([]TaskIds)
     warmup_tasks: list[TaskIds] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -261,7 +331,62 @@ class Member(msgspec.Struct, gc=False):
     target_assignment: Assignment = msgspec.field(default_factory=Assignment)
     #: True = the member has not come over from the classic protocol yet. (bool)
     is_classic: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
+    unknown_tagged_fields: Tags = ()
+
+
+class TopologyDescriptionNode(msgspec.Struct, gc=False):
+    """Field `source`: the node that reads the store's topic."""
+
+    #: Name of the node, such as KSTREAM-SOURCE-0000000000. (string; versions 1+)
+    name: str = ""
+    #: 1 = source, 2 = processor, 3 = sink. (int8; versions 1+)
+    node_type: int = 0
+    #: Topics that a source node reads; empty for other nodes, and when a pattern selects the topics. ([]string;
+    #: versions 1+)
+    source_topics: tuple[str, ...] = ()
+    #: Topic that a sink node writes; null for other nodes, and when each record decides. (string; versions 1+; may be
+    #: null)
+    sink_topic: str | None = None
+    #: State stores that a processor node uses; empty for other nodes. ([]string; versions 1+)
+    stores: tuple[str, ...] = ()
+    #: Names of the nodes that receive this node's output. ([]string; versions 1+)
+    successors: tuple[str, ...] = ()
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
+    unknown_tagged_fields: Tags = ()
+
+
+class TopologyDescriptionSubtopology(msgspec.Struct, gc=False):
+    """A part of StreamsGroupDescribeResponse."""
+
+    #: Name of the part of the topology that runs as one unit. (string; versions 1+)
+    subtopology_id: str = ""
+    #: []TopologyDescriptionNode; versions 1+.
+    nodes: list[TopologyDescriptionNode] = []
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
+    unknown_tagged_fields: Tags = ()
+
+
+class TopologyDescriptionGlobalStore(msgspec.Struct, gc=False):
+    """One of `global_stores`: state stores that every instance of the application fills from a whole topic."""
+
+    #: The node that reads the store's topic. (TopologyDescriptionNode; versions 1+)
+    source: TopologyDescriptionNode = msgspec.field(default_factory=TopologyDescriptionNode)
+    #: The node that fills the store. (TopologyDescriptionNode; versions 1+)
+    processor: TopologyDescriptionNode = msgspec.field(default_factory=TopologyDescriptionNode)
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
+    unknown_tagged_fields: Tags = ()
+
+
+class TopologyDescription(msgspec.Struct, gc=False):
+    """Field `topology_description`: the stored description; null unless TopologyDescriptionStatus is 3."""
+
+    #: []TopologyDescriptionSubtopology; versions 1+.
+    subtopologies: list[TopologyDescriptionSubtopology] = []
+    #: State stores that every instance of the application fills from a whole topic. ([]TopologyDescriptionGlobalStore;
+    #: versions 1+)
+    global_stores: list[TopologyDescriptionGlobalStore] = []
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -286,23 +411,32 @@ class DescribedGroup(msgspec.Struct, gc=False):
     members: list[Member] = []
     #: What the caller may do, one bit for each ACL operation; -2147483648 = not asked for. (int32)
     authorized_operations: int = -2147483648
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: The stored description; null unless TopologyDescriptionStatus is 3. (TopologyDescription; versions 1+; may be
+    #: null)
+    topology_description: TopologyDescription | None = None
+    #: 0 = not requested, 1 = none stored, 2 = the broker could not read it, 3 = TopologyDescription contains it. (int8;
+    #: versions 1+)
+    topology_description_status: int = 0
+    #: Assignor of the next assignment, which may differ from that of the current one; null for a group with an error.
+    #: (string; versions 1+; may be null; left out silently elsewhere)
+    assignor_name: str | None = None
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
 class StreamsGroupDescribeResponse(msgspec.Struct, gc=False):
-    """Response of StreamsGroupDescribe, API key 89, versions 0."""
+    """Response of StreamsGroupDescribe, API key 89, versions 0-1."""
 
     NAME: ClassVar[str] = "StreamsGroupDescribeResponse"
     API_KEY: ClassVar[int] = 89
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: []DescribedGroup.
     groups: list[DescribedGroup] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -524,7 +658,7 @@ def read_streams_group_describe_response_v0(data: bytes, at: int) -> tuple[Strea
         elif topology_marker == 255:
             topology = None
         else:
-            raise Refused
+            raise FastPathError
         members_count = data[at]
         if 0 < members_count < 128:
             at += 1
@@ -606,7 +740,7 @@ def read_streams_group_describe_response_v0(data: bytes, at: int) -> tuple[Strea
             elif user_endpoint_marker == 255:
                 user_endpoint = None
             else:
-                raise Refused
+                raise FastPathError
             client_tags_count = data[at]
             if 0 < client_tags_count < 128:
                 at += 1
@@ -887,7 +1021,888 @@ def read_streams_group_describe_response_v0(data: bytes, at: int) -> tuple[Strea
             at += 1
         groups.append(DescribedGroup(
             error_code, error_message, group_id, group_state, group_epoch, assignment_epoch, topology, members,
-            authorized_operations, group_unknown,
+            authorized_operations, None, 0, None, group_unknown,
+        ))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return StreamsGroupDescribeResponse(throttle_time_ms, groups, unknown_value), at
+
+
+def read_streams_group_describe_response_v1(data: bytes, at: int) -> tuple[StreamsGroupDescribeResponse, int]:
+    """Read version 1."""
+    throttle_time_ms, groups_count = unpack_iB(data, at)
+    at += 4
+    if 0 < groups_count < 128:
+        at += 1
+    else:
+        groups_count, at = read_long_count(data, at)
+    groups = []
+    for _ in range(groups_count - 1):
+        error_code, error_message_length = unpack_hB(data, at)
+        at += 2
+        error_message: str | None
+        if 0 < error_message_length < 128:
+            end = at + error_message_length
+            error_message = data[at + 1 : end].decode()
+            at = end
+        elif error_message_length:
+            error_message, at = read_long_text(data, at)
+        else:
+            error_message = None
+            at += 1
+        group_id_length = data[at]
+        if 0 < group_id_length < 128:
+            end = at + group_id_length
+            group_id = data[at + 1 : end].decode()
+            at = end
+        else:
+            group_id, at = read_long_text(data, at)
+        group_state_length = data[at]
+        if 0 < group_state_length < 128:
+            end = at + group_state_length
+            group_state = data[at + 1 : end].decode()
+            at = end
+        else:
+            group_state, at = read_long_text(data, at)
+        group_epoch, assignment_epoch, topology_marker = unpack_iiB(data, at)
+        at += 9
+        topology: Topology | None
+        if topology_marker == 1:
+            epoch, subtopologies_count = unpack_iB(data, at)
+            at += 4
+            subtopologies: list[Subtopology] | None
+            if subtopologies_count == 0:
+                subtopologies = None
+                at += 1
+            else:
+                if 0 < subtopologies_count < 128:
+                    at += 1
+                else:
+                    subtopologies_count, at = read_long_count(data, at)
+                subtopologies = []
+                for _ in range(subtopologies_count - 1):
+                    subtopology_id_length = data[at]
+                    if 0 < subtopology_id_length < 128:
+                        end = at + subtopology_id_length
+                        subtopology_id = data[at + 1 : end].decode()
+                        at = end
+                    else:
+                        subtopology_id, at = read_long_text(data, at)
+                    source_topics_count = data[at]
+                    if 0 < source_topics_count < 128:
+                        at += 1
+                    else:
+                        source_topics_count, at = read_long_count(data, at)
+                    source_topics_list: list[str] = []
+                    for _ in range(source_topics_count - 1):
+                        source_topic_length = data[at]
+                        if 0 < source_topic_length < 128:
+                            end = at + source_topic_length
+                            source_topic = data[at + 1 : end].decode()
+                            at = end
+                        else:
+                            source_topic, at = read_long_text(data, at)
+                        source_topics_list.append(source_topic)
+                    source_topics = tuple(source_topics_list)
+                    repartition_sink_topics_count = data[at]
+                    if 0 < repartition_sink_topics_count < 128:
+                        at += 1
+                    else:
+                        repartition_sink_topics_count, at = read_long_count(data, at)
+                    repartition_sink_topics_list: list[str] = []
+                    for _ in range(repartition_sink_topics_count - 1):
+                        repartition_sink_topic_length = data[at]
+                        if 0 < repartition_sink_topic_length < 128:
+                            end = at + repartition_sink_topic_length
+                            repartition_sink_topic = data[at + 1 : end].decode()
+                            at = end
+                        else:
+                            repartition_sink_topic, at = read_long_text(data, at)
+                        repartition_sink_topics_list.append(repartition_sink_topic)
+                    repartition_sink_topics = tuple(repartition_sink_topics_list)
+                    state_changelog_topics_count = data[at]
+                    if 0 < state_changelog_topics_count < 128:
+                        at += 1
+                    else:
+                        state_changelog_topics_count, at = read_long_count(data, at)
+                    state_changelog_topics = []
+                    for _ in range(state_changelog_topics_count - 1):
+                        name_length = data[at]
+                        if 0 < name_length < 128:
+                            end = at + name_length
+                            name = data[at + 1 : end].decode()
+                            at = end
+                        else:
+                            name, at = read_long_text(data, at)
+                        partitions, replication_factor, topic_configs_count = unpack_ihB(data, at)
+                        at += 6
+                        if 0 < topic_configs_count < 128:
+                            at += 1
+                        else:
+                            topic_configs_count, at = read_long_count(data, at)
+                        topic_configs = []
+                        for _ in range(topic_configs_count - 1):
+                            key_length = data[at]
+                            if 0 < key_length < 128:
+                                end = at + key_length
+                                key = data[at + 1 : end].decode()
+                                at = end
+                            else:
+                                key, at = read_long_text(data, at)
+                            value_length = data[at]
+                            if 0 < value_length < 128:
+                                end = at + value_length
+                                value = data[at + 1 : end].decode()
+                                at = end
+                            else:
+                                value, at = read_long_text(data, at)
+                            if data[at]:
+                                unknown, at = read_unknown_tags(data, at)
+                            else:
+                                unknown = NO_TAGS
+                                at += 1
+                            topic_configs.append(KeyValue(key, value, unknown))
+                        if data[at]:
+                            state_changelog_topic_unknown, at = read_unknown_tags(data, at)
+                        else:
+                            state_changelog_topic_unknown = NO_TAGS
+                            at += 1
+                        state_changelog_topics.append(TopicInfo(
+                            name, partitions, replication_factor, topic_configs, state_changelog_topic_unknown,
+                        ))
+                    repartition_source_topics_count = data[at]
+                    if 0 < repartition_source_topics_count < 128:
+                        at += 1
+                    else:
+                        repartition_source_topics_count, at = read_long_count(data, at)
+                    repartition_source_topics = []
+                    for _ in range(repartition_source_topics_count - 1):
+                        repartition_source_topic_name_length = data[at]
+                        if 0 < repartition_source_topic_name_length < 128:
+                            end = at + repartition_source_topic_name_length
+                            repartition_source_topic_name = data[at + 1 : end].decode()
+                            at = end
+                        else:
+                            repartition_source_topic_name, at = read_long_text(data, at)
+                        (
+                            repartition_source_topic_partitions, repartition_source_topic_replication_factor,
+                            repartition_source_topic_topic_configs_count,
+                        ) = unpack_ihB(data, at)
+                        at += 6
+                        if 0 < repartition_source_topic_topic_configs_count < 128:
+                            at += 1
+                        else:
+                            repartition_source_topic_topic_configs_count, at = read_long_count(data, at)
+                        repartition_source_topic_topic_configs = []
+                        for _ in range(repartition_source_topic_topic_configs_count - 1):
+                            repartition_source_topic_topic_config_key_length = data[at]
+                            if 0 < repartition_source_topic_topic_config_key_length < 128:
+                                end = at + repartition_source_topic_topic_config_key_length
+                                repartition_source_topic_topic_config_key = data[at + 1 : end].decode()
+                                at = end
+                            else:
+                                repartition_source_topic_topic_config_key, at = read_long_text(data, at)
+                            repartition_source_topic_topic_config_value_length = data[at]
+                            if 0 < repartition_source_topic_topic_config_value_length < 128:
+                                end = at + repartition_source_topic_topic_config_value_length
+                                repartition_source_topic_topic_config_value = data[at + 1 : end].decode()
+                                at = end
+                            else:
+                                repartition_source_topic_topic_config_value, at = read_long_text(data, at)
+                            if data[at]:
+                                repartition_source_topic_topic_config_unknown, at = read_unknown_tags(data, at)
+                            else:
+                                repartition_source_topic_topic_config_unknown = NO_TAGS
+                                at += 1
+                            repartition_source_topic_topic_configs.append(KeyValue(
+                                repartition_source_topic_topic_config_key, repartition_source_topic_topic_config_value,
+                                repartition_source_topic_topic_config_unknown,
+                            ))
+                        if data[at]:
+                            repartition_source_topic_unknown, at = read_unknown_tags(data, at)
+                        else:
+                            repartition_source_topic_unknown = NO_TAGS
+                            at += 1
+                        repartition_source_topics.append(TopicInfo(
+                            repartition_source_topic_name, repartition_source_topic_partitions,
+                            repartition_source_topic_replication_factor, repartition_source_topic_topic_configs,
+                            repartition_source_topic_unknown,
+                        ))
+                    if data[at]:
+                        subtopology_unknown, at = read_unknown_tags(data, at)
+                    else:
+                        subtopology_unknown = NO_TAGS
+                        at += 1
+                    subtopologies.append(Subtopology(
+                        subtopology_id, source_topics, repartition_sink_topics, state_changelog_topics,
+                        repartition_source_topics, subtopology_unknown,
+                    ))
+            if data[at]:
+                topology_unknown, at = read_unknown_tags(data, at)
+            else:
+                topology_unknown = NO_TAGS
+                at += 1
+            topology = Topology(epoch, subtopologies, topology_unknown)
+        elif topology_marker == 255:
+            topology = None
+        else:
+            raise FastPathError
+        members_count = data[at]
+        if 0 < members_count < 128:
+            at += 1
+        else:
+            members_count, at = read_long_count(data, at)
+        members = []
+        for _ in range(members_count - 1):
+            member_id_length = data[at]
+            if 0 < member_id_length < 128:
+                end = at + member_id_length
+                member_id = data[at + 1 : end].decode()
+                at = end
+            else:
+                member_id, at = read_long_text(data, at)
+            member_epoch, instance_id_length = unpack_iB(data, at)
+            at += 4
+            instance_id: str | None
+            if 0 < instance_id_length < 128:
+                end = at + instance_id_length
+                instance_id = data[at + 1 : end].decode()
+                at = end
+            elif instance_id_length:
+                instance_id, at = read_long_text(data, at)
+            else:
+                instance_id = None
+                at += 1
+            rack_id_length = data[at]
+            rack_id: str | None
+            if 0 < rack_id_length < 128:
+                end = at + rack_id_length
+                rack_id = data[at + 1 : end].decode()
+                at = end
+            elif rack_id_length:
+                rack_id, at = read_long_text(data, at)
+            else:
+                rack_id = None
+                at += 1
+            client_id_length = data[at]
+            if 0 < client_id_length < 128:
+                end = at + client_id_length
+                client_id = data[at + 1 : end].decode()
+                at = end
+            else:
+                client_id, at = read_long_text(data, at)
+            client_host_length = data[at]
+            if 0 < client_host_length < 128:
+                end = at + client_host_length
+                client_host = data[at + 1 : end].decode()
+                at = end
+            else:
+                client_host, at = read_long_text(data, at)
+            topology_epoch, process_id_length = unpack_iB(data, at)
+            at += 4
+            if 0 < process_id_length < 128:
+                end = at + process_id_length
+                process_id = data[at + 1 : end].decode()
+                at = end
+            else:
+                process_id, at = read_long_text(data, at)
+            user_endpoint_marker = data[at]
+            at += 1
+            user_endpoint: Endpoint | None
+            if user_endpoint_marker == 1:
+                host_length = data[at]
+                if 0 < host_length < 128:
+                    end = at + host_length
+                    host = data[at + 1 : end].decode()
+                    at = end
+                else:
+                    host, at = read_long_text(data, at)
+                port, tag_count = unpack_HB(data, at)
+                at += 2
+                if tag_count:
+                    user_endpoint_unknown, at = read_unknown_tags(data, at)
+                else:
+                    user_endpoint_unknown = NO_TAGS
+                    at += 1
+                user_endpoint = Endpoint(host, port, user_endpoint_unknown)
+            elif user_endpoint_marker == 255:
+                user_endpoint = None
+            else:
+                raise FastPathError
+            client_tags_count = data[at]
+            if 0 < client_tags_count < 128:
+                at += 1
+            else:
+                client_tags_count, at = read_long_count(data, at)
+            client_tags = []
+            for _ in range(client_tags_count - 1):
+                client_tag_key_length = data[at]
+                if 0 < client_tag_key_length < 128:
+                    end = at + client_tag_key_length
+                    client_tag_key = data[at + 1 : end].decode()
+                    at = end
+                else:
+                    client_tag_key, at = read_long_text(data, at)
+                client_tag_value_length = data[at]
+                if 0 < client_tag_value_length < 128:
+                    end = at + client_tag_value_length
+                    client_tag_value = data[at + 1 : end].decode()
+                    at = end
+                else:
+                    client_tag_value, at = read_long_text(data, at)
+                if data[at]:
+                    client_tag_unknown, at = read_unknown_tags(data, at)
+                else:
+                    client_tag_unknown = NO_TAGS
+                    at += 1
+                client_tags.append(KeyValue(client_tag_key, client_tag_value, client_tag_unknown))
+            task_offsets_count = data[at]
+            if 0 < task_offsets_count < 128:
+                at += 1
+            else:
+                task_offsets_count, at = read_long_count(data, at)
+            task_offsets = []
+            for _ in range(task_offsets_count - 1):
+                task_offset_subtopology_id_length = data[at]
+                if 0 < task_offset_subtopology_id_length < 128:
+                    end = at + task_offset_subtopology_id_length
+                    task_offset_subtopology_id = data[at + 1 : end].decode()
+                    at = end
+                else:
+                    task_offset_subtopology_id, at = read_long_text(data, at)
+                partition, offset, task_offset_tag_count = unpack_iqB(data, at)
+                at += 12
+                if task_offset_tag_count:
+                    task_offset_unknown, at = read_unknown_tags(data, at)
+                else:
+                    task_offset_unknown = NO_TAGS
+                    at += 1
+                task_offsets.append(TaskOffset(task_offset_subtopology_id, partition, offset, task_offset_unknown))
+            task_end_offsets_count = data[at]
+            if 0 < task_end_offsets_count < 128:
+                at += 1
+            else:
+                task_end_offsets_count, at = read_long_count(data, at)
+            task_end_offsets = []
+            for _ in range(task_end_offsets_count - 1):
+                task_end_offset_subtopology_id_length = data[at]
+                if 0 < task_end_offset_subtopology_id_length < 128:
+                    end = at + task_end_offset_subtopology_id_length
+                    task_end_offset_subtopology_id = data[at + 1 : end].decode()
+                    at = end
+                else:
+                    task_end_offset_subtopology_id, at = read_long_text(data, at)
+                task_end_offset_partition, task_end_offset_offset, task_end_offset_tag_count = unpack_iqB(data, at)
+                at += 12
+                if task_end_offset_tag_count:
+                    task_end_offset_unknown, at = read_unknown_tags(data, at)
+                else:
+                    task_end_offset_unknown = NO_TAGS
+                    at += 1
+                task_end_offsets.append(TaskOffset(
+                    task_end_offset_subtopology_id, task_end_offset_partition, task_end_offset_offset,
+                    task_end_offset_unknown,
+                ))
+            active_tasks_count = data[at]
+            if 0 < active_tasks_count < 128:
+                at += 1
+            else:
+                active_tasks_count, at = read_long_count(data, at)
+            active_tasks = []
+            for _ in range(active_tasks_count - 1):
+                active_task_subtopology_id_length = data[at]
+                if 0 < active_task_subtopology_id_length < 128:
+                    end = at + active_task_subtopology_id_length
+                    active_task_subtopology_id = data[at + 1 : end].decode()
+                    at = end
+                else:
+                    active_task_subtopology_id, at = read_long_text(data, at)
+                active_task_partitions_count = data[at]
+                if 0 < active_task_partitions_count < 33:
+                    active_task_partitions = unpack_compact_int32s[active_task_partitions_count](data, at + 1)
+                    at += 4 * active_task_partitions_count - 3
+                else:
+                    active_task_partitions, at = int32s.read_compact(data, at)
+                if data[at]:
+                    active_task_unknown, at = read_unknown_tags(data, at)
+                else:
+                    active_task_unknown = NO_TAGS
+                    at += 1
+                active_tasks.append(TaskIds(active_task_subtopology_id, active_task_partitions, active_task_unknown))
+            standby_tasks_count = data[at]
+            if 0 < standby_tasks_count < 128:
+                at += 1
+            else:
+                standby_tasks_count, at = read_long_count(data, at)
+            standby_tasks = []
+            for _ in range(standby_tasks_count - 1):
+                standby_task_subtopology_id_length = data[at]
+                if 0 < standby_task_subtopology_id_length < 128:
+                    end = at + standby_task_subtopology_id_length
+                    standby_task_subtopology_id = data[at + 1 : end].decode()
+                    at = end
+                else:
+                    standby_task_subtopology_id, at = read_long_text(data, at)
+                standby_task_partitions_count = data[at]
+                if 0 < standby_task_partitions_count < 33:
+                    standby_task_partitions = unpack_compact_int32s[standby_task_partitions_count](data, at + 1)
+                    at += 4 * standby_task_partitions_count - 3
+                else:
+                    standby_task_partitions, at = int32s.read_compact(data, at)
+                if data[at]:
+                    standby_task_unknown, at = read_unknown_tags(data, at)
+                else:
+                    standby_task_unknown = NO_TAGS
+                    at += 1
+                standby_tasks.append(TaskIds(
+                    standby_task_subtopology_id, standby_task_partitions, standby_task_unknown,
+                ))
+            warmup_tasks_count = data[at]
+            if 0 < warmup_tasks_count < 128:
+                at += 1
+            else:
+                warmup_tasks_count, at = read_long_count(data, at)
+            warmup_tasks = []
+            for _ in range(warmup_tasks_count - 1):
+                warmup_task_subtopology_id_length = data[at]
+                if 0 < warmup_task_subtopology_id_length < 128:
+                    end = at + warmup_task_subtopology_id_length
+                    warmup_task_subtopology_id = data[at + 1 : end].decode()
+                    at = end
+                else:
+                    warmup_task_subtopology_id, at = read_long_text(data, at)
+                warmup_task_partitions_count = data[at]
+                if 0 < warmup_task_partitions_count < 33:
+                    warmup_task_partitions = unpack_compact_int32s[warmup_task_partitions_count](data, at + 1)
+                    at += 4 * warmup_task_partitions_count - 3
+                else:
+                    warmup_task_partitions, at = int32s.read_compact(data, at)
+                if data[at]:
+                    warmup_task_unknown, at = read_unknown_tags(data, at)
+                else:
+                    warmup_task_unknown = NO_TAGS
+                    at += 1
+                warmup_tasks.append(TaskIds(warmup_task_subtopology_id, warmup_task_partitions, warmup_task_unknown))
+            if data[at]:
+                assignment_unknown, at = read_unknown_tags(data, at)
+            else:
+                assignment_unknown = NO_TAGS
+                at += 1
+            target_assignment_active_tasks_count = data[at]
+            if 0 < target_assignment_active_tasks_count < 128:
+                at += 1
+            else:
+                target_assignment_active_tasks_count, at = read_long_count(data, at)
+            target_assignment_active_tasks = []
+            for _ in range(target_assignment_active_tasks_count - 1):
+                target_assignment_active_task_subtopology_id_length = data[at]
+                if 0 < target_assignment_active_task_subtopology_id_length < 128:
+                    end = at + target_assignment_active_task_subtopology_id_length
+                    target_assignment_active_task_subtopology_id = data[at + 1 : end].decode()
+                    at = end
+                else:
+                    target_assignment_active_task_subtopology_id, at = read_long_text(data, at)
+                target_assignment_active_task_partitions_count = data[at]
+                if 0 < target_assignment_active_task_partitions_count < 33:
+                    target_assignment_active_task_partitions = unpack_compact_int32s[target_assignment_active_task_partitions_count](
+                        data, at + 1,
+                    )
+                    at += 4 * target_assignment_active_task_partitions_count - 3
+                else:
+                    target_assignment_active_task_partitions, at = int32s.read_compact(data, at)
+                if data[at]:
+                    target_assignment_active_task_unknown, at = read_unknown_tags(data, at)
+                else:
+                    target_assignment_active_task_unknown = NO_TAGS
+                    at += 1
+                target_assignment_active_tasks.append(TaskIds(
+                    target_assignment_active_task_subtopology_id, target_assignment_active_task_partitions,
+                    target_assignment_active_task_unknown,
+                ))
+            target_assignment_standby_tasks_count = data[at]
+            if 0 < target_assignment_standby_tasks_count < 128:
+                at += 1
+            else:
+                target_assignment_standby_tasks_count, at = read_long_count(data, at)
+            target_assignment_standby_tasks = []
+            for _ in range(target_assignment_standby_tasks_count - 1):
+                target_assignment_standby_task_subtopology_id_length = data[at]
+                if 0 < target_assignment_standby_task_subtopology_id_length < 128:
+                    end = at + target_assignment_standby_task_subtopology_id_length
+                    target_assignment_standby_task_subtopology_id = data[at + 1 : end].decode()
+                    at = end
+                else:
+                    target_assignment_standby_task_subtopology_id, at = read_long_text(data, at)
+                target_assignment_standby_task_partitions_count = data[at]
+                if 0 < target_assignment_standby_task_partitions_count < 33:
+                    target_assignment_standby_task_partitions = unpack_compact_int32s[target_assignment_standby_task_partitions_count](
+                        data, at + 1,
+                    )
+                    at += 4 * target_assignment_standby_task_partitions_count - 3
+                else:
+                    target_assignment_standby_task_partitions, at = int32s.read_compact(data, at)
+                if data[at]:
+                    target_assignment_standby_task_unknown, at = read_unknown_tags(data, at)
+                else:
+                    target_assignment_standby_task_unknown = NO_TAGS
+                    at += 1
+                target_assignment_standby_tasks.append(TaskIds(
+                    target_assignment_standby_task_subtopology_id, target_assignment_standby_task_partitions,
+                    target_assignment_standby_task_unknown,
+                ))
+            target_assignment_warmup_tasks_count = data[at]
+            if 0 < target_assignment_warmup_tasks_count < 128:
+                at += 1
+            else:
+                target_assignment_warmup_tasks_count, at = read_long_count(data, at)
+            target_assignment_warmup_tasks = []
+            for _ in range(target_assignment_warmup_tasks_count - 1):
+                target_assignment_warmup_task_subtopology_id_length = data[at]
+                if 0 < target_assignment_warmup_task_subtopology_id_length < 128:
+                    end = at + target_assignment_warmup_task_subtopology_id_length
+                    target_assignment_warmup_task_subtopology_id = data[at + 1 : end].decode()
+                    at = end
+                else:
+                    target_assignment_warmup_task_subtopology_id, at = read_long_text(data, at)
+                target_assignment_warmup_task_partitions_count = data[at]
+                if 0 < target_assignment_warmup_task_partitions_count < 33:
+                    target_assignment_warmup_task_partitions = unpack_compact_int32s[target_assignment_warmup_task_partitions_count](
+                        data, at + 1,
+                    )
+                    at += 4 * target_assignment_warmup_task_partitions_count - 3
+                else:
+                    target_assignment_warmup_task_partitions, at = int32s.read_compact(data, at)
+                if data[at]:
+                    target_assignment_warmup_task_unknown, at = read_unknown_tags(data, at)
+                else:
+                    target_assignment_warmup_task_unknown = NO_TAGS
+                    at += 1
+                target_assignment_warmup_tasks.append(TaskIds(
+                    target_assignment_warmup_task_subtopology_id, target_assignment_warmup_task_partitions,
+                    target_assignment_warmup_task_unknown,
+                ))
+            if data[at]:
+                target_assignment_unknown, at = read_unknown_tags(data, at)
+            else:
+                target_assignment_unknown = NO_TAGS
+                at += 1
+            is_classic, member_tag_count = unpack_BB(data, at)
+            at += 1
+            if member_tag_count:
+                member_unknown, at = read_unknown_tags(data, at)
+            else:
+                member_unknown = NO_TAGS
+                at += 1
+            members.append(Member(
+                member_id, member_epoch, instance_id, rack_id, client_id, client_host, topology_epoch, process_id,
+                user_endpoint, client_tags, task_offsets, task_end_offsets, Assignment(active_tasks, standby_tasks,
+                warmup_tasks, assignment_unknown), Assignment(target_assignment_active_tasks,
+                target_assignment_standby_tasks, target_assignment_warmup_tasks, target_assignment_unknown),
+                BOOLEANS[is_classic], member_unknown,
+            ))
+        authorized_operations, topology_description_marker = unpack_iB(data, at)
+        at += 5
+        topology_description: TopologyDescription | None
+        if topology_description_marker == 1:
+            topology_description_subtopologies_count = data[at]
+            if 0 < topology_description_subtopologies_count < 128:
+                at += 1
+            else:
+                topology_description_subtopologies_count, at = read_long_count(data, at)
+            topology_description_subtopologies = []
+            for _ in range(topology_description_subtopologies_count - 1):
+                topology_description_subtopology_subtopology_id_length = data[at]
+                if 0 < topology_description_subtopology_subtopology_id_length < 128:
+                    end = at + topology_description_subtopology_subtopology_id_length
+                    topology_description_subtopology_subtopology_id = data[at + 1 : end].decode()
+                    at = end
+                else:
+                    topology_description_subtopology_subtopology_id, at = read_long_text(data, at)
+                nodes_count = data[at]
+                if 0 < nodes_count < 128:
+                    at += 1
+                else:
+                    nodes_count, at = read_long_count(data, at)
+                nodes = []
+                for _ in range(nodes_count - 1):
+                    node_name_length = data[at]
+                    if 0 < node_name_length < 128:
+                        end = at + node_name_length
+                        node_name = data[at + 1 : end].decode()
+                        at = end
+                    else:
+                        node_name, at = read_long_text(data, at)
+                    node_type, node_source_topics_count = unpack_bB(data, at)
+                    at += 1
+                    if 0 < node_source_topics_count < 128:
+                        at += 1
+                    else:
+                        node_source_topics_count, at = read_long_count(data, at)
+                    node_source_topics_list: list[str] = []
+                    for _ in range(node_source_topics_count - 1):
+                        node_source_topic_length = data[at]
+                        if 0 < node_source_topic_length < 128:
+                            end = at + node_source_topic_length
+                            node_source_topic = data[at + 1 : end].decode()
+                            at = end
+                        else:
+                            node_source_topic, at = read_long_text(data, at)
+                        node_source_topics_list.append(node_source_topic)
+                    node_source_topics = tuple(node_source_topics_list)
+                    sink_topic_length = data[at]
+                    sink_topic: str | None
+                    if 0 < sink_topic_length < 128:
+                        end = at + sink_topic_length
+                        sink_topic = data[at + 1 : end].decode()
+                        at = end
+                    elif sink_topic_length:
+                        sink_topic, at = read_long_text(data, at)
+                    else:
+                        sink_topic = None
+                        at += 1
+                    stores_count = data[at]
+                    if 0 < stores_count < 128:
+                        at += 1
+                    else:
+                        stores_count, at = read_long_count(data, at)
+                    stores_list: list[str] = []
+                    for _ in range(stores_count - 1):
+                        store_length = data[at]
+                        if 0 < store_length < 128:
+                            end = at + store_length
+                            store = data[at + 1 : end].decode()
+                            at = end
+                        else:
+                            store, at = read_long_text(data, at)
+                        stores_list.append(store)
+                    stores = tuple(stores_list)
+                    successors_count = data[at]
+                    if 0 < successors_count < 128:
+                        at += 1
+                    else:
+                        successors_count, at = read_long_count(data, at)
+                    successors_list: list[str] = []
+                    for _ in range(successors_count - 1):
+                        successor_length = data[at]
+                        if 0 < successor_length < 128:
+                            end = at + successor_length
+                            successor = data[at + 1 : end].decode()
+                            at = end
+                        else:
+                            successor, at = read_long_text(data, at)
+                        successors_list.append(successor)
+                    successors = tuple(successors_list)
+                    if data[at]:
+                        node_unknown, at = read_unknown_tags(data, at)
+                    else:
+                        node_unknown = NO_TAGS
+                        at += 1
+                    nodes.append(TopologyDescriptionNode(
+                        node_name, node_type, node_source_topics, sink_topic, stores, successors, node_unknown,
+                    ))
+                if data[at]:
+                    topology_description_subtopology_unknown, at = read_unknown_tags(data, at)
+                else:
+                    topology_description_subtopology_unknown = NO_TAGS
+                    at += 1
+                topology_description_subtopologies.append(TopologyDescriptionSubtopology(
+                    topology_description_subtopology_subtopology_id, nodes, topology_description_subtopology_unknown,
+                ))
+            global_stores_count = data[at]
+            if 0 < global_stores_count < 128:
+                at += 1
+            else:
+                global_stores_count, at = read_long_count(data, at)
+            global_stores = []
+            for _ in range(global_stores_count - 1):
+                source_name_length = data[at]
+                if 0 < source_name_length < 128:
+                    end = at + source_name_length
+                    source_name = data[at + 1 : end].decode()
+                    at = end
+                else:
+                    source_name, at = read_long_text(data, at)
+                source_node_type, source_source_topics_count = unpack_bB(data, at)
+                at += 1
+                if 0 < source_source_topics_count < 128:
+                    at += 1
+                else:
+                    source_source_topics_count, at = read_long_count(data, at)
+                source_source_topics_list: list[str] = []
+                for _ in range(source_source_topics_count - 1):
+                    source_source_topic_length = data[at]
+                    if 0 < source_source_topic_length < 128:
+                        end = at + source_source_topic_length
+                        source_source_topic = data[at + 1 : end].decode()
+                        at = end
+                    else:
+                        source_source_topic, at = read_long_text(data, at)
+                    source_source_topics_list.append(source_source_topic)
+                source_source_topics = tuple(source_source_topics_list)
+                source_sink_topic_length = data[at]
+                source_sink_topic: str | None
+                if 0 < source_sink_topic_length < 128:
+                    end = at + source_sink_topic_length
+                    source_sink_topic = data[at + 1 : end].decode()
+                    at = end
+                elif source_sink_topic_length:
+                    source_sink_topic, at = read_long_text(data, at)
+                else:
+                    source_sink_topic = None
+                    at += 1
+                source_stores_count = data[at]
+                if 0 < source_stores_count < 128:
+                    at += 1
+                else:
+                    source_stores_count, at = read_long_count(data, at)
+                source_stores_list: list[str] = []
+                for _ in range(source_stores_count - 1):
+                    source_store_length = data[at]
+                    if 0 < source_store_length < 128:
+                        end = at + source_store_length
+                        source_store = data[at + 1 : end].decode()
+                        at = end
+                    else:
+                        source_store, at = read_long_text(data, at)
+                    source_stores_list.append(source_store)
+                source_stores = tuple(source_stores_list)
+                source_successors_count = data[at]
+                if 0 < source_successors_count < 128:
+                    at += 1
+                else:
+                    source_successors_count, at = read_long_count(data, at)
+                source_successors_list: list[str] = []
+                for _ in range(source_successors_count - 1):
+                    source_successor_length = data[at]
+                    if 0 < source_successor_length < 128:
+                        end = at + source_successor_length
+                        source_successor = data[at + 1 : end].decode()
+                        at = end
+                    else:
+                        source_successor, at = read_long_text(data, at)
+                    source_successors_list.append(source_successor)
+                source_successors = tuple(source_successors_list)
+                if data[at]:
+                    source_unknown, at = read_unknown_tags(data, at)
+                else:
+                    source_unknown = NO_TAGS
+                    at += 1
+                processor_name_length = data[at]
+                if 0 < processor_name_length < 128:
+                    end = at + processor_name_length
+                    processor_name = data[at + 1 : end].decode()
+                    at = end
+                else:
+                    processor_name, at = read_long_text(data, at)
+                processor_node_type, processor_source_topics_count = unpack_bB(data, at)
+                at += 1
+                if 0 < processor_source_topics_count < 128:
+                    at += 1
+                else:
+                    processor_source_topics_count, at = read_long_count(data, at)
+                processor_source_topics_list: list[str] = []
+                for _ in range(processor_source_topics_count - 1):
+                    processor_source_topic_length = data[at]
+                    if 0 < processor_source_topic_length < 128:
+                        end = at + processor_source_topic_length
+                        processor_source_topic = data[at + 1 : end].decode()
+                        at = end
+                    else:
+                        processor_source_topic, at = read_long_text(data, at)
+                    processor_source_topics_list.append(processor_source_topic)
+                processor_source_topics = tuple(processor_source_topics_list)
+                processor_sink_topic_length = data[at]
+                processor_sink_topic: str | None
+                if 0 < processor_sink_topic_length < 128:
+                    end = at + processor_sink_topic_length
+                    processor_sink_topic = data[at + 1 : end].decode()
+                    at = end
+                elif processor_sink_topic_length:
+                    processor_sink_topic, at = read_long_text(data, at)
+                else:
+                    processor_sink_topic = None
+                    at += 1
+                processor_stores_count = data[at]
+                if 0 < processor_stores_count < 128:
+                    at += 1
+                else:
+                    processor_stores_count, at = read_long_count(data, at)
+                processor_stores_list: list[str] = []
+                for _ in range(processor_stores_count - 1):
+                    processor_store_length = data[at]
+                    if 0 < processor_store_length < 128:
+                        end = at + processor_store_length
+                        processor_store = data[at + 1 : end].decode()
+                        at = end
+                    else:
+                        processor_store, at = read_long_text(data, at)
+                    processor_stores_list.append(processor_store)
+                processor_stores = tuple(processor_stores_list)
+                processor_successors_count = data[at]
+                if 0 < processor_successors_count < 128:
+                    at += 1
+                else:
+                    processor_successors_count, at = read_long_count(data, at)
+                processor_successors_list: list[str] = []
+                for _ in range(processor_successors_count - 1):
+                    processor_successor_length = data[at]
+                    if 0 < processor_successor_length < 128:
+                        end = at + processor_successor_length
+                        processor_successor = data[at + 1 : end].decode()
+                        at = end
+                    else:
+                        processor_successor, at = read_long_text(data, at)
+                    processor_successors_list.append(processor_successor)
+                processor_successors = tuple(processor_successors_list)
+                if data[at]:
+                    processor_unknown, at = read_unknown_tags(data, at)
+                else:
+                    processor_unknown = NO_TAGS
+                    at += 1
+                if data[at]:
+                    global_store_unknown, at = read_unknown_tags(data, at)
+                else:
+                    global_store_unknown = NO_TAGS
+                    at += 1
+                global_stores.append(TopologyDescriptionGlobalStore(TopologyDescriptionNode(source_name, source_node_type, source_source_topics, source_sink_topic, source_stores, source_successors, source_unknown), TopologyDescriptionNode(
+                    processor_name, processor_node_type, processor_source_topics, processor_sink_topic,
+                    processor_stores, processor_successors, processor_unknown,
+                ), global_store_unknown))
+            if data[at]:
+                topology_description_unknown, at = read_unknown_tags(data, at)
+            else:
+                topology_description_unknown = NO_TAGS
+                at += 1
+            topology_description = TopologyDescription(
+                topology_description_subtopologies, global_stores, topology_description_unknown,
+            )
+        elif topology_description_marker == 255:
+            topology_description = None
+        else:
+            raise FastPathError
+        topology_description_status, assignor_name_length = unpack_bB(data, at)
+        at += 1
+        assignor_name: str | None
+        if 0 < assignor_name_length < 128:
+            end = at + assignor_name_length
+            assignor_name = data[at + 1 : end].decode()
+            at = end
+        elif assignor_name_length:
+            assignor_name, at = read_long_text(data, at)
+        else:
+            assignor_name = None
+            at += 1
+        if data[at]:
+            group_unknown, at = read_unknown_tags(data, at)
+        else:
+            group_unknown = NO_TAGS
+            at += 1
+        groups.append(DescribedGroup(
+            error_code, error_message, group_id, group_state, group_epoch, assignment_epoch, topology, members,
+            authorized_operations, topology_description, topology_description_status, assignor_name, group_unknown,
         ))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
@@ -908,6 +1923,10 @@ def write_streams_group_describe_response_v0(message: StreamsGroupDescribeRespon
         parts.append(pack_i(message.throttle_time_ms))
         parts.append(uvarint(groups_count))
     for group in groups:
+        if group.topology_description is not None:
+            raise FastPathError
+        if group.topology_description_status != 0:
+            raise FastPathError
         error_message = group.error_message
         error_message_bytes = b"" if error_message is None else error_message.encode()
         error_message_length = 0 if error_message is None else len(error_message_bytes) + 1
@@ -1398,28 +2417,775 @@ def write_streams_group_describe_response_v0(message: StreamsGroupDescribeRespon
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+def write_streams_group_describe_response_v1(message: StreamsGroupDescribeResponse) -> list[Part]:
+    """Write version 1."""
+    parts: list[Part] = []
+    groups = message.groups
+    groups_count = len(groups) + 1
+    if groups_count < 128:
+        parts.append(pack_iB(message.throttle_time_ms, groups_count))
+    else:
+        parts.append(pack_i(message.throttle_time_ms))
+        parts.append(uvarint(groups_count))
+    for group in groups:
+        error_message = group.error_message
+        error_message_bytes = b"" if error_message is None else error_message.encode()
+        error_message_length = 0 if error_message is None else len(error_message_bytes) + 1
+        if error_message_length < 128:
+            parts.append(pack_hB(group.error_code, error_message_length))
+        else:
+            parts.append(pack_h(group.error_code))
+            parts.append(long_text_length(error_message_length))
+        parts.append(error_message_bytes)
+        group_id = group.group_id.encode()
+        group_id_length = len(group_id) + 1
+        if group_id_length < 128:
+            parts.append(UVARINTS[group_id_length])
+        else:
+            parts.append(long_text_length(group_id_length))
+        parts.append(group_id)
+        group_state = group.group_state.encode()
+        group_state_length = len(group_state) + 1
+        if group_state_length < 128:
+            parts.append(UVARINTS[group_state_length])
+        else:
+            parts.append(long_text_length(group_state_length))
+        parts.append(group_state)
+        topology = group.topology
+        parts.append(pack_ii(group.group_epoch, group.assignment_epoch))
+        if topology is None:
+            parts.append(b"\xff")
+        else:
+            subtopologies = topology.subtopologies
+            subtopologies_count = 0 if subtopologies is None else len(subtopologies) + 1
+            if subtopologies_count < 128:
+                parts.append(pack_BiB(1, topology.epoch, subtopologies_count))
+            else:
+                parts.append(pack_Bi(1, topology.epoch))
+                parts.append(uvarint(subtopologies_count))
+            if subtopologies:
+                for subtopology in subtopologies:
+                    subtopology_id = subtopology.subtopology_id.encode()
+                    subtopology_id_length = len(subtopology_id) + 1
+                    if subtopology_id_length < 128:
+                        parts.append(UVARINTS[subtopology_id_length])
+                    else:
+                        parts.append(long_text_length(subtopology_id_length))
+                    parts.append(subtopology_id)
+                    source_topics = subtopology.source_topics
+                    source_topics_count = len(source_topics) + 1
+                    if source_topics_count < 128:
+                        parts.append(UVARINTS[source_topics_count])
+                    else:
+                        parts.append(uvarint(source_topics_count))
+                    check_texts(source_topics)
+                    for source_topic in source_topics:
+                        source_topic_text = source_topic.encode()
+                        source_topic_text_length = len(source_topic_text) + 1
+                        if source_topic_text_length < 128:
+                            parts.append(UVARINTS[source_topic_text_length])
+                        else:
+                            parts.append(long_text_length(source_topic_text_length))
+                        parts.append(source_topic_text)
+                    repartition_sink_topics = subtopology.repartition_sink_topics
+                    repartition_sink_topics_count = len(repartition_sink_topics) + 1
+                    if repartition_sink_topics_count < 128:
+                        parts.append(UVARINTS[repartition_sink_topics_count])
+                    else:
+                        parts.append(uvarint(repartition_sink_topics_count))
+                    check_texts(repartition_sink_topics)
+                    for repartition_sink_topic in repartition_sink_topics:
+                        repartition_sink_topic_text = repartition_sink_topic.encode()
+                        repartition_sink_topic_text_length = len(repartition_sink_topic_text) + 1
+                        if repartition_sink_topic_text_length < 128:
+                            parts.append(UVARINTS[repartition_sink_topic_text_length])
+                        else:
+                            parts.append(long_text_length(repartition_sink_topic_text_length))
+                        parts.append(repartition_sink_topic_text)
+                    state_changelog_topics = subtopology.state_changelog_topics
+                    state_changelog_topics_count = len(state_changelog_topics) + 1
+                    if state_changelog_topics_count < 128:
+                        parts.append(UVARINTS[state_changelog_topics_count])
+                    else:
+                        parts.append(uvarint(state_changelog_topics_count))
+                    for state_changelog_topic in state_changelog_topics:
+                        name = state_changelog_topic.name.encode()
+                        name_length = len(name) + 1
+                        if name_length < 128:
+                            parts.append(UVARINTS[name_length])
+                        else:
+                            parts.append(long_text_length(name_length))
+                        parts.append(name)
+                        topic_configs = state_changelog_topic.topic_configs
+                        topic_configs_count = len(topic_configs) + 1
+                        if topic_configs_count < 128:
+                            parts.append(pack_ihB(
+                                state_changelog_topic.partitions, state_changelog_topic.replication_factor,
+                                topic_configs_count,
+                            ))
+                        else:
+                            parts.append(pack_ih(
+                                state_changelog_topic.partitions, state_changelog_topic.replication_factor,
+                            ))
+                            parts.append(uvarint(topic_configs_count))
+                        for topic_config in topic_configs:
+                            key = topic_config.key.encode()
+                            key_length = len(key) + 1
+                            if key_length < 128:
+                                parts.append(UVARINTS[key_length])
+                            else:
+                                parts.append(long_text_length(key_length))
+                            parts.append(key)
+                            value = topic_config.value.encode()
+                            value_length = len(value) + 1
+                            if value_length < 128:
+                                parts.append(UVARINTS[value_length])
+                            else:
+                                parts.append(long_text_length(value_length))
+                            parts.append(value)
+                            parts.append(tag_section(
+                                (), topic_config.unknown_tagged_fields, 0,
+                            ) if topic_config.unknown_tagged_fields else b"\0")
+                        parts.append(tag_section(
+                            (), state_changelog_topic.unknown_tagged_fields, 0,
+                        ) if state_changelog_topic.unknown_tagged_fields else b"\0")
+                    repartition_source_topics = subtopology.repartition_source_topics
+                    repartition_source_topics_count = len(repartition_source_topics) + 1
+                    if repartition_source_topics_count < 128:
+                        parts.append(UVARINTS[repartition_source_topics_count])
+                    else:
+                        parts.append(uvarint(repartition_source_topics_count))
+                    for repartition_source_topic in repartition_source_topics:
+                        repartition_source_topic_name = repartition_source_topic.name.encode()
+                        repartition_source_topic_name_length = len(repartition_source_topic_name) + 1
+                        if repartition_source_topic_name_length < 128:
+                            parts.append(UVARINTS[repartition_source_topic_name_length])
+                        else:
+                            parts.append(long_text_length(repartition_source_topic_name_length))
+                        parts.append(repartition_source_topic_name)
+                        repartition_source_topic_topic_configs = repartition_source_topic.topic_configs
+                        repartition_source_topic_topic_configs_count = len(repartition_source_topic_topic_configs) + 1
+                        if repartition_source_topic_topic_configs_count < 128:
+                            parts.append(pack_ihB(
+                                repartition_source_topic.partitions, repartition_source_topic.replication_factor,
+                                repartition_source_topic_topic_configs_count,
+                            ))
+                        else:
+                            parts.append(pack_ih(
+                                repartition_source_topic.partitions, repartition_source_topic.replication_factor,
+                            ))
+                            parts.append(uvarint(repartition_source_topic_topic_configs_count))
+                        for one_topic_config in repartition_source_topic_topic_configs:
+                            one_topic_config_key = one_topic_config.key.encode()
+                            one_topic_config_key_length = len(one_topic_config_key) + 1
+                            if one_topic_config_key_length < 128:
+                                parts.append(UVARINTS[one_topic_config_key_length])
+                            else:
+                                parts.append(long_text_length(one_topic_config_key_length))
+                            parts.append(one_topic_config_key)
+                            one_topic_config_value = one_topic_config.value.encode()
+                            one_topic_config_value_length = len(one_topic_config_value) + 1
+                            if one_topic_config_value_length < 128:
+                                parts.append(UVARINTS[one_topic_config_value_length])
+                            else:
+                                parts.append(long_text_length(one_topic_config_value_length))
+                            parts.append(one_topic_config_value)
+                            parts.append(tag_section(
+                                (), one_topic_config.unknown_tagged_fields, 0,
+                            ) if one_topic_config.unknown_tagged_fields else b"\0")
+                        parts.append(tag_section(
+                            (), repartition_source_topic.unknown_tagged_fields, 0,
+                        ) if repartition_source_topic.unknown_tagged_fields else b"\0")
+                    parts.append(tag_section(
+                        (), subtopology.unknown_tagged_fields, 0,
+                    ) if subtopology.unknown_tagged_fields else b"\0")
+            parts.append(tag_section(
+                (), topology.unknown_tagged_fields, 0,
+            ) if topology.unknown_tagged_fields else b"\0")
+        members = group.members
+        members_count = len(members) + 1
+        if members_count < 128:
+            parts.append(UVARINTS[members_count])
+        else:
+            parts.append(uvarint(members_count))
+        for member in members:
+            member_id = member.member_id.encode()
+            member_id_length = len(member_id) + 1
+            if member_id_length < 128:
+                parts.append(UVARINTS[member_id_length])
+            else:
+                parts.append(long_text_length(member_id_length))
+            parts.append(member_id)
+            instance_id = member.instance_id
+            instance_id_bytes = b"" if instance_id is None else instance_id.encode()
+            instance_id_length = 0 if instance_id is None else len(instance_id_bytes) + 1
+            if instance_id_length < 128:
+                parts.append(pack_iB(member.member_epoch, instance_id_length))
+            else:
+                parts.append(pack_i(member.member_epoch))
+                parts.append(long_text_length(instance_id_length))
+            parts.append(instance_id_bytes)
+            rack_id = member.rack_id
+            rack_id_bytes = b"" if rack_id is None else rack_id.encode()
+            rack_id_length = 0 if rack_id is None else len(rack_id_bytes) + 1
+            if rack_id_length < 128:
+                parts.append(UVARINTS[rack_id_length])
+            else:
+                parts.append(long_text_length(rack_id_length))
+            parts.append(rack_id_bytes)
+            client_id = member.client_id.encode()
+            client_id_length = len(client_id) + 1
+            if client_id_length < 128:
+                parts.append(UVARINTS[client_id_length])
+            else:
+                parts.append(long_text_length(client_id_length))
+            parts.append(client_id)
+            client_host = member.client_host.encode()
+            client_host_length = len(client_host) + 1
+            if client_host_length < 128:
+                parts.append(UVARINTS[client_host_length])
+            else:
+                parts.append(long_text_length(client_host_length))
+            parts.append(client_host)
+            process_id = member.process_id.encode()
+            process_id_length = len(process_id) + 1
+            if process_id_length < 128:
+                parts.append(pack_iB(member.topology_epoch, process_id_length))
+            else:
+                parts.append(pack_i(member.topology_epoch))
+                parts.append(long_text_length(process_id_length))
+            parts.append(process_id)
+            user_endpoint = member.user_endpoint
+            if user_endpoint is None:
+                parts.append(b"\xff")
+            else:
+                host = user_endpoint.host.encode()
+                host_length = len(host) + 1
+                if host_length < 128:
+                    parts.append(pack_BB(1, host_length))
+                else:
+                    parts.append(pack_B(1))
+                    parts.append(long_text_length(host_length))
+                parts.append(host)
+                if user_endpoint.unknown_tagged_fields:
+                    parts.append(pack_H(user_endpoint.port))
+                    parts.append(tag_section((), user_endpoint.unknown_tagged_fields, 0))
+                else:
+                    parts.append(pack_Hx(user_endpoint.port))
+            client_tags = member.client_tags
+            client_tags_count = len(client_tags) + 1
+            if client_tags_count < 128:
+                parts.append(UVARINTS[client_tags_count])
+            else:
+                parts.append(uvarint(client_tags_count))
+            for client_tag in client_tags:
+                client_tag_key = client_tag.key.encode()
+                client_tag_key_length = len(client_tag_key) + 1
+                if client_tag_key_length < 128:
+                    parts.append(UVARINTS[client_tag_key_length])
+                else:
+                    parts.append(long_text_length(client_tag_key_length))
+                parts.append(client_tag_key)
+                client_tag_value = client_tag.value.encode()
+                client_tag_value_length = len(client_tag_value) + 1
+                if client_tag_value_length < 128:
+                    parts.append(UVARINTS[client_tag_value_length])
+                else:
+                    parts.append(long_text_length(client_tag_value_length))
+                parts.append(client_tag_value)
+                parts.append(tag_section(
+                    (), client_tag.unknown_tagged_fields, 0,
+                ) if client_tag.unknown_tagged_fields else b"\0")
+            task_offsets = member.task_offsets
+            task_offsets_count = len(task_offsets) + 1
+            if task_offsets_count < 128:
+                parts.append(UVARINTS[task_offsets_count])
+            else:
+                parts.append(uvarint(task_offsets_count))
+            for task_offset in task_offsets:
+                task_offset_subtopology_id = task_offset.subtopology_id.encode()
+                task_offset_subtopology_id_length = len(task_offset_subtopology_id) + 1
+                if task_offset_subtopology_id_length < 128:
+                    parts.append(UVARINTS[task_offset_subtopology_id_length])
+                else:
+                    parts.append(long_text_length(task_offset_subtopology_id_length))
+                parts.append(task_offset_subtopology_id)
+                if task_offset.unknown_tagged_fields:
+                    parts.append(pack_iq(task_offset.partition, task_offset.offset))
+                    parts.append(tag_section((), task_offset.unknown_tagged_fields, 0))
+                else:
+                    parts.append(pack_iqx(task_offset.partition, task_offset.offset))
+            task_end_offsets = member.task_end_offsets
+            task_end_offsets_count = len(task_end_offsets) + 1
+            if task_end_offsets_count < 128:
+                parts.append(UVARINTS[task_end_offsets_count])
+            else:
+                parts.append(uvarint(task_end_offsets_count))
+            for task_end_offset in task_end_offsets:
+                task_end_offset_subtopology_id = task_end_offset.subtopology_id.encode()
+                task_end_offset_subtopology_id_length = len(task_end_offset_subtopology_id) + 1
+                if task_end_offset_subtopology_id_length < 128:
+                    parts.append(UVARINTS[task_end_offset_subtopology_id_length])
+                else:
+                    parts.append(long_text_length(task_end_offset_subtopology_id_length))
+                parts.append(task_end_offset_subtopology_id)
+                if task_end_offset.unknown_tagged_fields:
+                    parts.append(pack_iq(task_end_offset.partition, task_end_offset.offset))
+                    parts.append(tag_section((), task_end_offset.unknown_tagged_fields, 0))
+                else:
+                    parts.append(pack_iqx(task_end_offset.partition, task_end_offset.offset))
+            assignment = member.assignment
+            active_tasks = assignment.active_tasks
+            active_tasks_count = len(active_tasks) + 1
+            if active_tasks_count < 128:
+                parts.append(UVARINTS[active_tasks_count])
+            else:
+                parts.append(uvarint(active_tasks_count))
+            for active_task in active_tasks:
+                active_task_subtopology_id = active_task.subtopology_id.encode()
+                active_task_subtopology_id_length = len(active_task_subtopology_id) + 1
+                if active_task_subtopology_id_length < 128:
+                    parts.append(UVARINTS[active_task_subtopology_id_length])
+                else:
+                    parts.append(long_text_length(active_task_subtopology_id_length))
+                parts.append(active_task_subtopology_id)
+                partitions = active_task.partitions
+                partitions_count = len(partitions) + 1
+                if partitions_count < 128:
+                    parts.append(UVARINTS[partitions_count])
+                else:
+                    parts.append(uvarint(partitions_count))
+                if len(partitions) < 32:
+                    parts.append(pack_int32s[len(partitions)](*partitions))
+                else:
+                    parts.append(int32s.write_long(partitions))
+                parts.append(tag_section(
+                    (), active_task.unknown_tagged_fields, 0,
+                ) if active_task.unknown_tagged_fields else b"\0")
+            standby_tasks = assignment.standby_tasks
+            standby_tasks_count = len(standby_tasks) + 1
+            if standby_tasks_count < 128:
+                parts.append(UVARINTS[standby_tasks_count])
+            else:
+                parts.append(uvarint(standby_tasks_count))
+            for standby_task in standby_tasks:
+                standby_task_subtopology_id = standby_task.subtopology_id.encode()
+                standby_task_subtopology_id_length = len(standby_task_subtopology_id) + 1
+                if standby_task_subtopology_id_length < 128:
+                    parts.append(UVARINTS[standby_task_subtopology_id_length])
+                else:
+                    parts.append(long_text_length(standby_task_subtopology_id_length))
+                parts.append(standby_task_subtopology_id)
+                standby_task_partitions = standby_task.partitions
+                standby_task_partitions_count = len(standby_task_partitions) + 1
+                if standby_task_partitions_count < 128:
+                    parts.append(UVARINTS[standby_task_partitions_count])
+                else:
+                    parts.append(uvarint(standby_task_partitions_count))
+                if len(standby_task_partitions) < 32:
+                    parts.append(pack_int32s[len(standby_task_partitions)](*standby_task_partitions))
+                else:
+                    parts.append(int32s.write_long(standby_task_partitions))
+                parts.append(tag_section(
+                    (), standby_task.unknown_tagged_fields, 0,
+                ) if standby_task.unknown_tagged_fields else b"\0")
+            warmup_tasks = assignment.warmup_tasks
+            warmup_tasks_count = len(warmup_tasks) + 1
+            if warmup_tasks_count < 128:
+                parts.append(UVARINTS[warmup_tasks_count])
+            else:
+                parts.append(uvarint(warmup_tasks_count))
+            for warmup_task in warmup_tasks:
+                warmup_task_subtopology_id = warmup_task.subtopology_id.encode()
+                warmup_task_subtopology_id_length = len(warmup_task_subtopology_id) + 1
+                if warmup_task_subtopology_id_length < 128:
+                    parts.append(UVARINTS[warmup_task_subtopology_id_length])
+                else:
+                    parts.append(long_text_length(warmup_task_subtopology_id_length))
+                parts.append(warmup_task_subtopology_id)
+                warmup_task_partitions = warmup_task.partitions
+                warmup_task_partitions_count = len(warmup_task_partitions) + 1
+                if warmup_task_partitions_count < 128:
+                    parts.append(UVARINTS[warmup_task_partitions_count])
+                else:
+                    parts.append(uvarint(warmup_task_partitions_count))
+                if len(warmup_task_partitions) < 32:
+                    parts.append(pack_int32s[len(warmup_task_partitions)](*warmup_task_partitions))
+                else:
+                    parts.append(int32s.write_long(warmup_task_partitions))
+                parts.append(tag_section(
+                    (), warmup_task.unknown_tagged_fields, 0,
+                ) if warmup_task.unknown_tagged_fields else b"\0")
+            parts.append(tag_section(
+                (), assignment.unknown_tagged_fields, 0,
+            ) if assignment.unknown_tagged_fields else b"\0")
+            target_assignment = member.target_assignment
+            target_assignment_active_tasks = target_assignment.active_tasks
+            target_assignment_active_tasks_count = len(target_assignment_active_tasks) + 1
+            if target_assignment_active_tasks_count < 128:
+                parts.append(UVARINTS[target_assignment_active_tasks_count])
+            else:
+                parts.append(uvarint(target_assignment_active_tasks_count))
+            for one_active_task in target_assignment_active_tasks:
+                one_active_task_subtopology_id = one_active_task.subtopology_id.encode()
+                one_active_task_subtopology_id_length = len(one_active_task_subtopology_id) + 1
+                if one_active_task_subtopology_id_length < 128:
+                    parts.append(UVARINTS[one_active_task_subtopology_id_length])
+                else:
+                    parts.append(long_text_length(one_active_task_subtopology_id_length))
+                parts.append(one_active_task_subtopology_id)
+                one_active_task_partitions = one_active_task.partitions
+                one_active_task_partitions_count = len(one_active_task_partitions) + 1
+                if one_active_task_partitions_count < 128:
+                    parts.append(UVARINTS[one_active_task_partitions_count])
+                else:
+                    parts.append(uvarint(one_active_task_partitions_count))
+                if len(one_active_task_partitions) < 32:
+                    parts.append(pack_int32s[len(one_active_task_partitions)](*one_active_task_partitions))
+                else:
+                    parts.append(int32s.write_long(one_active_task_partitions))
+                parts.append(tag_section(
+                    (), one_active_task.unknown_tagged_fields, 0,
+                ) if one_active_task.unknown_tagged_fields else b"\0")
+            target_assignment_standby_tasks = target_assignment.standby_tasks
+            target_assignment_standby_tasks_count = len(target_assignment_standby_tasks) + 1
+            if target_assignment_standby_tasks_count < 128:
+                parts.append(UVARINTS[target_assignment_standby_tasks_count])
+            else:
+                parts.append(uvarint(target_assignment_standby_tasks_count))
+            for one_standby_task in target_assignment_standby_tasks:
+                one_standby_task_subtopology_id = one_standby_task.subtopology_id.encode()
+                one_standby_task_subtopology_id_length = len(one_standby_task_subtopology_id) + 1
+                if one_standby_task_subtopology_id_length < 128:
+                    parts.append(UVARINTS[one_standby_task_subtopology_id_length])
+                else:
+                    parts.append(long_text_length(one_standby_task_subtopology_id_length))
+                parts.append(one_standby_task_subtopology_id)
+                one_standby_task_partitions = one_standby_task.partitions
+                one_standby_task_partitions_count = len(one_standby_task_partitions) + 1
+                if one_standby_task_partitions_count < 128:
+                    parts.append(UVARINTS[one_standby_task_partitions_count])
+                else:
+                    parts.append(uvarint(one_standby_task_partitions_count))
+                if len(one_standby_task_partitions) < 32:
+                    parts.append(pack_int32s[len(one_standby_task_partitions)](*one_standby_task_partitions))
+                else:
+                    parts.append(int32s.write_long(one_standby_task_partitions))
+                parts.append(tag_section(
+                    (), one_standby_task.unknown_tagged_fields, 0,
+                ) if one_standby_task.unknown_tagged_fields else b"\0")
+            target_assignment_warmup_tasks = target_assignment.warmup_tasks
+            target_assignment_warmup_tasks_count = len(target_assignment_warmup_tasks) + 1
+            if target_assignment_warmup_tasks_count < 128:
+                parts.append(UVARINTS[target_assignment_warmup_tasks_count])
+            else:
+                parts.append(uvarint(target_assignment_warmup_tasks_count))
+            for one_warmup_task in target_assignment_warmup_tasks:
+                one_warmup_task_subtopology_id = one_warmup_task.subtopology_id.encode()
+                one_warmup_task_subtopology_id_length = len(one_warmup_task_subtopology_id) + 1
+                if one_warmup_task_subtopology_id_length < 128:
+                    parts.append(UVARINTS[one_warmup_task_subtopology_id_length])
+                else:
+                    parts.append(long_text_length(one_warmup_task_subtopology_id_length))
+                parts.append(one_warmup_task_subtopology_id)
+                one_warmup_task_partitions = one_warmup_task.partitions
+                one_warmup_task_partitions_count = len(one_warmup_task_partitions) + 1
+                if one_warmup_task_partitions_count < 128:
+                    parts.append(UVARINTS[one_warmup_task_partitions_count])
+                else:
+                    parts.append(uvarint(one_warmup_task_partitions_count))
+                if len(one_warmup_task_partitions) < 32:
+                    parts.append(pack_int32s[len(one_warmup_task_partitions)](*one_warmup_task_partitions))
+                else:
+                    parts.append(int32s.write_long(one_warmup_task_partitions))
+                parts.append(tag_section(
+                    (), one_warmup_task.unknown_tagged_fields, 0,
+                ) if one_warmup_task.unknown_tagged_fields else b"\0")
+            parts.append(tag_section(
+                (), target_assignment.unknown_tagged_fields, 0,
+            ) if target_assignment.unknown_tagged_fields else b"\0")
+            if member.unknown_tagged_fields:
+                parts.append(pack_B(BOOLEAN_BYTES[member.is_classic]))
+                parts.append(tag_section((), member.unknown_tagged_fields, 0))
+            else:
+                parts.append(pack_Bx(BOOLEAN_BYTES[member.is_classic]))
+        topology_description = group.topology_description
+        parts.append(pack_i(group.authorized_operations))
+        if topology_description is None:
+            parts.append(b"\xff")
+        else:
+            topology_description_subtopologies = topology_description.subtopologies
+            topology_description_subtopologies_count = len(topology_description_subtopologies) + 1
+            if topology_description_subtopologies_count < 128:
+                parts.append(pack_BB(1, topology_description_subtopologies_count))
+            else:
+                parts.append(pack_B(1))
+                parts.append(uvarint(topology_description_subtopologies_count))
+            for one_subtopology in topology_description_subtopologies:
+                one_subtopology_subtopology_id = one_subtopology.subtopology_id.encode()
+                one_subtopology_subtopology_id_length = len(one_subtopology_subtopology_id) + 1
+                if one_subtopology_subtopology_id_length < 128:
+                    parts.append(UVARINTS[one_subtopology_subtopology_id_length])
+                else:
+                    parts.append(long_text_length(one_subtopology_subtopology_id_length))
+                parts.append(one_subtopology_subtopology_id)
+                nodes = one_subtopology.nodes
+                nodes_count = len(nodes) + 1
+                if nodes_count < 128:
+                    parts.append(UVARINTS[nodes_count])
+                else:
+                    parts.append(uvarint(nodes_count))
+                for node in nodes:
+                    node_name = node.name.encode()
+                    node_name_length = len(node_name) + 1
+                    if node_name_length < 128:
+                        parts.append(UVARINTS[node_name_length])
+                    else:
+                        parts.append(long_text_length(node_name_length))
+                    parts.append(node_name)
+                    node_source_topics = node.source_topics
+                    node_source_topics_count = len(node_source_topics) + 1
+                    if node_source_topics_count < 128:
+                        parts.append(pack_bB(node.node_type, node_source_topics_count))
+                    else:
+                        parts.append(pack_b(node.node_type))
+                        parts.append(uvarint(node_source_topics_count))
+                    check_texts(node_source_topics)
+                    for one_source_topic in node_source_topics:
+                        one_source_topic_text = one_source_topic.encode()
+                        one_source_topic_text_length = len(one_source_topic_text) + 1
+                        if one_source_topic_text_length < 128:
+                            parts.append(UVARINTS[one_source_topic_text_length])
+                        else:
+                            parts.append(long_text_length(one_source_topic_text_length))
+                        parts.append(one_source_topic_text)
+                    sink_topic = node.sink_topic
+                    sink_topic_bytes = b"" if sink_topic is None else sink_topic.encode()
+                    sink_topic_length = 0 if sink_topic is None else len(sink_topic_bytes) + 1
+                    if sink_topic_length < 128:
+                        parts.append(UVARINTS[sink_topic_length])
+                    else:
+                        parts.append(long_text_length(sink_topic_length))
+                    parts.append(sink_topic_bytes)
+                    stores = node.stores
+                    stores_count = len(stores) + 1
+                    if stores_count < 128:
+                        parts.append(UVARINTS[stores_count])
+                    else:
+                        parts.append(uvarint(stores_count))
+                    check_texts(stores)
+                    for store in stores:
+                        store_text = store.encode()
+                        store_text_length = len(store_text) + 1
+                        if store_text_length < 128:
+                            parts.append(UVARINTS[store_text_length])
+                        else:
+                            parts.append(long_text_length(store_text_length))
+                        parts.append(store_text)
+                    successors = node.successors
+                    successors_count = len(successors) + 1
+                    if successors_count < 128:
+                        parts.append(UVARINTS[successors_count])
+                    else:
+                        parts.append(uvarint(successors_count))
+                    check_texts(successors)
+                    for successor in successors:
+                        successor_text = successor.encode()
+                        successor_text_length = len(successor_text) + 1
+                        if successor_text_length < 128:
+                            parts.append(UVARINTS[successor_text_length])
+                        else:
+                            parts.append(long_text_length(successor_text_length))
+                        parts.append(successor_text)
+                    parts.append(tag_section(
+                        (), node.unknown_tagged_fields, 0,
+                    ) if node.unknown_tagged_fields else b"\0")
+                parts.append(tag_section(
+                    (), one_subtopology.unknown_tagged_fields, 0,
+                ) if one_subtopology.unknown_tagged_fields else b"\0")
+            global_stores = topology_description.global_stores
+            global_stores_count = len(global_stores) + 1
+            if global_stores_count < 128:
+                parts.append(UVARINTS[global_stores_count])
+            else:
+                parts.append(uvarint(global_stores_count))
+            for global_store in global_stores:
+                source = global_store.source
+                source_name = source.name.encode()
+                source_name_length = len(source_name) + 1
+                if source_name_length < 128:
+                    parts.append(UVARINTS[source_name_length])
+                else:
+                    parts.append(long_text_length(source_name_length))
+                parts.append(source_name)
+                source_source_topics = source.source_topics
+                source_source_topics_count = len(source_source_topics) + 1
+                if source_source_topics_count < 128:
+                    parts.append(pack_bB(source.node_type, source_source_topics_count))
+                else:
+                    parts.append(pack_b(source.node_type))
+                    parts.append(uvarint(source_source_topics_count))
+                check_texts(source_source_topics)
+                for one_source_topic2 in source_source_topics:
+                    one_source_topic2_text = one_source_topic2.encode()
+                    one_source_topic2_text_length = len(one_source_topic2_text) + 1
+                    if one_source_topic2_text_length < 128:
+                        parts.append(UVARINTS[one_source_topic2_text_length])
+                    else:
+                        parts.append(long_text_length(one_source_topic2_text_length))
+                    parts.append(one_source_topic2_text)
+                source_sink_topic = source.sink_topic
+                source_sink_topic_bytes = b"" if source_sink_topic is None else source_sink_topic.encode()
+                source_sink_topic_length = 0 if source_sink_topic is None else len(source_sink_topic_bytes) + 1
+                if source_sink_topic_length < 128:
+                    parts.append(UVARINTS[source_sink_topic_length])
+                else:
+                    parts.append(long_text_length(source_sink_topic_length))
+                parts.append(source_sink_topic_bytes)
+                source_stores = source.stores
+                source_stores_count = len(source_stores) + 1
+                if source_stores_count < 128:
+                    parts.append(UVARINTS[source_stores_count])
+                else:
+                    parts.append(uvarint(source_stores_count))
+                check_texts(source_stores)
+                for one_store in source_stores:
+                    one_store_text = one_store.encode()
+                    one_store_text_length = len(one_store_text) + 1
+                    if one_store_text_length < 128:
+                        parts.append(UVARINTS[one_store_text_length])
+                    else:
+                        parts.append(long_text_length(one_store_text_length))
+                    parts.append(one_store_text)
+                source_successors = source.successors
+                source_successors_count = len(source_successors) + 1
+                if source_successors_count < 128:
+                    parts.append(UVARINTS[source_successors_count])
+                else:
+                    parts.append(uvarint(source_successors_count))
+                check_texts(source_successors)
+                for one_successor in source_successors:
+                    one_successor_text = one_successor.encode()
+                    one_successor_text_length = len(one_successor_text) + 1
+                    if one_successor_text_length < 128:
+                        parts.append(UVARINTS[one_successor_text_length])
+                    else:
+                        parts.append(long_text_length(one_successor_text_length))
+                    parts.append(one_successor_text)
+                parts.append(tag_section(
+                    (), source.unknown_tagged_fields, 0,
+                ) if source.unknown_tagged_fields else b"\0")
+                processor = global_store.processor
+                processor_name = processor.name.encode()
+                processor_name_length = len(processor_name) + 1
+                if processor_name_length < 128:
+                    parts.append(UVARINTS[processor_name_length])
+                else:
+                    parts.append(long_text_length(processor_name_length))
+                parts.append(processor_name)
+                processor_source_topics = processor.source_topics
+                processor_source_topics_count = len(processor_source_topics) + 1
+                if processor_source_topics_count < 128:
+                    parts.append(pack_bB(processor.node_type, processor_source_topics_count))
+                else:
+                    parts.append(pack_b(processor.node_type))
+                    parts.append(uvarint(processor_source_topics_count))
+                check_texts(processor_source_topics)
+                for one_source_topic3 in processor_source_topics:
+                    one_source_topic3_text = one_source_topic3.encode()
+                    one_source_topic3_text_length = len(one_source_topic3_text) + 1
+                    if one_source_topic3_text_length < 128:
+                        parts.append(UVARINTS[one_source_topic3_text_length])
+                    else:
+                        parts.append(long_text_length(one_source_topic3_text_length))
+                    parts.append(one_source_topic3_text)
+                processor_sink_topic = processor.sink_topic
+                processor_sink_topic_bytes = b"" if processor_sink_topic is None else processor_sink_topic.encode()
+                processor_sink_topic_length = 0 if processor_sink_topic is None else len(processor_sink_topic_bytes) + 1
+                if processor_sink_topic_length < 128:
+                    parts.append(UVARINTS[processor_sink_topic_length])
+                else:
+                    parts.append(long_text_length(processor_sink_topic_length))
+                parts.append(processor_sink_topic_bytes)
+                processor_stores = processor.stores
+                processor_stores_count = len(processor_stores) + 1
+                if processor_stores_count < 128:
+                    parts.append(UVARINTS[processor_stores_count])
+                else:
+                    parts.append(uvarint(processor_stores_count))
+                check_texts(processor_stores)
+                for one_store2 in processor_stores:
+                    one_store2_text = one_store2.encode()
+                    one_store2_text_length = len(one_store2_text) + 1
+                    if one_store2_text_length < 128:
+                        parts.append(UVARINTS[one_store2_text_length])
+                    else:
+                        parts.append(long_text_length(one_store2_text_length))
+                    parts.append(one_store2_text)
+                processor_successors = processor.successors
+                processor_successors_count = len(processor_successors) + 1
+                if processor_successors_count < 128:
+                    parts.append(UVARINTS[processor_successors_count])
+                else:
+                    parts.append(uvarint(processor_successors_count))
+                check_texts(processor_successors)
+                for one_successor2 in processor_successors:
+                    one_successor2_text = one_successor2.encode()
+                    one_successor2_text_length = len(one_successor2_text) + 1
+                    if one_successor2_text_length < 128:
+                        parts.append(UVARINTS[one_successor2_text_length])
+                    else:
+                        parts.append(long_text_length(one_successor2_text_length))
+                    parts.append(one_successor2_text)
+                parts.append(tag_section(
+                    (), processor.unknown_tagged_fields, 0,
+                ) if processor.unknown_tagged_fields else b"\0")
+                parts.append(tag_section(
+                    (), global_store.unknown_tagged_fields, 0,
+                ) if global_store.unknown_tagged_fields else b"\0")
+            parts.append(tag_section(
+                (), topology_description.unknown_tagged_fields, 0,
+            ) if topology_description.unknown_tagged_fields else b"\0")
+        assignor_name = group.assignor_name
+        assignor_name_bytes = b"" if assignor_name is None else assignor_name.encode()
+        assignor_name_length = 0 if assignor_name is None else len(assignor_name_bytes) + 1
+        if assignor_name_length < 128:
+            parts.append(pack_bB(group.topology_description_status, assignor_name_length))
+        else:
+            parts.append(pack_b(group.topology_description_status))
+            parts.append(long_text_length(assignor_name_length))
+        parts.append(assignor_name_bytes)
+        parts.append(tag_section((), group.unknown_tagged_fields, 0) if group.unknown_tagged_fields else b"\0")
+    parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
+    return parts
+
+
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "StreamsGroupDescribeRequest": Codec(
         StreamsGroupDescribeRequest,
         {
             0: read_streams_group_describe_request_v0,
+            1: read_streams_group_describe_request_v1,
         },
         {
             0: write_streams_group_describe_request_v0,
+            1: write_streams_group_describe_request_v1,
         },
         {},
         89,
         "StreamsGroupDescribeRequest",
-        "4.3",
+        "4.4",
     ),
     "StreamsGroupDescribeResponse": Codec(
         StreamsGroupDescribeResponse,
         {
             0: read_streams_group_describe_response_v0,
+            1: read_streams_group_describe_response_v1,
         },
         {
             0: write_streams_group_describe_response_v0,
+            1: write_streams_group_describe_response_v1,
         },
         {
             "KeyValue": KeyValue,
@@ -1431,10 +3197,14 @@ CODECS: dict[str, Codec] = {
             "TaskIds": TaskIds,
             "Assignment": Assignment,
             "Member": Member,
+            "TopologyDescriptionNode": TopologyDescriptionNode,
+            "TopologyDescriptionSubtopology": TopologyDescriptionSubtopology,
+            "TopologyDescriptionGlobalStore": TopologyDescriptionGlobalStore,
+            "TopologyDescription": TopologyDescription,
             "DescribedGroup": DescribedGroup,
         },
         89,
         "StreamsGroupDescribeResponse",
-        "4.3",
+        "4.4",
     ),
 }

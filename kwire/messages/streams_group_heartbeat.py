@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     int16s,
@@ -49,15 +49,19 @@ pack_ii = Struct(">ii").pack
 pack_iiB = Struct(">iiB").pack
 pack_iiii = Struct(">iiii").pack
 pack_iiiiB = Struct(">iiiiB").pack
+pack_iiiq = Struct(">iiiq").pack
+pack_iiiqB = Struct(">iiiqB").pack
 pack_iq = Struct(">iq").pack
 pack_iqx = Struct(">iqx").pack
 unpack_BB = Struct(">BB").unpack_from
+unpack_BiB = Struct(">BiB").unpack_from
 unpack_HB = Struct(">HB").unpack_from
 unpack_bB = Struct(">bB").unpack_from
 unpack_iB = Struct(">iB").unpack_from
 unpack_ihB = Struct(">ihB").unpack_from
 unpack_iiB = Struct(">iiB").unpack_from
 unpack_iiiiB = Struct(">iiiiB").unpack_from
+unpack_iiiqB = Struct(">iiiqB").unpack_from
 unpack_iqB = Struct(">iqB").unpack_from
 
 
@@ -68,7 +72,7 @@ class KeyValue(msgspec.Struct, gc=False):
     key: str = ""
     #: string.
     value: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -83,7 +87,7 @@ class TopicInfo(msgspec.Struct, gc=False):
     replication_factor: int = 0
     #: []KeyValue.
     topic_configs: list[KeyValue] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -96,7 +100,7 @@ class CopartitionGroup(msgspec.Struct, gc=False):
     source_topic_regex: tuple[int, ...] = ()
     #: Internal topics the subtopology reads, which are made when missing. ([]int16)
     repartition_source_topics: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -117,7 +121,7 @@ class Subtopology(msgspec.Struct, gc=False):
     repartition_source_topics: list[TopicInfo] = []
     #: Which source topics have to agree in their number of partitions. ([]CopartitionGroup)
     copartition_groups: list[CopartitionGroup] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -128,7 +132,7 @@ class Topology(msgspec.Struct, gc=False):
     epoch: int = 0
     #: []Subtopology.
     subtopologies: list[Subtopology] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -139,7 +143,7 @@ class TaskIds(msgspec.Struct, gc=False):
     subtopology_id: str = ""
     #: []int32.
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -150,7 +154,7 @@ class Endpoint(msgspec.Struct, gc=False):
     host: str = ""
     #: uint16.
     port: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -163,17 +167,17 @@ class TaskOffset(msgspec.Struct, gc=False):
     partition: int = 0
     #: Offset that the task's state has reached. (int64)
     offset: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
 class StreamsGroupHeartbeatRequest(msgspec.Struct, gc=False):
-    """Request of StreamsGroupHeartbeat, API key 88, versions 0."""
+    """Request of StreamsGroupHeartbeat, API key 88, versions 0-1."""
 
     NAME: ClassVar[str] = "StreamsGroupHeartbeatRequest"
     API_KEY: ClassVar[int] = 88
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group_id: str = ""
@@ -181,7 +185,7 @@ class StreamsGroupHeartbeatRequest(msgspec.Struct, gc=False):
     member_id: str = ""
     #: 0 = join, -1 = leave, -2 = a static member leaves for a while, else the epoch of the last response. (int32)
     member_epoch: int = 0
-    #: Epoch of the endpoints the member knows, so that they are only told again when they change; -1 = none. (int32)
+    #: Epoch of the endpoints the member knows, so that they are only sent again when they change; -1 = none. (int32)
     endpoint_information_epoch: int = 0
     #: Fixed name of a static member, which survives its restarts; null = a dynamic member, or unchanged. (string; may
     #: be null)
@@ -214,12 +218,12 @@ class StreamsGroupHeartbeatRequest(msgspec.Struct, gc=False):
     task_end_offsets: list[TaskOffset] | None = None
     #: True = ask all members of the group to stop. (bool)
     shutdown_application: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
 def read_streams_group_heartbeat_request_v0(data: bytes, at: int) -> tuple[StreamsGroupHeartbeatRequest, int]:
-    """Read version 0."""
+    """Read versions 0 to 1."""
     group_id_length = data[at]
     if 0 < group_id_length < 128:
         end = at + group_id_length
@@ -490,7 +494,7 @@ def read_streams_group_heartbeat_request_v0(data: bytes, at: int) -> tuple[Strea
     elif topology_marker == 255:
         topology = None
     else:
-        raise Refused
+        raise FastPathError
     active_tasks_count = data[at]
     active_tasks: list[TaskIds] | None
     if active_tasks_count == 0:
@@ -617,7 +621,7 @@ def read_streams_group_heartbeat_request_v0(data: bytes, at: int) -> tuple[Strea
     elif user_endpoint_marker == 255:
         user_endpoint = None
     else:
-        raise Refused
+        raise FastPathError
     client_tags_count = data[at]
     client_tags: list[KeyValue] | None
     if client_tags_count == 0:
@@ -722,7 +726,7 @@ def read_streams_group_heartbeat_request_v0(data: bytes, at: int) -> tuple[Strea
 
 
 def write_streams_group_heartbeat_request_v0(message: StreamsGroupHeartbeatRequest) -> list[Part]:
-    """Write version 0."""
+    """Write versions 0 to 1."""
     parts: list[Part] = []
     group_id = message.group_id.encode()
     group_id_length = len(group_id) + 1
@@ -1145,11 +1149,12 @@ class Status(msgspec.Struct, gc=False):
     """One of `status`: what stands in the way of the group, if anything; null = unchanged since the last response."""
 
     #: 0 = stale topology, 1 = source topics missing, 2 = source topics not partitioned alike, 3 = internal topics
-    #: missing, 4 = shutdown asked for, 5 = assignment delayed. (int8)
+    #: missing, 4 = shutdown asked for, 5 = assignment delayed, 6 = required client tags missing (from version 1).
+    #: (int8)
     status_code: int = 0
     #: The same in words for people. (string)
     status_detail: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -1160,7 +1165,7 @@ class TopicPartition(msgspec.Struct, gc=False):
     topic: str = ""
     #: []int32.
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -1175,17 +1180,17 @@ class EndpointToPartitions(msgspec.Struct, gc=False):
     active_partitions: list[TopicPartition] = []
     #: Partitions of which the endpoint has a spare copy. ([]TopicPartition)
     standby_partitions: list[TopicPartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
 class StreamsGroupHeartbeatResponse(msgspec.Struct, gc=False):
-    """Response of StreamsGroupHeartbeat, API key 88, versions 0."""
+    """Response of StreamsGroupHeartbeat, API key 88, versions 0-1."""
 
     NAME: ClassVar[str] = "StreamsGroupHeartbeatResponse"
     API_KEY: ClassVar[int] = 88
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -1199,10 +1204,14 @@ class StreamsGroupHeartbeatResponse(msgspec.Struct, gc=False):
     member_epoch: int = 0
     #: When to send the next heartbeat, in milliseconds from now. (int32 of milliseconds)
     heartbeat_interval_ms: int = 0
-    #: A copy of the state that is at most this many offsets behind counts as caught up. (int32)
-    acceptable_recovery_lag: int = 0
-    #: How often to tell the task offsets, in milliseconds. (int32 of milliseconds)
+    #: A copy of the state that is at most this many offsets behind counts as caught up; AcceptableRecoveryLag replaces
+    #: it. (int32; versions 0)
+    acceptable_recovery_lag_legacy: int = 0
+    #: How often to send the task offsets, in milliseconds. (int32 of milliseconds)
     task_offset_interval_ms: int = 0
+    #: A copy of the state that is at most this many offsets behind counts as caught up; -1 = the broker has no such
+    #: limit. (int64; versions 1+; left out silently elsewhere)
+    acceptable_recovery_lag: int = -1
     #: What stands in the way of the group, if anything; null = unchanged since the last response. ([]Status; may be
     #: null)
     status: list[Status] | None = []
@@ -1212,12 +1221,15 @@ class StreamsGroupHeartbeatResponse(msgspec.Struct, gc=False):
     standby_tasks: list[TaskIds] | None = None
     #: Tasks whose state the member is catching up with, to take them over later. ([]TaskIds; may be null)
     warmup_tasks: list[TaskIds] | None = None
-    #: Epoch of the endpoints told here; the member sends it back. (int32)
+    #: True = the member should send StreamsGroupTopologyDescriptionUpdate, since the stored description is missing or
+    #: old. (bool; versions 1+)
+    topology_description_required: bool = False
+    #: Epoch of the endpoints in this response; the member sends it back. (int32)
     endpoint_information_epoch: int = 0
     #: Which partitions are to be queried where; null = unchanged since the last response. ([]EndpointToPartitions; may
     #: be null)
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -1243,7 +1255,7 @@ def read_streams_group_heartbeat_response_v0(data: bytes, at: int) -> tuple[Stre
     else:
         member_id, at = read_long_text(data, at)
     (
-        member_epoch, heartbeat_interval_ms, acceptable_recovery_lag, task_offset_interval_ms, status_count,
+        member_epoch, heartbeat_interval_ms, acceptable_recovery_lag_legacy, task_offset_interval_ms, status_count,
     ) = unpack_iiiiB(data, at)
     at += 16
     status: list[Status] | None
@@ -1463,14 +1475,263 @@ def read_streams_group_heartbeat_response_v0(data: bytes, at: int) -> tuple[Stre
         at += 1
     return StreamsGroupHeartbeatResponse(
         throttle_time_ms, error_code, error_message, member_id, member_epoch, heartbeat_interval_ms,
-        acceptable_recovery_lag, task_offset_interval_ms, status, active_tasks, standby_tasks, warmup_tasks,
-        endpoint_information_epoch, partitions_by_user_endpoint, unknown_value,
+        acceptable_recovery_lag_legacy, task_offset_interval_ms, -1, status, active_tasks, standby_tasks, warmup_tasks,
+        False, endpoint_information_epoch, partitions_by_user_endpoint, unknown_value,
+    ), at
+
+
+def read_streams_group_heartbeat_response_v1(data: bytes, at: int) -> tuple[StreamsGroupHeartbeatResponse, int]:
+    """Read version 1."""
+    throttle_time_ms, error_code, error_message_length = unpack_ihB(data, at)
+    at += 6
+    error_message: str | None
+    if 0 < error_message_length < 128:
+        end = at + error_message_length
+        error_message = data[at + 1 : end].decode()
+        at = end
+    elif error_message_length:
+        error_message, at = read_long_text(data, at)
+    else:
+        error_message = None
+        at += 1
+    member_id_length = data[at]
+    if 0 < member_id_length < 128:
+        end = at + member_id_length
+        member_id = data[at + 1 : end].decode()
+        at = end
+    else:
+        member_id, at = read_long_text(data, at)
+    (
+        member_epoch, heartbeat_interval_ms, task_offset_interval_ms, acceptable_recovery_lag, status_count,
+    ) = unpack_iiiqB(data, at)
+    at += 20
+    status: list[Status] | None
+    if status_count == 0:
+        status = None
+        at += 1
+    else:
+        if 0 < status_count < 128:
+            at += 1
+        else:
+            status_count, at = read_long_count(data, at)
+        status = []
+        for _ in range(status_count - 1):
+            status_code, status_detail_length = unpack_bB(data, at)
+            at += 1
+            if 0 < status_detail_length < 128:
+                end = at + status_detail_length
+                status_detail = data[at + 1 : end].decode()
+                at = end
+            else:
+                status_detail, at = read_long_text(data, at)
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
+            status.append(Status(status_code, status_detail, unknown))
+    active_tasks_count = data[at]
+    active_tasks: list[TaskIds] | None
+    if active_tasks_count == 0:
+        active_tasks = None
+        at += 1
+    else:
+        if 0 < active_tasks_count < 128:
+            at += 1
+        else:
+            active_tasks_count, at = read_long_count(data, at)
+        active_tasks = []
+        for _ in range(active_tasks_count - 1):
+            subtopology_id_length = data[at]
+            if 0 < subtopology_id_length < 128:
+                end = at + subtopology_id_length
+                subtopology_id = data[at + 1 : end].decode()
+                at = end
+            else:
+                subtopology_id, at = read_long_text(data, at)
+            partitions_count = data[at]
+            if 0 < partitions_count < 33:
+                partitions = unpack_compact_int32s[partitions_count](data, at + 1)
+                at += 4 * partitions_count - 3
+            else:
+                partitions, at = int32s.read_compact(data, at)
+            if data[at]:
+                active_task_unknown, at = read_unknown_tags(data, at)
+            else:
+                active_task_unknown = NO_TAGS
+                at += 1
+            active_tasks.append(TaskIds(subtopology_id, partitions, active_task_unknown))
+    standby_tasks_count = data[at]
+    standby_tasks: list[TaskIds] | None
+    if standby_tasks_count == 0:
+        standby_tasks = None
+        at += 1
+    else:
+        if 0 < standby_tasks_count < 128:
+            at += 1
+        else:
+            standby_tasks_count, at = read_long_count(data, at)
+        standby_tasks = []
+        for _ in range(standby_tasks_count - 1):
+            standby_task_subtopology_id_length = data[at]
+            if 0 < standby_task_subtopology_id_length < 128:
+                end = at + standby_task_subtopology_id_length
+                standby_task_subtopology_id = data[at + 1 : end].decode()
+                at = end
+            else:
+                standby_task_subtopology_id, at = read_long_text(data, at)
+            standby_task_partitions_count = data[at]
+            if 0 < standby_task_partitions_count < 33:
+                standby_task_partitions = unpack_compact_int32s[standby_task_partitions_count](data, at + 1)
+                at += 4 * standby_task_partitions_count - 3
+            else:
+                standby_task_partitions, at = int32s.read_compact(data, at)
+            if data[at]:
+                standby_task_unknown, at = read_unknown_tags(data, at)
+            else:
+                standby_task_unknown = NO_TAGS
+                at += 1
+            standby_tasks.append(TaskIds(standby_task_subtopology_id, standby_task_partitions, standby_task_unknown))
+    warmup_tasks_count = data[at]
+    warmup_tasks: list[TaskIds] | None
+    if warmup_tasks_count == 0:
+        warmup_tasks = None
+        at += 1
+    else:
+        if 0 < warmup_tasks_count < 128:
+            at += 1
+        else:
+            warmup_tasks_count, at = read_long_count(data, at)
+        warmup_tasks = []
+        for _ in range(warmup_tasks_count - 1):
+            warmup_task_subtopology_id_length = data[at]
+            if 0 < warmup_task_subtopology_id_length < 128:
+                end = at + warmup_task_subtopology_id_length
+                warmup_task_subtopology_id = data[at + 1 : end].decode()
+                at = end
+            else:
+                warmup_task_subtopology_id, at = read_long_text(data, at)
+            warmup_task_partitions_count = data[at]
+            if 0 < warmup_task_partitions_count < 33:
+                warmup_task_partitions = unpack_compact_int32s[warmup_task_partitions_count](data, at + 1)
+                at += 4 * warmup_task_partitions_count - 3
+            else:
+                warmup_task_partitions, at = int32s.read_compact(data, at)
+            if data[at]:
+                warmup_task_unknown, at = read_unknown_tags(data, at)
+            else:
+                warmup_task_unknown = NO_TAGS
+                at += 1
+            warmup_tasks.append(TaskIds(warmup_task_subtopology_id, warmup_task_partitions, warmup_task_unknown))
+    topology_description_required, endpoint_information_epoch, partitions_by_user_endpoint_count = unpack_BiB(data, at)
+    at += 5
+    partitions_by_user_endpoint: list[EndpointToPartitions] | None
+    if partitions_by_user_endpoint_count == 0:
+        partitions_by_user_endpoint = None
+        at += 1
+    else:
+        if 0 < partitions_by_user_endpoint_count < 128:
+            at += 1
+        else:
+            partitions_by_user_endpoint_count, at = read_long_count(data, at)
+        partitions_by_user_endpoint = []
+        for _ in range(partitions_by_user_endpoint_count - 1):
+            host_length = data[at]
+            if 0 < host_length < 128:
+                end = at + host_length
+                host = data[at + 1 : end].decode()
+                at = end
+            else:
+                host, at = read_long_text(data, at)
+            port, tag_count = unpack_HB(data, at)
+            at += 2
+            if tag_count:
+                user_endpoint_unknown, at = read_unknown_tags(data, at)
+            else:
+                user_endpoint_unknown = NO_TAGS
+                at += 1
+            active_partitions_count = data[at]
+            if 0 < active_partitions_count < 128:
+                at += 1
+            else:
+                active_partitions_count, at = read_long_count(data, at)
+            active_partitions = []
+            for _ in range(active_partitions_count - 1):
+                topic_length = data[at]
+                if 0 < topic_length < 128:
+                    end = at + topic_length
+                    topic = data[at + 1 : end].decode()
+                    at = end
+                else:
+                    topic, at = read_long_text(data, at)
+                active_partition_partitions_count = data[at]
+                if 0 < active_partition_partitions_count < 33:
+                    active_partition_partitions = unpack_compact_int32s[active_partition_partitions_count](data, at + 1)
+                    at += 4 * active_partition_partitions_count - 3
+                else:
+                    active_partition_partitions, at = int32s.read_compact(data, at)
+                if data[at]:
+                    active_partition_unknown, at = read_unknown_tags(data, at)
+                else:
+                    active_partition_unknown = NO_TAGS
+                    at += 1
+                active_partitions.append(TopicPartition(topic, active_partition_partitions, active_partition_unknown))
+            standby_partitions_count = data[at]
+            if 0 < standby_partitions_count < 128:
+                at += 1
+            else:
+                standby_partitions_count, at = read_long_count(data, at)
+            standby_partitions = []
+            for _ in range(standby_partitions_count - 1):
+                standby_partition_topic_length = data[at]
+                if 0 < standby_partition_topic_length < 128:
+                    end = at + standby_partition_topic_length
+                    standby_partition_topic = data[at + 1 : end].decode()
+                    at = end
+                else:
+                    standby_partition_topic, at = read_long_text(data, at)
+                standby_partition_partitions_count = data[at]
+                if 0 < standby_partition_partitions_count < 33:
+                    standby_partition_partitions = unpack_compact_int32s[standby_partition_partitions_count](
+                        data, at + 1,
+                    )
+                    at += 4 * standby_partition_partitions_count - 3
+                else:
+                    standby_partition_partitions, at = int32s.read_compact(data, at)
+                if data[at]:
+                    standby_partition_unknown, at = read_unknown_tags(data, at)
+                else:
+                    standby_partition_unknown = NO_TAGS
+                    at += 1
+                standby_partitions.append(TopicPartition(
+                    standby_partition_topic, standby_partition_partitions, standby_partition_unknown,
+                ))
+            if data[at]:
+                partitions_by_user_endpoint_unknown, at = read_unknown_tags(data, at)
+            else:
+                partitions_by_user_endpoint_unknown = NO_TAGS
+                at += 1
+            partitions_by_user_endpoint.append(EndpointToPartitions(
+                Endpoint(host, port, user_endpoint_unknown), active_partitions, standby_partitions,
+                partitions_by_user_endpoint_unknown,
+            ))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return StreamsGroupHeartbeatResponse(
+        throttle_time_ms, error_code, error_message, member_id, member_epoch, heartbeat_interval_ms, 0,
+        task_offset_interval_ms, acceptable_recovery_lag, status, active_tasks, standby_tasks, warmup_tasks,
+        BOOLEANS[topology_description_required], endpoint_information_epoch, partitions_by_user_endpoint, unknown_value,
     ), at
 
 
 def write_streams_group_heartbeat_response_v0(message: StreamsGroupHeartbeatResponse) -> list[Part]:
     """Write version 0."""
     parts: list[Part] = []
+    if message.topology_description_required:
+        raise FastPathError
     error_message = message.error_message
     error_message_bytes = b"" if error_message is None else error_message.encode()
     error_message_length = 0 if error_message is None else len(error_message_bytes) + 1
@@ -1491,12 +1752,12 @@ def write_streams_group_heartbeat_response_v0(message: StreamsGroupHeartbeatResp
     status_count = 0 if status is None else len(status) + 1
     if status_count < 128:
         parts.append(pack_iiiiB(
-            message.member_epoch, message.heartbeat_interval_ms, message.acceptable_recovery_lag,
+            message.member_epoch, message.heartbeat_interval_ms, message.acceptable_recovery_lag_legacy,
             message.task_offset_interval_ms, status_count,
         ))
     else:
         parts.append(pack_iiii(
-            message.member_epoch, message.heartbeat_interval_ms, message.acceptable_recovery_lag,
+            message.member_epoch, message.heartbeat_interval_ms, message.acceptable_recovery_lag_legacy,
             message.task_offset_interval_ms,
         ))
         parts.append(uvarint(status_count))
@@ -1680,15 +1941,234 @@ def write_streams_group_heartbeat_response_v0(message: StreamsGroupHeartbeatResp
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+def write_streams_group_heartbeat_response_v1(message: StreamsGroupHeartbeatResponse) -> list[Part]:
+    """Write version 1."""
+    parts: list[Part] = []
+    if message.acceptable_recovery_lag_legacy != 0:
+        raise FastPathError
+    error_message = message.error_message
+    error_message_bytes = b"" if error_message is None else error_message.encode()
+    error_message_length = 0 if error_message is None else len(error_message_bytes) + 1
+    if error_message_length < 128:
+        parts.append(pack_ihB(message.throttle_time_ms, message.error_code, error_message_length))
+    else:
+        parts.append(pack_ih(message.throttle_time_ms, message.error_code))
+        parts.append(long_text_length(error_message_length))
+    parts.append(error_message_bytes)
+    member_id = message.member_id.encode()
+    member_id_length = len(member_id) + 1
+    if member_id_length < 128:
+        parts.append(UVARINTS[member_id_length])
+    else:
+        parts.append(long_text_length(member_id_length))
+    parts.append(member_id)
+    status = message.status
+    status_count = 0 if status is None else len(status) + 1
+    if status_count < 128:
+        parts.append(pack_iiiqB(
+            message.member_epoch, message.heartbeat_interval_ms, message.task_offset_interval_ms,
+            message.acceptable_recovery_lag, status_count,
+        ))
+    else:
+        parts.append(pack_iiiq(
+            message.member_epoch, message.heartbeat_interval_ms, message.task_offset_interval_ms,
+            message.acceptable_recovery_lag,
+        ))
+        parts.append(uvarint(status_count))
+    if status:
+        for statu in status:
+            status_detail = statu.status_detail.encode()
+            status_detail_length = len(status_detail) + 1
+            if status_detail_length < 128:
+                parts.append(pack_bB(statu.status_code, status_detail_length))
+            else:
+                parts.append(pack_b(statu.status_code))
+                parts.append(long_text_length(status_detail_length))
+            parts.append(status_detail)
+            parts.append(tag_section((), statu.unknown_tagged_fields, 0) if statu.unknown_tagged_fields else b"\0")
+    active_tasks = message.active_tasks
+    active_tasks_count = 0 if active_tasks is None else len(active_tasks) + 1
+    if active_tasks_count < 128:
+        parts.append(UVARINTS[active_tasks_count])
+    else:
+        parts.append(uvarint(active_tasks_count))
+    if active_tasks:
+        for active_task in active_tasks:
+            subtopology_id = active_task.subtopology_id.encode()
+            subtopology_id_length = len(subtopology_id) + 1
+            if subtopology_id_length < 128:
+                parts.append(UVARINTS[subtopology_id_length])
+            else:
+                parts.append(long_text_length(subtopology_id_length))
+            parts.append(subtopology_id)
+            partitions = active_task.partitions
+            partitions_count = len(partitions) + 1
+            if partitions_count < 128:
+                parts.append(UVARINTS[partitions_count])
+            else:
+                parts.append(uvarint(partitions_count))
+            if len(partitions) < 32:
+                parts.append(pack_int32s[len(partitions)](*partitions))
+            else:
+                parts.append(int32s.write_long(partitions))
+            parts.append(tag_section(
+                (), active_task.unknown_tagged_fields, 0,
+            ) if active_task.unknown_tagged_fields else b"\0")
+    standby_tasks = message.standby_tasks
+    standby_tasks_count = 0 if standby_tasks is None else len(standby_tasks) + 1
+    if standby_tasks_count < 128:
+        parts.append(UVARINTS[standby_tasks_count])
+    else:
+        parts.append(uvarint(standby_tasks_count))
+    if standby_tasks:
+        for standby_task in standby_tasks:
+            standby_task_subtopology_id = standby_task.subtopology_id.encode()
+            standby_task_subtopology_id_length = len(standby_task_subtopology_id) + 1
+            if standby_task_subtopology_id_length < 128:
+                parts.append(UVARINTS[standby_task_subtopology_id_length])
+            else:
+                parts.append(long_text_length(standby_task_subtopology_id_length))
+            parts.append(standby_task_subtopology_id)
+            standby_task_partitions = standby_task.partitions
+            standby_task_partitions_count = len(standby_task_partitions) + 1
+            if standby_task_partitions_count < 128:
+                parts.append(UVARINTS[standby_task_partitions_count])
+            else:
+                parts.append(uvarint(standby_task_partitions_count))
+            if len(standby_task_partitions) < 32:
+                parts.append(pack_int32s[len(standby_task_partitions)](*standby_task_partitions))
+            else:
+                parts.append(int32s.write_long(standby_task_partitions))
+            parts.append(tag_section(
+                (), standby_task.unknown_tagged_fields, 0,
+            ) if standby_task.unknown_tagged_fields else b"\0")
+    warmup_tasks = message.warmup_tasks
+    warmup_tasks_count = 0 if warmup_tasks is None else len(warmup_tasks) + 1
+    if warmup_tasks_count < 128:
+        parts.append(UVARINTS[warmup_tasks_count])
+    else:
+        parts.append(uvarint(warmup_tasks_count))
+    if warmup_tasks:
+        for warmup_task in warmup_tasks:
+            warmup_task_subtopology_id = warmup_task.subtopology_id.encode()
+            warmup_task_subtopology_id_length = len(warmup_task_subtopology_id) + 1
+            if warmup_task_subtopology_id_length < 128:
+                parts.append(UVARINTS[warmup_task_subtopology_id_length])
+            else:
+                parts.append(long_text_length(warmup_task_subtopology_id_length))
+            parts.append(warmup_task_subtopology_id)
+            warmup_task_partitions = warmup_task.partitions
+            warmup_task_partitions_count = len(warmup_task_partitions) + 1
+            if warmup_task_partitions_count < 128:
+                parts.append(UVARINTS[warmup_task_partitions_count])
+            else:
+                parts.append(uvarint(warmup_task_partitions_count))
+            if len(warmup_task_partitions) < 32:
+                parts.append(pack_int32s[len(warmup_task_partitions)](*warmup_task_partitions))
+            else:
+                parts.append(int32s.write_long(warmup_task_partitions))
+            parts.append(tag_section(
+                (), warmup_task.unknown_tagged_fields, 0,
+            ) if warmup_task.unknown_tagged_fields else b"\0")
+    partitions_by_user_endpoint = message.partitions_by_user_endpoint
+    partitions_by_user_endpoint_count = (
+        0 if partitions_by_user_endpoint is None else len(partitions_by_user_endpoint) + 1
+    )
+    if partitions_by_user_endpoint_count < 128:
+        parts.append(pack_BiB(
+            BOOLEAN_BYTES[message.topology_description_required], message.endpoint_information_epoch,
+            partitions_by_user_endpoint_count,
+        ))
+    else:
+        parts.append(pack_Bi(BOOLEAN_BYTES[message.topology_description_required], message.endpoint_information_epoch))
+        parts.append(uvarint(partitions_by_user_endpoint_count))
+    if partitions_by_user_endpoint:
+        for one_partitions_by_user_endpoint in partitions_by_user_endpoint:
+            user_endpoint = one_partitions_by_user_endpoint.user_endpoint
+            host = user_endpoint.host.encode()
+            host_length = len(host) + 1
+            if host_length < 128:
+                parts.append(UVARINTS[host_length])
+            else:
+                parts.append(long_text_length(host_length))
+            parts.append(host)
+            if user_endpoint.unknown_tagged_fields:
+                parts.append(pack_H(user_endpoint.port))
+                parts.append(tag_section((), user_endpoint.unknown_tagged_fields, 0))
+            else:
+                parts.append(pack_Hx(user_endpoint.port))
+            active_partitions = one_partitions_by_user_endpoint.active_partitions
+            active_partitions_count = len(active_partitions) + 1
+            if active_partitions_count < 128:
+                parts.append(UVARINTS[active_partitions_count])
+            else:
+                parts.append(uvarint(active_partitions_count))
+            for active_partition in active_partitions:
+                topic = active_partition.topic.encode()
+                topic_length = len(topic) + 1
+                if topic_length < 128:
+                    parts.append(UVARINTS[topic_length])
+                else:
+                    parts.append(long_text_length(topic_length))
+                parts.append(topic)
+                active_partition_partitions = active_partition.partitions
+                active_partition_partitions_count = len(active_partition_partitions) + 1
+                if active_partition_partitions_count < 128:
+                    parts.append(UVARINTS[active_partition_partitions_count])
+                else:
+                    parts.append(uvarint(active_partition_partitions_count))
+                if len(active_partition_partitions) < 32:
+                    parts.append(pack_int32s[len(active_partition_partitions)](*active_partition_partitions))
+                else:
+                    parts.append(int32s.write_long(active_partition_partitions))
+                parts.append(tag_section(
+                    (), active_partition.unknown_tagged_fields, 0,
+                ) if active_partition.unknown_tagged_fields else b"\0")
+            standby_partitions = one_partitions_by_user_endpoint.standby_partitions
+            standby_partitions_count = len(standby_partitions) + 1
+            if standby_partitions_count < 128:
+                parts.append(UVARINTS[standby_partitions_count])
+            else:
+                parts.append(uvarint(standby_partitions_count))
+            for standby_partition in standby_partitions:
+                standby_partition_topic = standby_partition.topic.encode()
+                standby_partition_topic_length = len(standby_partition_topic) + 1
+                if standby_partition_topic_length < 128:
+                    parts.append(UVARINTS[standby_partition_topic_length])
+                else:
+                    parts.append(long_text_length(standby_partition_topic_length))
+                parts.append(standby_partition_topic)
+                standby_partition_partitions = standby_partition.partitions
+                standby_partition_partitions_count = len(standby_partition_partitions) + 1
+                if standby_partition_partitions_count < 128:
+                    parts.append(UVARINTS[standby_partition_partitions_count])
+                else:
+                    parts.append(uvarint(standby_partition_partitions_count))
+                if len(standby_partition_partitions) < 32:
+                    parts.append(pack_int32s[len(standby_partition_partitions)](*standby_partition_partitions))
+                else:
+                    parts.append(int32s.write_long(standby_partition_partitions))
+                parts.append(tag_section(
+                    (), standby_partition.unknown_tagged_fields, 0,
+                ) if standby_partition.unknown_tagged_fields else b"\0")
+            parts.append(tag_section(
+                (), one_partitions_by_user_endpoint.unknown_tagged_fields, 0,
+            ) if one_partitions_by_user_endpoint.unknown_tagged_fields else b"\0")
+    parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
+    return parts
+
+
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "StreamsGroupHeartbeatRequest": Codec(
         StreamsGroupHeartbeatRequest,
         {
             0: read_streams_group_heartbeat_request_v0,
+            1: read_streams_group_heartbeat_request_v0,
         },
         {
             0: write_streams_group_heartbeat_request_v0,
+            1: write_streams_group_heartbeat_request_v0,
         },
         {
             "KeyValue": KeyValue,
@@ -1702,15 +2182,17 @@ CODECS: dict[str, Codec] = {
         },
         88,
         "StreamsGroupHeartbeatRequest",
-        "4.3",
+        "4.4",
     ),
     "StreamsGroupHeartbeatResponse": Codec(
         StreamsGroupHeartbeatResponse,
         {
             0: read_streams_group_heartbeat_response_v0,
+            1: read_streams_group_heartbeat_response_v1,
         },
         {
             0: write_streams_group_heartbeat_response_v0,
+            1: write_streams_group_heartbeat_response_v1,
         },
         {
             "Status": Status,
@@ -1721,6 +2203,6 @@ CODECS: dict[str, Codec] = {
         },
         88,
         "StreamsGroupHeartbeatResponse",
-        "4.3",
+        "4.4",
     ),
 }

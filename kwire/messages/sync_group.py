@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -47,7 +47,7 @@ class SyncGroupRequestAssignment(msgspec.Struct, gc=False):
     member_id: str = ""
     #: What this member gets (for consumers a ConsumerProtocolAssignment). (bytes)
     assignment: bytes = b''
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -57,7 +57,7 @@ class SyncGroupRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "SyncGroupRequest"
     API_KEY: ClassVar[int] = 14
     VERSIONS: ClassVar[tuple[int, int]] = (0, 5)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group_id: str = ""
@@ -76,7 +76,7 @@ class SyncGroupRequest(msgspec.Struct, gc=False):
     protocol_name: str | None = None
     #: What each member gets; only the leader sends it. ([]SyncGroupRequestAssignment)
     assignments: list[SyncGroupRequestAssignment] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -89,7 +89,7 @@ def read_sync_group_request_v0(data: bytes, at: int) -> tuple[SyncGroupRequest, 
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     generation_id, member_id_length = unpack_ih(data, at)
     at += 6
     if member_id_length >= 0:
@@ -97,11 +97,11 @@ def read_sync_group_request_v0(data: bytes, at: int) -> tuple[SyncGroupRequest, 
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     assignments_count, = unpack_i(data, at)
     at += 4
     if not 0 <= assignments_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     assignments = []
     for _ in range(assignments_count):
         assignment_member_id_length, = unpack_h(data, at)
@@ -111,7 +111,7 @@ def read_sync_group_request_v0(data: bytes, at: int) -> tuple[SyncGroupRequest, 
             assignment_member_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         assignment_length, = unpack_i(data, at)
         at += 4
         if assignment_length >= 0:
@@ -119,7 +119,7 @@ def read_sync_group_request_v0(data: bytes, at: int) -> tuple[SyncGroupRequest, 
             assignment = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         assignments.append(SyncGroupRequestAssignment(assignment_member_id, assignment))
     return SyncGroupRequest(group_id, generation_id, member_id, None, None, None, assignments), at
 
@@ -133,7 +133,7 @@ def read_sync_group_request_v3(data: bytes, at: int) -> tuple[SyncGroupRequest, 
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     generation_id, member_id_length = unpack_ih(data, at)
     at += 6
     if member_id_length >= 0:
@@ -141,7 +141,7 @@ def read_sync_group_request_v3(data: bytes, at: int) -> tuple[SyncGroupRequest, 
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     group_instance_id_length, = unpack_h(data, at)
     at += 2
     group_instance_id: str | None
@@ -152,11 +152,11 @@ def read_sync_group_request_v3(data: bytes, at: int) -> tuple[SyncGroupRequest, 
     elif group_instance_id_length == -1:
         group_instance_id = None
     else:
-        raise Refused
+        raise FastPathError
     assignments_count, = unpack_i(data, at)
     at += 4
     if not 0 <= assignments_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     assignments = []
     for _ in range(assignments_count):
         assignment_member_id_length, = unpack_h(data, at)
@@ -166,7 +166,7 @@ def read_sync_group_request_v3(data: bytes, at: int) -> tuple[SyncGroupRequest, 
             assignment_member_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         assignment_length, = unpack_i(data, at)
         at += 4
         if assignment_length >= 0:
@@ -174,7 +174,7 @@ def read_sync_group_request_v3(data: bytes, at: int) -> tuple[SyncGroupRequest, 
             assignment = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         assignments.append(SyncGroupRequestAssignment(assignment_member_id, assignment))
     return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, None, None, assignments), at
 
@@ -231,7 +231,7 @@ def read_sync_group_request_v4(data: bytes, at: int) -> tuple[SyncGroupRequest, 
             assignment = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         if data[at]:
             unknown, at = read_unknown_tags(data, at)
         else:
@@ -322,7 +322,7 @@ def read_sync_group_request_v5(data: bytes, at: int) -> tuple[SyncGroupRequest, 
             assignment = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         if data[at]:
             unknown, at = read_unknown_tags(data, at)
         else:
@@ -343,7 +343,7 @@ def write_sync_group_request_v0(message: SyncGroupRequest) -> list[Part]:
     """Write versions 0 to 2."""
     parts: list[Part] = []
     if message.group_instance_id is not None:
-        raise Refused
+        raise FastPathError
     group_id = message.group_id.encode()
     parts.append(pack_h(len(group_id)))
     parts.append(group_id)
@@ -530,7 +530,7 @@ class SyncGroupResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "SyncGroupResponse"
     API_KEY: ClassVar[int] = 14
     VERSIONS: ClassVar[tuple[int, int]] = (0, 5)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds;
     #: versions 1+; left out silently elsewhere)
@@ -540,12 +540,12 @@ class SyncGroupResponse(msgspec.Struct, gc=False):
     #: Kind of member, such as consumer or connect; null or empty = not said. (string; versions 5+; may be null; left
     #: out silently elsewhere)
     protocol_type: str | None = None
-    #: The assignor chosen for the group; null = not told. (string; versions 5+; may be null; left out silently
+    #: The assignor chosen for the group; null = not included. (string; versions 5+; may be null; left out silently
     #: elsewhere)
     protocol_name: str | None = None
     #: What the member gets (for consumers a ConsumerProtocolAssignment). (bytes)
     assignment: bytes = b''
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -558,7 +558,7 @@ def read_sync_group_response_v0(data: bytes, at: int) -> tuple[SyncGroupResponse
         assignment = data[at:end]
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return SyncGroupResponse(0, error_code, None, None, assignment), at
 
 
@@ -571,7 +571,7 @@ def read_sync_group_response_v1(data: bytes, at: int) -> tuple[SyncGroupResponse
         assignment = data[at:end]
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return SyncGroupResponse(throttle_time_ms, error_code, None, None, assignment), at
 
 
@@ -588,7 +588,7 @@ def read_sync_group_response_v4(data: bytes, at: int) -> tuple[SyncGroupResponse
         assignment = data[at:end]
         at = end
     else:
-        raise Refused
+        raise FastPathError
     if data[at]:
         unknown, at = read_unknown_tags(data, at)
     else:
@@ -632,7 +632,7 @@ def read_sync_group_response_v5(data: bytes, at: int) -> tuple[SyncGroupResponse
         assignment = data[at:end]
         at = end
     else:
-        raise Refused
+        raise FastPathError
     if data[at]:
         unknown, at = read_unknown_tags(data, at)
     else:
@@ -707,7 +707,7 @@ def write_sync_group_response_v5(message: SyncGroupResponse) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "SyncGroupRequest": Codec(
         SyncGroupRequest,
@@ -732,7 +732,7 @@ CODECS: dict[str, Codec] = {
         },
         14,
         "SyncGroupRequest",
-        "4.3",
+        "4.4",
     ),
     "SyncGroupResponse": Codec(
         SyncGroupResponse,
@@ -755,6 +755,6 @@ CODECS: dict[str, Codec] = {
         {},
         14,
         "SyncGroupResponse",
-        "4.3",
+        "4.4",
     ),
 }

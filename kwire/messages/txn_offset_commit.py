@@ -13,8 +13,9 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    ZERO_UUID,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -38,6 +39,8 @@ pack_iqiB = Struct(">iqiB").pack
 pack_iqih = Struct(">iqih").pack
 pack_qhi = Struct(">qhi").pack
 pack_qhiB = Struct(">qhiB").pack
+pack_u = Struct(">16s").pack
+pack_uB = Struct(">16sB").pack
 unpack_h = Struct(">h").unpack_from
 unpack_i = Struct(">i").unpack_from
 unpack_iB = Struct(">iB").unpack_from
@@ -48,6 +51,7 @@ unpack_iqiB = Struct(">iqiB").unpack_from
 unpack_iqih = Struct(">iqih").unpack_from
 unpack_qhi = Struct(">qhi").unpack_from
 unpack_qhiB = Struct(">qhiB").unpack_from
+unpack_uB = Struct(">16sB").unpack_from
 
 
 class TxnOffsetCommitRequestPartition(msgspec.Struct, gc=False):
@@ -62,28 +66,30 @@ class TxnOffsetCommitRequestPartition(msgspec.Struct, gc=False):
     committed_leader_epoch: int = -1
     #: Free text that the client keeps with the offset. (string; may be null)
     committed_metadata: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
 class TxnOffsetCommitRequestTopic(msgspec.Struct, gc=False):
     """A part of TxnOffsetCommitRequest."""
 
-    #: string.
+    #: string; versions 0-5; left out silently elsewhere.
     name: str = ""
+    #: Id of the topic, in place of its name. (uuid; versions 6+; left out silently elsewhere)
+    topic_id: bytes = bytes(16)
     #: []TxnOffsetCommitRequestPartition.
     partitions: list[TxnOffsetCommitRequestPartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
 class TxnOffsetCommitRequest(msgspec.Struct, gc=False):
-    """Request of TxnOffsetCommit, API key 28, versions 0-5; flexible versions 3-5."""
+    """Request of TxnOffsetCommit, API key 28, versions 0-6; flexible versions 3-6."""
 
     NAME: ClassVar[str] = "TxnOffsetCommitRequest"
     API_KEY: ClassVar[int] = 28
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 5)
-    EDITION: ClassVar[str] = "4.3"
+    VERSIONS: ClassVar[tuple[int, int]] = (0, 6)
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     transactional_id: str = ""
@@ -93,8 +99,9 @@ class TxnOffsetCommitRequest(msgspec.Struct, gc=False):
     producer_id: int = 0
     #: Epoch of the producer id; a producer with a lower epoch than the current one is fenced. (int16)
     producer_epoch: int = 0
-    #: Number of the group's generation, which rises with each rebalance; -1 = none. (int32; versions 3+)
-    generation_id: int = -1
+    #: Generation of a group of the classic protocol, or the member's epoch in one of the consumer protocol; -1 = none.
+    #: (int32; versions 3+)
+    generation_id_or_member_epoch: int = -1
     #: string; versions 3+.
     member_id: str = ""
     #: Fixed name of a static member, which survives its restarts; null = a dynamic member. (string; versions 3+; may be
@@ -102,7 +109,7 @@ class TxnOffsetCommitRequest(msgspec.Struct, gc=False):
     group_instance_id: str | None = None
     #: []TxnOffsetCommitRequestTopic.
     topics: list[TxnOffsetCommitRequestTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -115,7 +122,7 @@ def read_txn_offset_commit_request_v0(data: bytes, at: int) -> tuple[TxnOffsetCo
         transactional_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     group_id_length, = unpack_h(data, at)
     at += 2
     if group_id_length >= 0:
@@ -123,11 +130,11 @@ def read_txn_offset_commit_request_v0(data: bytes, at: int) -> tuple[TxnOffsetCo
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     producer_id, producer_epoch, topics_count = unpack_qhi(data, at)
     at += 14
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -137,11 +144,11 @@ def read_txn_offset_commit_request_v0(data: bytes, at: int) -> tuple[TxnOffsetCo
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             partition_index, committed_offset, committed_metadata_length = unpack_iqh(data, at)
@@ -154,11 +161,11 @@ def read_txn_offset_commit_request_v0(data: bytes, at: int) -> tuple[TxnOffsetCo
             elif committed_metadata_length == -1:
                 committed_metadata = None
             else:
-                raise Refused
+                raise FastPathError
             partitions.append(TxnOffsetCommitRequestPartition(
                 partition_index, committed_offset, -1, committed_metadata,
             ))
-        topics.append(TxnOffsetCommitRequestTopic(name, partitions))
+        topics.append(TxnOffsetCommitRequestTopic(name, ZERO_UUID, partitions))
     return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, -1, "", None, topics), at
 
 
@@ -171,7 +178,7 @@ def read_txn_offset_commit_request_v2(data: bytes, at: int) -> tuple[TxnOffsetCo
         transactional_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     group_id_length, = unpack_h(data, at)
     at += 2
     if group_id_length >= 0:
@@ -179,11 +186,11 @@ def read_txn_offset_commit_request_v2(data: bytes, at: int) -> tuple[TxnOffsetCo
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     producer_id, producer_epoch, topics_count = unpack_qhi(data, at)
     at += 14
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -193,11 +200,11 @@ def read_txn_offset_commit_request_v2(data: bytes, at: int) -> tuple[TxnOffsetCo
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         for _ in range(partitions_count):
             partition_index, committed_offset, committed_leader_epoch, committed_metadata_length = unpack_iqih(data, at)
@@ -210,11 +217,11 @@ def read_txn_offset_commit_request_v2(data: bytes, at: int) -> tuple[TxnOffsetCo
             elif committed_metadata_length == -1:
                 committed_metadata = None
             else:
-                raise Refused
+                raise FastPathError
             partitions.append(TxnOffsetCommitRequestPartition(
                 partition_index, committed_offset, committed_leader_epoch, committed_metadata,
             ))
-        topics.append(TxnOffsetCommitRequestTopic(name, partitions))
+        topics.append(TxnOffsetCommitRequestTopic(name, ZERO_UUID, partitions))
     return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, -1, "", None, topics), at
 
 
@@ -234,7 +241,7 @@ def read_txn_offset_commit_request_v3(data: bytes, at: int) -> tuple[TxnOffsetCo
         at = end
     else:
         group_id, at = read_long_text(data, at)
-    producer_id, producer_epoch, generation_id, member_id_length = unpack_qhiB(data, at)
+    producer_id, producer_epoch, generation_id_or_member_epoch, member_id_length = unpack_qhiB(data, at)
     at += 14
     if 0 < member_id_length < 128:
         end = at + member_id_length
@@ -299,27 +306,114 @@ def read_txn_offset_commit_request_v3(data: bytes, at: int) -> tuple[TxnOffsetCo
         else:
             topic_unknown = NO_TAGS
             at += 1
-        topics.append(TxnOffsetCommitRequestTopic(name, partitions, topic_unknown))
+        topics.append(TxnOffsetCommitRequestTopic(name, ZERO_UUID, partitions, topic_unknown))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
         unknown_value = NO_TAGS
         at += 1
     return TxnOffsetCommitRequest(
-        transactional_id, group_id, producer_id, producer_epoch, generation_id, member_id, group_instance_id, topics,
-        unknown_value,
+        transactional_id, group_id, producer_id, producer_epoch, generation_id_or_member_epoch, member_id,
+        group_instance_id, topics, unknown_value,
+    ), at
+
+
+def read_txn_offset_commit_request_v6(data: bytes, at: int) -> tuple[TxnOffsetCommitRequest, int]:
+    """Read version 6."""
+    transactional_id_length = data[at]
+    if 0 < transactional_id_length < 128:
+        end = at + transactional_id_length
+        transactional_id = data[at + 1 : end].decode()
+        at = end
+    else:
+        transactional_id, at = read_long_text(data, at)
+    group_id_length = data[at]
+    if 0 < group_id_length < 128:
+        end = at + group_id_length
+        group_id = data[at + 1 : end].decode()
+        at = end
+    else:
+        group_id, at = read_long_text(data, at)
+    producer_id, producer_epoch, generation_id_or_member_epoch, member_id_length = unpack_qhiB(data, at)
+    at += 14
+    if 0 < member_id_length < 128:
+        end = at + member_id_length
+        member_id = data[at + 1 : end].decode()
+        at = end
+    else:
+        member_id, at = read_long_text(data, at)
+    group_instance_id_length = data[at]
+    group_instance_id: str | None
+    if 0 < group_instance_id_length < 128:
+        end = at + group_instance_id_length
+        group_instance_id = data[at + 1 : end].decode()
+        at = end
+    elif group_instance_id_length:
+        group_instance_id, at = read_long_text(data, at)
+    else:
+        group_instance_id = None
+        at += 1
+    topics_count = data[at]
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
+    topics = []
+    for _ in range(topics_count - 1):
+        topic_id, partitions_count = unpack_uB(data, at)
+        at += 16
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
+        partitions = []
+        for _ in range(partitions_count - 1):
+            partition_index, committed_offset, committed_leader_epoch, committed_metadata_length = unpack_iqiB(data, at)
+            at += 16
+            committed_metadata: str | None
+            if 0 < committed_metadata_length < 128:
+                end = at + committed_metadata_length
+                committed_metadata = data[at + 1 : end].decode()
+                at = end
+            elif committed_metadata_length:
+                committed_metadata, at = read_long_text(data, at)
+            else:
+                committed_metadata = None
+                at += 1
+            if data[at]:
+                unknown, at = read_unknown_tags(data, at)
+            else:
+                unknown = NO_TAGS
+                at += 1
+            partitions.append(TxnOffsetCommitRequestPartition(
+                partition_index, committed_offset, committed_leader_epoch, committed_metadata, unknown,
+            ))
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
+        topics.append(TxnOffsetCommitRequestTopic("", topic_id, partitions, topic_unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return TxnOffsetCommitRequest(
+        transactional_id, group_id, producer_id, producer_epoch, generation_id_or_member_epoch, member_id,
+        group_instance_id, topics, unknown_value,
     ), at
 
 
 def write_txn_offset_commit_request_v0(message: TxnOffsetCommitRequest) -> list[Part]:
     """Write versions 0 to 1."""
     parts: list[Part] = []
-    if message.generation_id != -1:
-        raise Refused
+    if message.generation_id_or_member_epoch != -1:
+        raise FastPathError
     if message.member_id != "":
-        raise Refused
+        raise FastPathError
     if message.group_instance_id is not None:
-        raise Refused
+        raise FastPathError
     transactional_id = message.transactional_id.encode()
     parts.append(pack_h(len(transactional_id)))
     parts.append(transactional_id)
@@ -348,12 +442,12 @@ def write_txn_offset_commit_request_v0(message: TxnOffsetCommitRequest) -> list[
 def write_txn_offset_commit_request_v2(message: TxnOffsetCommitRequest) -> list[Part]:
     """Write version 2."""
     parts: list[Part] = []
-    if message.generation_id != -1:
-        raise Refused
+    if message.generation_id_or_member_epoch != -1:
+        raise FastPathError
     if message.member_id != "":
-        raise Refused
+        raise FastPathError
     if message.group_instance_id is not None:
-        raise Refused
+        raise FastPathError
     transactional_id = message.transactional_id.encode()
     parts.append(pack_h(len(transactional_id)))
     parts.append(transactional_id)
@@ -402,9 +496,11 @@ def write_txn_offset_commit_request_v3(message: TxnOffsetCommitRequest) -> list[
     member_id = message.member_id.encode()
     member_id_length = len(member_id) + 1
     if member_id_length < 128:
-        parts.append(pack_qhiB(message.producer_id, message.producer_epoch, message.generation_id, member_id_length))
+        parts.append(pack_qhiB(
+            message.producer_id, message.producer_epoch, message.generation_id_or_member_epoch, member_id_length,
+        ))
     else:
-        parts.append(pack_qhi(message.producer_id, message.producer_epoch, message.generation_id))
+        parts.append(pack_qhi(message.producer_id, message.producer_epoch, message.generation_id_or_member_epoch))
         parts.append(long_text_length(member_id_length))
     parts.append(member_id)
     group_instance_id = message.group_instance_id
@@ -458,6 +554,81 @@ def write_txn_offset_commit_request_v3(message: TxnOffsetCommitRequest) -> list[
     return parts
 
 
+def write_txn_offset_commit_request_v6(message: TxnOffsetCommitRequest) -> list[Part]:
+    """Write version 6."""
+    parts: list[Part] = []
+    transactional_id = message.transactional_id.encode()
+    transactional_id_length = len(transactional_id) + 1
+    if transactional_id_length < 128:
+        parts.append(UVARINTS[transactional_id_length])
+    else:
+        parts.append(long_text_length(transactional_id_length))
+    parts.append(transactional_id)
+    group_id = message.group_id.encode()
+    group_id_length = len(group_id) + 1
+    if group_id_length < 128:
+        parts.append(UVARINTS[group_id_length])
+    else:
+        parts.append(long_text_length(group_id_length))
+    parts.append(group_id)
+    member_id = message.member_id.encode()
+    member_id_length = len(member_id) + 1
+    if member_id_length < 128:
+        parts.append(pack_qhiB(
+            message.producer_id, message.producer_epoch, message.generation_id_or_member_epoch, member_id_length,
+        ))
+    else:
+        parts.append(pack_qhi(message.producer_id, message.producer_epoch, message.generation_id_or_member_epoch))
+        parts.append(long_text_length(member_id_length))
+    parts.append(member_id)
+    group_instance_id = message.group_instance_id
+    group_instance_id_bytes = b"" if group_instance_id is None else group_instance_id.encode()
+    group_instance_id_length = 0 if group_instance_id is None else len(group_instance_id_bytes) + 1
+    if group_instance_id_length < 128:
+        parts.append(UVARINTS[group_instance_id_length])
+    else:
+        parts.append(long_text_length(group_instance_id_length))
+    parts.append(group_instance_id_bytes)
+    topics = message.topics
+    topics_count = len(topics) + 1
+    if topics_count < 128:
+        parts.append(UVARINTS[topics_count])
+    else:
+        parts.append(uvarint(topics_count))
+    for topic in topics:
+        topic_id = topic.topic_id
+        if len(topic_id) != 16:
+            raise FastPathError
+        partitions = topic.partitions
+        partitions_count = len(partitions) + 1
+        if partitions_count < 128:
+            parts.append(pack_uB(topic_id, partitions_count))
+        else:
+            parts.append(pack_u(topic_id))
+            parts.append(uvarint(partitions_count))
+        for partition in partitions:
+            committed_metadata = partition.committed_metadata
+            committed_metadata_bytes = b"" if committed_metadata is None else committed_metadata.encode()
+            committed_metadata_length = 0 if committed_metadata is None else len(committed_metadata_bytes) + 1
+            if committed_metadata_length < 128:
+                parts.append(pack_iqiB(
+                    partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
+                    committed_metadata_length,
+                ))
+            else:
+                parts.append(pack_iqi(
+                    partition.partition_index, partition.committed_offset, partition.committed_leader_epoch,
+                ))
+                parts.append(long_text_length(committed_metadata_length))
+            parts.append(committed_metadata_bytes)
+            parts.append(tag_section(
+                (), partition.unknown_tagged_fields, 0,
+            ) if partition.unknown_tagged_fields else b"\0")
+        parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
+    parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
+    return parts
+
+
 class TxnOffsetCommitResponsePartition(msgspec.Struct, gc=False):
     """A part of TxnOffsetCommitResponse."""
 
@@ -465,34 +636,36 @@ class TxnOffsetCommitResponsePartition(msgspec.Struct, gc=False):
     partition_index: int = 0
     #: Error of this entry, or 0. (int16)
     error_code: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
 class TxnOffsetCommitResponseTopic(msgspec.Struct, gc=False):
     """A part of TxnOffsetCommitResponse."""
 
-    #: string.
+    #: string; versions 0-5; left out silently elsewhere.
     name: str = ""
+    #: Id of the topic, in place of its name. (uuid; versions 6+; left out silently elsewhere)
+    topic_id: bytes = bytes(16)
     #: []TxnOffsetCommitResponsePartition.
     partitions: list[TxnOffsetCommitResponsePartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
 class TxnOffsetCommitResponse(msgspec.Struct, gc=False):
-    """Response of TxnOffsetCommit, API key 28, versions 0-5; flexible versions 3-5."""
+    """Response of TxnOffsetCommit, API key 28, versions 0-6; flexible versions 3-6."""
 
     NAME: ClassVar[str] = "TxnOffsetCommitResponse"
     API_KEY: ClassVar[int] = 28
-    VERSIONS: ClassVar[tuple[int, int]] = (0, 5)
-    EDITION: ClassVar[str] = "4.3"
+    VERSIONS: ClassVar[tuple[int, int]] = (0, 6)
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
     #: []TxnOffsetCommitResponseTopic.
     topics: list[TxnOffsetCommitResponseTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -501,7 +674,7 @@ def read_txn_offset_commit_response_v0(data: bytes, at: int) -> tuple[TxnOffsetC
     throttle_time_ms, topics_count = unpack_ii(data, at)
     at += 8
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     for _ in range(topics_count):
         name_length, = unpack_h(data, at)
@@ -511,18 +684,18 @@ def read_txn_offset_commit_response_v0(data: bytes, at: int) -> tuple[TxnOffsetC
             name = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         partitions_count, = unpack_i(data, at)
         at += 4
         if not 0 <= partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         partitions = []
         if partitions_count > 0:
             end = at + 6 * partitions_count
             partitions_rows = data[at:end]
             partitions = [*starmap(TxnOffsetCommitResponsePartition, iterate_ih(partitions_rows))]
             at = end
-        topics.append(TxnOffsetCommitResponseTopic(name, partitions))
+        topics.append(TxnOffsetCommitResponseTopic(name, ZERO_UUID, partitions))
     return TxnOffsetCommitResponse(throttle_time_ms, topics), at
 
 
@@ -570,7 +743,54 @@ def read_txn_offset_commit_response_v3(data: bytes, at: int) -> tuple[TxnOffsetC
         else:
             topic_unknown = NO_TAGS
             at += 1
-        topics.append(TxnOffsetCommitResponseTopic(name, partitions, topic_unknown))
+        topics.append(TxnOffsetCommitResponseTopic(name, ZERO_UUID, partitions, topic_unknown))
+    if data[at]:
+        unknown_value, at = read_unknown_tags(data, at)
+    else:
+        unknown_value = NO_TAGS
+        at += 1
+    return TxnOffsetCommitResponse(throttle_time_ms, topics, unknown_value), at
+
+
+def read_txn_offset_commit_response_v6(data: bytes, at: int) -> tuple[TxnOffsetCommitResponse, int]:
+    """Read version 6."""
+    throttle_time_ms, topics_count = unpack_iB(data, at)
+    at += 4
+    if 0 < topics_count < 128:
+        at += 1
+    else:
+        topics_count, at = read_long_count(data, at)
+    topics = []
+    for _ in range(topics_count - 1):
+        topic_id, partitions_count = unpack_uB(data, at)
+        at += 16
+        if 0 < partitions_count < 128:
+            at += 1
+        else:
+            partitions_count, at = read_long_count(data, at)
+        partitions = []
+        if partitions_count > 1:
+            end = at + 7 * (partitions_count - 1)
+            partitions_rows = data[at:end]
+            if partitions_rows[6::7].count(0) == partitions_count - 1:
+                partitions = [*starmap(TxnOffsetCommitResponsePartition, iterate_ihx(partitions_rows))]
+                at = end
+            else:
+                for _ in range(partitions_count - 1):
+                    partition_index, error_code, tag_count = unpack_ihB(data, at)
+                    at += 6
+                    if tag_count:
+                        unknown, at = read_unknown_tags(data, at)
+                    else:
+                        unknown = NO_TAGS
+                        at += 1
+                    partitions.append(TxnOffsetCommitResponsePartition(partition_index, error_code, unknown))
+        if data[at]:
+            topic_unknown, at = read_unknown_tags(data, at)
+        else:
+            topic_unknown = NO_TAGS
+            at += 1
+        topics.append(TxnOffsetCommitResponseTopic("", topic_id, partitions, topic_unknown))
     if data[at]:
         unknown_value, at = read_unknown_tags(data, at)
     else:
@@ -632,7 +852,39 @@ def write_txn_offset_commit_response_v3(message: TxnOffsetCommitResponse) -> lis
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+def write_txn_offset_commit_response_v6(message: TxnOffsetCommitResponse) -> list[Part]:
+    """Write version 6."""
+    parts: list[Part] = []
+    topics = message.topics
+    topics_count = len(topics) + 1
+    if topics_count < 128:
+        parts.append(pack_iB(message.throttle_time_ms, topics_count))
+    else:
+        parts.append(pack_i(message.throttle_time_ms))
+        parts.append(uvarint(topics_count))
+    for topic in topics:
+        topic_id = topic.topic_id
+        if len(topic_id) != 16:
+            raise FastPathError
+        partitions = topic.partitions
+        partitions_count = len(partitions) + 1
+        if partitions_count < 128:
+            parts.append(pack_uB(topic_id, partitions_count))
+        else:
+            parts.append(pack_u(topic_id))
+            parts.append(uvarint(partitions_count))
+        for partition in partitions:
+            if partition.unknown_tagged_fields:
+                parts.append(pack_ih(partition.partition_index, partition.error_code))
+                parts.append(tag_section((), partition.unknown_tagged_fields, 0))
+            else:
+                parts.append(pack_ihx(partition.partition_index, partition.error_code))
+        parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
+    parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
+    return parts
+
+
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "TxnOffsetCommitRequest": Codec(
         TxnOffsetCommitRequest,
@@ -643,6 +895,7 @@ CODECS: dict[str, Codec] = {
             3: read_txn_offset_commit_request_v3,
             4: read_txn_offset_commit_request_v3,
             5: read_txn_offset_commit_request_v3,
+            6: read_txn_offset_commit_request_v6,
         },
         {
             0: write_txn_offset_commit_request_v0,
@@ -651,6 +904,7 @@ CODECS: dict[str, Codec] = {
             3: write_txn_offset_commit_request_v3,
             4: write_txn_offset_commit_request_v3,
             5: write_txn_offset_commit_request_v3,
+            6: write_txn_offset_commit_request_v6,
         },
         {
             "TxnOffsetCommitRequestPartition": TxnOffsetCommitRequestPartition,
@@ -658,7 +912,7 @@ CODECS: dict[str, Codec] = {
         },
         28,
         "TxnOffsetCommitRequest",
-        "4.3",
+        "4.4",
     ),
     "TxnOffsetCommitResponse": Codec(
         TxnOffsetCommitResponse,
@@ -669,6 +923,7 @@ CODECS: dict[str, Codec] = {
             3: read_txn_offset_commit_response_v3,
             4: read_txn_offset_commit_response_v3,
             5: read_txn_offset_commit_response_v3,
+            6: read_txn_offset_commit_response_v6,
         },
         {
             0: write_txn_offset_commit_response_v0,
@@ -677,6 +932,7 @@ CODECS: dict[str, Codec] = {
             3: write_txn_offset_commit_response_v3,
             4: write_txn_offset_commit_response_v3,
             5: write_txn_offset_commit_response_v3,
+            6: write_txn_offset_commit_response_v6,
         },
         {
             "TxnOffsetCommitResponsePartition": TxnOffsetCommitResponsePartition,
@@ -684,6 +940,6 @@ CODECS: dict[str, Codec] = {
         },
         28,
         "TxnOffsetCommitResponse",
-        "4.3",
+        "4.4",
     ),
 }

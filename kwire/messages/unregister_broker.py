@@ -33,11 +33,11 @@ class UnregisterBrokerRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "UnregisterBrokerRequest"
     API_KEY: ClassVar[int] = 64
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: int32.
     broker_id: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -70,7 +70,7 @@ class UnregisterBrokerResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "UnregisterBrokerResponse"
     API_KEY: ClassVar[int] = 64
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -78,7 +78,7 @@ class UnregisterBrokerResponse(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong, in words for people; null when nothing did. (string; may be null)
     error_message: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -120,7 +120,7 @@ def write_unregister_broker_response_v0(message: UnregisterBrokerResponse) -> li
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "UnregisterBrokerRequest": Codec(
         UnregisterBrokerRequest,
@@ -133,7 +133,7 @@ CODECS: dict[str, Codec] = {
         {},
         64,
         "UnregisterBrokerRequest",
-        "4.3",
+        "4.4",
     ),
     "UnregisterBrokerResponse": Codec(
         UnregisterBrokerResponse,
@@ -146,6 +146,6 @@ CODECS: dict[str, Codec] = {
         {},
         64,
         "UnregisterBrokerResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -55,7 +55,7 @@ class FeatureUpdateKey(msgspec.Struct, gc=False):
     allow_downgrade: bool = False
     #: 1 = only upwards, 2 = downwards when nothing is lost, 3 = downwards at any price. (int8; versions 1+)
     upgrade_type: int = 1
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -65,7 +65,7 @@ class UpdateFeaturesRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "UpdateFeaturesRequest"
     API_KEY: ClassVar[int] = 57
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the broker may take before it gives up, in milliseconds. (int32 of milliseconds)
     timeout_ms: int = 60000
@@ -73,7 +73,7 @@ class UpdateFeaturesRequest(msgspec.Struct, gc=False):
     feature_updates: list[FeatureUpdateKey] = []
     #: True = check everything, change nothing. (bool; versions 1+)
     validate_only: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -149,7 +149,7 @@ def write_update_features_request_v0(message: UpdateFeaturesRequest) -> list[Par
     """Write version 0."""
     parts: list[Part] = []
     if message.validate_only:
-        raise Refused
+        raise FastPathError
     feature_updates = message.feature_updates
     feature_updates_count = len(feature_updates) + 1
     if feature_updates_count < 128:
@@ -159,7 +159,7 @@ def write_update_features_request_v0(message: UpdateFeaturesRequest) -> list[Par
         parts.append(uvarint(feature_updates_count))
     for feature_update in feature_updates:
         if feature_update.upgrade_type != 1:
-            raise Refused
+            raise FastPathError
         feature = feature_update.feature.encode()
         feature_length = len(feature) + 1
         if feature_length < 128:
@@ -188,7 +188,7 @@ def write_update_features_request_v1(message: UpdateFeaturesRequest) -> list[Par
         parts.append(uvarint(feature_updates_count))
     for feature_update in feature_updates:
         if feature_update.allow_downgrade:
-            raise Refused
+            raise FastPathError
         feature = feature_update.feature.encode()
         feature_length = len(feature) + 1
         if feature_length < 128:
@@ -218,7 +218,7 @@ class UpdatableFeatureResult(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong with this entry; null when nothing did. (string; may be null)
     error_message: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -228,7 +228,7 @@ class UpdateFeaturesResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "UpdateFeaturesResponse"
     API_KEY: ClassVar[int] = 57
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -238,7 +238,7 @@ class UpdateFeaturesResponse(msgspec.Struct, gc=False):
     error_message: str | None = ""
     #: []UpdatableFeatureResult; versions 0-1; left out silently elsewhere.
     results: list[UpdatableFeatureResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -374,7 +374,7 @@ def write_update_features_response_v2(message: UpdateFeaturesResponse) -> list[P
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "UpdateFeaturesRequest": Codec(
         UpdateFeaturesRequest,
@@ -393,7 +393,7 @@ CODECS: dict[str, Codec] = {
         },
         57,
         "UpdateFeaturesRequest",
-        "4.3",
+        "4.4",
     ),
     "UpdateFeaturesResponse": Codec(
         UpdateFeaturesResponse,
@@ -412,6 +412,6 @@ CODECS: dict[str, Codec] = {
         },
         57,
         "UpdateFeaturesResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -53,7 +53,7 @@ class Listener(msgspec.Struct, gc=False):
     host: str = ""
     #: uint16.
     port: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -64,7 +64,7 @@ class KRaftVersionFeature(msgspec.Struct, gc=False):
     min_supported_version: int = 0
     #: Highest level supported. (int16)
     max_supported_version: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -74,7 +74,7 @@ class UpdateRaftVoterRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "UpdateRaftVoterRequest"
     API_KEY: ClassVar[int] = 82
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Id of the cluster, so that a stray message of another one is refused; null = unknown. (string; may be null)
     cluster_id: str | None = ""
@@ -88,7 +88,7 @@ class UpdateRaftVoterRequest(msgspec.Struct, gc=False):
     listeners: list[Listener] = []
     #: Levels of kraft.version that the voter can run at. (KRaftVersionFeature)
     k_raft_version_feature: KRaftVersionFeature = msgspec.field(default_factory=KRaftVersionFeature)
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -167,7 +167,7 @@ def write_update_raft_voter_request_v0(message: UpdateRaftVoterRequest) -> list[
     parts.append(cluster_id_bytes)
     voter_directory_id = message.voter_directory_id
     if len(voter_directory_id) != 16:
-        raise Refused
+        raise FastPathError
     listeners = message.listeners
     listeners_count = len(listeners) + 1
     if listeners_count < 128:
@@ -220,7 +220,7 @@ class CurrentLeader(msgspec.Struct, gc=False):
     host: str = ""
     #: int32.
     port: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -230,7 +230,7 @@ class UpdateRaftVoterResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "UpdateRaftVoterResponse"
     API_KEY: ClassVar[int] = 82
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: How long the client should pause because of a quota, in milliseconds; 0 = no pause. (int32 of milliseconds)
     throttle_time_ms: int = 0
@@ -238,7 +238,7 @@ class UpdateRaftVoterResponse(msgspec.Struct, gc=False):
     error_code: int = 0
     #: Who leads the metadata quorum now; filled when the asked controller does not. (CurrentLeader; tag 0)
     current_leader: CurrentLeader = msgspec.field(default_factory=CurrentLeader)
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -252,7 +252,7 @@ def _read_update_raft_voter_response_v0_tags(data: bytes, at: int) -> tuple[Curr
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -276,7 +276,7 @@ def _read_update_raft_voter_response_v0_tags(data: bytes, at: int) -> tuple[Curr
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return current_leader, tuple(tags), at
 
 
@@ -330,7 +330,7 @@ def write_update_raft_voter_response_v0(message: UpdateRaftVoterResponse) -> lis
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "UpdateRaftVoterRequest": Codec(
         UpdateRaftVoterRequest,
@@ -346,7 +346,7 @@ CODECS: dict[str, Codec] = {
         },
         82,
         "UpdateRaftVoterRequest",
-        "4.3",
+        "4.4",
     ),
     "UpdateRaftVoterResponse": Codec(
         UpdateRaftVoterResponse,
@@ -361,6 +361,6 @@ CODECS: dict[str, Codec] = {
         },
         82,
         "UpdateRaftVoterResponse",
-        "4.3",
+        "4.4",
     ),
 }

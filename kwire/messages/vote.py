@@ -16,8 +16,8 @@ from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
     ZERO_UUID,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -74,7 +74,7 @@ class VoteRequestPartitionData(msgspec.Struct, gc=False):
     last_offset: int = 0
     #: True = only a question before an election; epochs stay as they are. (bool; versions 2+)
     pre_vote: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -85,7 +85,7 @@ class VoteRequestTopicData(msgspec.Struct, gc=False):
     topic_name: str = ""
     #: []PartitionData.
     partitions: list[VoteRequestPartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -95,7 +95,7 @@ class VoteRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "VoteRequest"
     API_KEY: ClassVar[int] = 52
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Id of the cluster, so that a stray message of another one is refused; null = unknown. (string; may be null)
     cluster_id: str | None = None
@@ -103,7 +103,7 @@ class VoteRequest(msgspec.Struct, gc=False):
     voter_id: int = -1
     #: []TopicData.
     topics: list[VoteRequestTopicData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -343,7 +343,7 @@ def write_vote_request_v0(message: VoteRequest) -> list[Part]:
             parts.append(uvarint(partitions_count))
         for partition in partitions:
             if partition.pre_vote:
-                raise Refused
+                raise FastPathError
             if partition.unknown_tagged_fields:
                 parts.append(pack_iiiiq(
                     partition.partition_index, partition.replica_epoch, partition.replica_id,
@@ -394,13 +394,13 @@ def write_vote_request_v1(message: VoteRequest) -> list[Part]:
             parts.append(uvarint(partitions_count))
         for partition in partitions:
             if partition.pre_vote:
-                raise Refused
+                raise FastPathError
             replica_directory_id = partition.replica_directory_id
             if len(replica_directory_id) != 16:
-                raise Refused
+                raise FastPathError
             voter_directory_id = partition.voter_directory_id
             if len(voter_directory_id) != 16:
-                raise Refused
+                raise FastPathError
             if partition.unknown_tagged_fields:
                 parts.append(pack_iiiuuiq(
                     partition.partition_index, partition.replica_epoch, partition.replica_id, replica_directory_id,
@@ -452,10 +452,10 @@ def write_vote_request_v2(message: VoteRequest) -> list[Part]:
         for partition in partitions:
             replica_directory_id = partition.replica_directory_id
             if len(replica_directory_id) != 16:
-                raise Refused
+                raise FastPathError
             voter_directory_id = partition.voter_directory_id
             if len(voter_directory_id) != 16:
-                raise Refused
+                raise FastPathError
             if partition.unknown_tagged_fields:
                 parts.append(pack_iiiuuiqB(
                     partition.partition_index, partition.replica_epoch, partition.replica_id, replica_directory_id,
@@ -487,7 +487,7 @@ class VoteResponsePartitionData(msgspec.Struct, gc=False):
     leader_epoch: int = 0
     #: True = the vote goes to the candidate. (bool)
     vote_granted: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -498,7 +498,7 @@ class VoteResponseTopicData(msgspec.Struct, gc=False):
     topic_name: str = ""
     #: []PartitionData.
     partitions: list[VoteResponsePartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -511,7 +511,7 @@ class NodeEndpoint(msgspec.Struct, gc=False):
     host: str = ""
     #: uint16; versions 1+.
     port: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -521,7 +521,7 @@ class VoteResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "VoteResponse"
     API_KEY: ClassVar[int] = 52
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Error that concerns the whole request, or 0. (int16)
     error_code: int = 0
@@ -529,7 +529,7 @@ class VoteResponse(msgspec.Struct, gc=False):
     topics: list[VoteResponseTopicData] = []
     #: Addresses of the leaders named above. ([]NodeEndpoint; versions 1+; tag 0)
     node_endpoints: list[NodeEndpoint] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -542,16 +542,16 @@ def _read_vote_response_v0_tags(data: bytes, at: int) -> tuple[Tags, int]:
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
-            raise Refused
+            raise FastPathError
         else:
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return tuple(tags), at
 
 
@@ -615,7 +615,7 @@ def _read_vote_response_v1_tags(data: bytes, at: int) -> tuple[list[NodeEndpoint
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -647,7 +647,7 @@ def _read_vote_response_v1_tags(data: bytes, at: int) -> tuple[list[NodeEndpoint
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return node_endpoints, tuple(tags), at
 
 
@@ -712,7 +712,7 @@ def write_vote_response_v0(message: VoteResponse) -> list[Part]:
     """Write version 0."""
     parts: list[Part] = []
     if message.node_endpoints:
-        raise Refused
+        raise FastPathError
     topics = message.topics
     topics_count = len(topics) + 1
     if topics_count < 128:
@@ -823,7 +823,7 @@ def write_vote_response_v1(message: VoteResponse) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "VoteRequest": Codec(
         VoteRequest,
@@ -843,7 +843,7 @@ CODECS: dict[str, Codec] = {
         },
         52,
         "VoteRequest",
-        "4.3",
+        "4.4",
     ),
     "VoteResponse": Codec(
         VoteResponse,
@@ -864,6 +864,6 @@ CODECS: dict[str, Codec] = {
         },
         52,
         "VoteResponse",
-        "4.3",
+        "4.4",
     ),
 }

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -46,7 +46,7 @@ class Endpoint(msgspec.Struct, gc=False):
     host: str = ""
     #: uint16.
     port: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -57,7 +57,7 @@ class KRaftVersionFeature(msgspec.Struct, gc=False):
     min_supported_version: int = 0
     #: Highest level supported. (int16)
     max_supported_version: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -72,7 +72,7 @@ class Voter(msgspec.Struct, gc=False):
     endpoints: list[Endpoint] = []
     #: KRaftVersionFeature.
     k_raft_version_feature: KRaftVersionFeature = msgspec.field(default_factory=KRaftVersionFeature)
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -82,13 +82,13 @@ class VotersRecord(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "VotersRecord"
     API_KEY: ClassVar[int] = -1
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: int16.
     version: int = 0
     #: []Voter.
     voters: list[Voter] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -169,7 +169,7 @@ def write_voters_record_v0(message: VotersRecord) -> list[Part]:
     for voter in voters:
         voter_directory_id = voter.voter_directory_id
         if len(voter_directory_id) != 16:
-            raise Refused
+            raise FastPathError
         endpoints = voter.endpoints
         endpoints_count = len(endpoints) + 1
         if endpoints_count < 128:
@@ -212,7 +212,7 @@ def write_voters_record_v0(message: VotersRecord) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "VotersRecord": Codec(
         VotersRecord,
@@ -229,6 +229,6 @@ CODECS: dict[str, Codec] = {
         },
         -1,
         "VotersRecord",
-        "4.3",
+        "4.4",
     ),
 }

@@ -13,8 +13,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -53,7 +53,7 @@ class StateBatch(msgspec.Struct, gc=False):
     delivery_state: int = 0
     #: How often these records have been delivered. (int16)
     delivery_count: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -73,7 +73,7 @@ class PartitionData(msgspec.Struct, gc=False):
     delivery_complete_count: int = -1
     #: The records whose state changes; they are merged into what is stored. ([]StateBatch)
     state_batches: list[StateBatch] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -84,7 +84,7 @@ class WriteStateData(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The share-partitions to write. ([]PartitionData)
     partitions: list[PartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -94,13 +94,13 @@ class WriteShareGroupStateRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "WriteShareGroupStateRequest"
     API_KEY: ClassVar[int] = 85
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: The share group whose state changes. (string)
     group_id: str = ""
     #: The topics concerned. ([]WriteStateData)
     topics: list[WriteStateData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -268,7 +268,7 @@ def write_write_share_group_state_request_v0(message: WriteShareGroupStateReques
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -328,7 +328,7 @@ def write_write_share_group_state_request_v1(message: WriteShareGroupStateReques
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -379,7 +379,7 @@ class PartitionResult(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong with this share-partition; null when nothing did. (string; may be null)
     error_message: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -390,7 +390,7 @@ class WriteStateResult(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The outcome of each share-partition. ([]PartitionResult)
     partitions: list[PartitionResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -400,11 +400,11 @@ class WriteShareGroupStateResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "WriteShareGroupStateResponse"
     API_KEY: ClassVar[int] = 85
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: One entry for each topic of the request. ([]WriteStateResult)
     results: list[WriteStateResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -469,7 +469,7 @@ def write_write_share_group_state_response_v0(message: WriteShareGroupStateRespo
     for result in results:
         topic_id = result.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = result.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -495,7 +495,7 @@ def write_write_share_group_state_response_v0(message: WriteShareGroupStateRespo
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "WriteShareGroupStateRequest": Codec(
         WriteShareGroupStateRequest,
@@ -514,7 +514,7 @@ CODECS: dict[str, Codec] = {
         },
         85,
         "WriteShareGroupStateRequest",
-        "4.3",
+        "4.4",
     ),
     "WriteShareGroupStateResponse": Codec(
         WriteShareGroupStateResponse,
@@ -532,6 +532,6 @@ CODECS: dict[str, Codec] = {
         },
         85,
         "WriteShareGroupStateResponse",
-        "4.3",
+        "4.4",
     ),
 }

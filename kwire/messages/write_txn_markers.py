@@ -53,7 +53,7 @@ class WritableTxnMarkerTopic(msgspec.Struct, gc=False):
     name: str = ""
     #: Numbers of the partitions. ([]int32)
     partition_indexes: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -73,7 +73,7 @@ class WritableTxnMarker(msgspec.Struct, gc=False):
     #: Level of transaction.version in force: from 2 on the marker's epoch is above the data's. (int8; versions 2+; left
     #: out silently elsewhere)
     transaction_version: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -83,11 +83,11 @@ class WriteTxnMarkersRequest(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "WriteTxnMarkersRequest"
     API_KEY: ClassVar[int] = 27
     VERSIONS: ClassVar[tuple[int, int]] = (1, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []WritableTxnMarker.
     markers: list[WritableTxnMarker] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -301,7 +301,7 @@ class WritableTxnMarkerPartitionResult(msgspec.Struct, gc=False):
     partition_index: int = 0
     #: Error of this entry, or 0. (int16)
     error_code: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -312,7 +312,7 @@ class WritableTxnMarkerTopicResult(msgspec.Struct, gc=False):
     name: str = ""
     #: []WritableTxnMarkerPartitionResult.
     partitions: list[WritableTxnMarkerPartitionResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -323,7 +323,7 @@ class WritableTxnMarkerResult(msgspec.Struct, gc=False):
     producer_id: int = 0
     #: []WritableTxnMarkerTopicResult.
     topics: list[WritableTxnMarkerTopicResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -333,11 +333,11 @@ class WriteTxnMarkersResponse(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "WriteTxnMarkersResponse"
     API_KEY: ClassVar[int] = 27
     VERSIONS: ClassVar[tuple[int, int]] = (1, 2)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []WritableTxnMarkerResult.
     markers: list[WritableTxnMarkerResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -450,7 +450,7 @@ def write_write_txn_markers_response_v1(message: WriteTxnMarkersResponse) -> lis
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "WriteTxnMarkersRequest": Codec(
         WriteTxnMarkersRequest,
@@ -468,7 +468,7 @@ CODECS: dict[str, Codec] = {
         },
         27,
         "WriteTxnMarkersRequest",
-        "4.3",
+        "4.4",
     ),
     "WriteTxnMarkersResponse": Codec(
         WriteTxnMarkersResponse,
@@ -487,6 +487,6 @@ CODECS: dict[str, Codec] = {
         },
         27,
         "WriteTxnMarkersResponse",
-        "4.3",
+        "4.4",
     ),
 }

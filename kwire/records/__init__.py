@@ -1,9 +1,9 @@
-"""Record batches: what lies in a log, in a Produce request and in a Fetch response. Magic 0, 1 and 2, all codecs.
+"""Record batches of logs, Produce requests and Fetch responses: magic 0, 1 and 2, with all compression codecs.
 
-`read_batches` finds batches and their headers, `Batch.records()` decodes them, `write_batch` makes new ones.
+`read_batches` reads the headers of batches, `Batch.records()` decodes their records, `write_batch` writes a batch.
 """
 
-from kwire.records.batch import Batch, place, with_append_time
+from kwire.records.batch import Batch, patch_offset_and_epoch, with_append_time
 from kwire.records.control import (
     ControlRecord,
     ControlType,
@@ -28,7 +28,7 @@ __all__ = [
     "ShareControlType",
     "TimestampType",
     "parse_header",
-    "place",
+    "patch_offset_and_epoch",
     "read_batches",
     "read_control",
     "with_append_time",

@@ -1,4 +1,4 @@
-"""A record batch (magic 2): its header as fields, its records on demand, and the three fields a broker patches.
+"""A record batch (magic 2): its header fields, its records on demand, and the fields that a broker changes.
 
 Header, 61 bytes: base offset int64, length int32 (of what follows), partition leader epoch int32, magic int8, crc
 uint32 (CRC-32C of all that follows it), attributes int16, last offset delta int32, base timestamp int64, max timestamp
@@ -12,10 +12,10 @@ import struct
 import msgspec
 
 from kwire.errors import CorruptRecords
-from kwire.records import checksum, v2
+from kwire.records import checksum, record_decoder
 from kwire.records.compression import DEFAULT_MAX_BYTES, check_count, codec_of, decompress
-from kwire.records.faults import Data, corrupt
-from kwire.records.record import Base, Codec, Record, TimestampType
+from kwire.records.failures import Data, corrupt_error
+from kwire.records.record import BatchBase, Codec, Record, TimestampType
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size
@@ -36,7 +36,7 @@ _AFTER_TIMES = CRC_START + _APPEND_TIME.size
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
-    """The header of one batch; `raw` is the whole batch within the bytes that it was read from, not a copy.
+    """The header of one batch. `raw` is a view of the whole batch in the bytes that were read, not a copy.
 
     The ids, epochs and sequence of a batch without a producer are -1. Times are milliseconds.
     """
@@ -62,10 +62,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def codec(self) -> Codec:
-        """How the records are compressed.
-
-        Raises: UnsupportedCodec for a number that Kafka does not know.
-        """
+        """The compression codec of the records. Raises: UnsupportedCodec for a number that Kafka does not have."""
         return codec_of(self.attributes, CRC_START)
 
     @property
@@ -80,66 +77,68 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_control(self) -> bool:
-        """Whether the records are the log's own and never go to an application."""
+        """Whether these are control records, which are never delivered to an application."""
         return bool(self.attributes & CONTROL_BIT)
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When the log cleaner may drop tombstones and markers; it stands in the base timestamp then (KIP-534)."""
+        """When the log cleaner may drop tombstones and markers; the base timestamp holds it (KIP-534)."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
     @property
     def crc_is_valid(self) -> bool:
-        """Whether the checksum is that of the bytes."""
+        """Whether the checksum matches the bytes."""
         return bool(checksum.crc32c(self.raw[CRC_START:]) == self.crc)
 
     def check_crc(self) -> None:
-        """Raise CorruptRecords unless the checksum is that of the bytes."""
+        """Raise CorruptRecords unless the checksum matches the bytes."""
         if not self.crc_is_valid:
             raise CorruptRecords("batch.crc", 17, f"is {self.crc:#010x}, not the CRC-32C of the batch")
 
     def _bytes(self) -> bytes:
-        """The whole batch as bytes, which are faster to walk than a view; a copy unless it is all that was read."""
+        """The whole batch as bytes, which are faster to read than a view; a copy, unless the batch is all the data."""
         whole = self.raw.obj
         return whole if type(whole) is bytes and len(whole) == len(self.raw) else bytes(self.raw)
 
     def records(self, max_bytes: int = DEFAULT_MAX_BYTES, *, strict: bool = True) -> list[Record]:
         """Decompress and decode the records.
 
-        Args: max_bytes: what they may decompress to, 128 MiB by default; each counts as at least 64 bytes.
+        Args: max_bytes: the limit of the decompressed size, 128 MiB by default; each record counts at least 64 bytes.
             strict: False reads as Kafka does: header keys that are not UTF-8 get U+FFFD, lengths below -1 are null.
         Raises: LimitExceeded, UnsupportedCodec, CorruptRecords and other WireErrors; nothing else.
         """
         if not self.count:
-            return []  # Compaction may leave the header alone; Kafka does not look behind it then.
+            return []  # Compaction may leave an empty batch; Kafka does not read behind its header.
         codec = self.codec
-        compressed = codec is not Codec.NONE
-        if compressed:
+        append_time = self.max_timestamp if self.attributes & APPEND_TIME_BIT else None
+        if codec is Codec.NONE:
+            data = self._bytes()
+            starts_at = HEADER_SIZE
+        else:
             check_count(codec, self.count, self.size, max_bytes)
-        return v2.decode(
-            decompress(codec, self.raw[HEADER_SIZE:], max_bytes) if compressed else self._bytes(),
-            Base(
-                count=self.count,
-                offset=self.base_offset,
-                timestamp=self.base_timestamp,
-                append_time=self.max_timestamp if self.attributes & APPEND_TIME_BIT else None,
-                starts_at=0 if compressed else HEADER_SIZE,
-            ),
-            strict=strict,
+            data = decompress(codec, self.raw[HEADER_SIZE:], max_bytes)
+            starts_at = 0
+        base = BatchBase(
+            count=self.count,
+            offset=self.base_offset,
+            timestamp=self.base_timestamp,
+            append_time=append_time,
+            starts_at=starts_at,
         )
+        return record_decoder.decode_records(data, base, strict=strict)
 
 
-def parse(data: Data, offset: int) -> Batch:
-    """Read the header of the v2 batch at `offset`, whose magic has been looked at.
+def parse_batch(data: Data, offset: int) -> Batch:
+    """Read the header of the v2 batch at `offset`, whose magic has been checked.
 
-    Raises: CorruptRecords when the batch is not all there, or too short for its header.
+    Raises: CorruptRecords when the batch is incomplete or too short for its header.
     """
     (base_offset, length, epoch, magic, crc, attributes, last_delta, base_timestamp, max_timestamp,
      producer_id, producer_epoch, base_sequence, count) = HEADER.unpack_from(data, offset)  # fmt: skip
     last_offset = base_offset + last_delta
     if last_delta < 0 or count < 0 or last_offset > _INT64_MAX:
         what = f"base offset {base_offset}, last offset delta {last_delta}, record count {count}"
-        raise corrupt(what, offset, "batch")
+        raise corrupt_error(what, offset, "batch")
     end = offset + PREFIX_SIZE + length
     return Batch(
         base_offset, last_offset, magic, attributes, count, epoch, base_timestamp, max_timestamp,
@@ -147,19 +146,21 @@ def parse(data: Data, offset: int) -> Batch:
     )  # fmt: skip
 
 
-def place(batch: bytearray | memoryview, base_offset: int, partition_leader_epoch: int, *, at: int = 0) -> None:
-    """Write base offset and leader epoch into a v2 batch in place; neither is under its checksum.
+def patch_offset_and_epoch(
+    batch: bytearray | memoryview, base_offset: int, partition_leader_epoch: int, *, at: int = 0
+) -> None:
+    """Write base offset and leader epoch into a v2 batch in place; the checksum does not cover them.
 
-    Args: batch: the writable bytes; at: where in them the batch begins.
+    Args: batch: the writable bytes; at: the offset of the batch in them.
     """
     _OFFSET.pack_into(batch, at, base_offset)
     _EPOCH.pack_into(batch, at + PREFIX_SIZE, partition_leader_epoch)
 
 
 def with_append_time(batch: Data, timestamp: int) -> bytes:
-    """A copy of a v2 batch whose records all have the broker's append time, with the checksum that this needs.
+    """A copy of a v2 batch with the broker's append time for all records, and the new checksum.
 
-    Args: timestamp: milliseconds; it becomes the max timestamp, the records' own deltas stay and are not read any more.
+    Args: timestamp: milliseconds; it becomes the max timestamp; the deltas of the records stay, but are no longer read.
     Source: Kafka's DefaultRecordBatch.setMaxTimestamp.
     """
     view = memoryview(batch)

@@ -1,7 +1,7 @@
-"""CRC-32C, loaded when the first checksum is made.
+"""CRC-32C, imported on first use.
 
-The wheel's package imports argparse and importlib.metadata beside its function: 20 ms that a broker's start and every
-small command would pay. After the first use `crc32c` is the wheel's own function, found without detour.
+The package `crc32c` also imports argparse and importlib.metadata, which would add 20 ms to the start of a broker and of
+every short command. After the first use the attribute `crc32c` is the package's function itself.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from crc32c import crc32c as crc32c  # noqa: PLC0414 - This is how a name is handed on.
+    from crc32c import crc32c as crc32c  # noqa: PLC0414 - This re-exports the name.
 
 
 def __getattr__(name: str) -> object:

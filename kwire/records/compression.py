@@ -1,8 +1,8 @@
-"""Compress and decompress the records of a batch, the latter never beyond a limit.
+"""Compression and decompression of the records of a batch, with a limit of the decompressed size.
 
-Every decompressor works in steps of at most 1 MiB and stops as soon as its output has passed the limit, so that a
-small hostile batch cannot ask for much memory. Sizes that the data claims are checked before they are believed.
-A codec's library is loaded when a batch is first met that needs it: a broker starts faster, and few see all four.
+Every decompressor works in steps of at most 1 MiB and stops as soon as its output exceeds the limit, so that a small
+hostile batch cannot use much memory. Sizes in the data are checked before memory is allocated. The library of a codec
+is imported on first use: a broker starts faster, and few programs use all four.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import zlib
 from collections.abc import Iterator
 
 from kwire.errors import UnsupportedCodec
-from kwire.records.faults import STEP_MAX, Data, bomb, corrupt
+from kwire.records.failures import STEP_BYTES_MAX, Data, corrupt_error, expansion_error
 from kwire.records.record import Codec
 
 DEFAULT_MAX_BYTES = 128 * 1024 * 1024
-"""What the records of one batch may decompress to unless the caller says otherwise: 128 MiB."""
+"""The default limit of the decompressed size of one batch: 128 MiB."""
 
 RECORD_COST = 64
-"""What each decompressed record counts at least: the smallest has 7 bytes, but as an object far more."""
+"""The minimum that a decompressed record counts: the smallest has 7 bytes, but as an object far more."""
 
 _GZIP_WBITS = 31  # zlib's number for the largest window in a gzip wrapper.
 
@@ -26,28 +26,28 @@ _GZIP_WBITS = 31  # zlib's number for the largest window in a gzip wrapper.
 def decompress(codec: Codec, data: Data, max_bytes: int = DEFAULT_MAX_BYTES, *, magic: int = 2) -> bytes:
     """Decompress the records of one batch.
 
-    Args: max_bytes: what the output may hold; a zstd window may be as large, and 8 MiB in any case.
-        magic: of the batch: 0 stands for the old lz4 header checksum, and zstd needs 2.
-    Raises: LimitExceeded above `max_bytes`; CorruptRecords for data that the codec refuses or that ends early;
+    Args: max_bytes: the limit of the output; a zstd window may be as large, and 8 MiB in any case.
+        magic: of the batch: 0 means the old lz4 header checksum, and zstd needs 2.
+    Raises: LimitExceeded above `max_bytes`; CorruptRecords for data that is invalid or ends early;
         UnsupportedCodec for zstd before magic 2.
     Source: KIP-110 for zstd; KIP-57 for lz4.
     """
     if codec is Codec.NONE:
         return bytes(data)
     chunks: list[bytes] = []
-    room = max_bytes
-    for chunk in _chunks(codec, data, max_bytes, magic):
-        room -= len(chunk)
-        if room < 0:
-            raise bomb(codec.label, len(data), max_bytes)
+    bytes_left = max_bytes
+    for chunk in _decompress_chunks(codec, data, max_bytes, magic):
+        bytes_left -= len(chunk)
+        if bytes_left < 0:
+            raise expansion_error(codec.label, len(data), max_bytes)
         chunks.append(chunk)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def compress(codec: Codec, data: bytes, *, magic: int = 2, level: int | None = None) -> bytes:
-    """Compress the records of one batch as Kafka's own writer frames them.
+    """Compress the records of one batch framed as by Kafka's writer.
 
-    Args: level: the codec's own number; None is its default. Snappy has none.
+    Args: level: the compression level of the codec; None is its default. Snappy has none.
     Raises: UnsupportedCodec for zstd before magic 2.
     """
     if codec is Codec.GZIP:
@@ -56,32 +56,32 @@ def compress(codec: Codec, data: bytes, *, magic: int = 2, level: int | None = N
     if codec is Codec.SNAPPY:
         from kwire.records import snappy
 
-        return snappy.compress(data)
+        return snappy.compress_blocks(data)
     if codec is Codec.LZ4:
         from kwire.records import lz4_frame
 
-        return lz4_frame.compress(data, old_checksum=magic == 0, level=level or 0)
+        return lz4_frame.compress_frame(data, old_checksum=magic == 0, level=level or 0)
     if codec is Codec.ZSTD:
         from kwire.records import zstd_frame
 
-        _zstd_needs_v2(magic)
-        return zstd_frame.compress(data, level=level)
+        _check_zstd_magic(magic)
+        return zstd_frame.compress_frame(data, level=level)
     return data
 
 
 def check_count(codec: Codec, count: int, size: int, max_bytes: int) -> None:
-    """Raise LimitExceeded when so many records of one compressed batch are more than the limit, however small they are.
+    """Raise LimitExceeded when this many records of one compressed batch exceed the limit at their minimum size.
 
     Twelve kilobytes of zstd can hold eighteen million empty records, which as objects would take gigabytes.
     """
     if count * RECORD_COST > max_bytes:
-        raise bomb(f"{codec.label}, {count} records of at least {RECORD_COST} bytes", size, max_bytes)
+        raise expansion_error(f"{codec.label}, {count} records of at least {RECORD_COST} bytes", size, max_bytes)
 
 
 def codec_of(attributes: int, at: int) -> Codec:
     """The codec that the lowest three bits of a batch's attributes name.
 
-    Raises: UnsupportedCodec for 5, 6 and 7, which Kafka does not know either.
+    Raises: UnsupportedCodec for 5, 6 and 7, as in Kafka.
     """
     number = attributes & 7
     if number > Codec.ZSTD:
@@ -89,41 +89,41 @@ def codec_of(attributes: int, at: int) -> Codec:
     return Codec(number)
 
 
-def _zstd_needs_v2(magic: int) -> None:
+def _check_zstd_magic(magic: int) -> None:
     if magic < 2:
         raise UnsupportedCodec("attributes", None, f"zstd needs record batches v2, not magic {magic}")
 
 
-def _chunks(codec: Codec, data: Data, max_bytes: int, magic: int) -> Iterator[bytes]:
+def _decompress_chunks(codec: Codec, data: Data, max_bytes: int, magic: int) -> Iterator[bytes]:
     if codec is Codec.GZIP:
         return _gunzip(data)
     if codec is Codec.SNAPPY:
         from kwire.records import snappy
 
-        return snappy.decompress(data, max_bytes)
+        return snappy.decompress_blocks(data, max_bytes)
     if codec is Codec.LZ4:
         from kwire.records import lz4_frame
 
-        return lz4_frame.decompress(data, old_checksum=magic == 0)
+        return lz4_frame.decompress_frame(data, old_checksum=magic == 0)
     from kwire.records import zstd_frame
 
-    _zstd_needs_v2(magic)
-    return zstd_frame.decompress(data, max_bytes)
+    _check_zstd_magic(magic)
+    return zstd_frame.decompress_frames(data, max_bytes)
 
 
 def _gunzip(data: Data) -> Iterator[bytes]:
-    """Several members may follow each other, as RFC 1952 section 2.2 allows and Java's reader takes."""
+    """Several members may follow each other, as RFC 1952 section 2.2 and Java's reader allow."""
     rest: Data = data
     while True:
         member = zlib.decompressobj(_GZIP_WBITS)
         while not member.eof:
             try:
-                chunk = member.decompress(rest, STEP_MAX)
+                chunk = member.decompress(rest, STEP_BYTES_MAX)
             except zlib.error as error:
-                raise corrupt(f"gzip data is broken: {error}") from None
+                raise corrupt_error(f"gzip data is broken: {error}") from None
             rest = member.unconsumed_tail
             if not chunk and not rest and not member.eof:
-                raise corrupt("gzip data ends early")
+                raise corrupt_error("gzip data ends early")
             yield chunk
         rest = member.unused_data
         if not rest:

@@ -1,4 +1,4 @@
-"""Control batches: the records that a log writes for itself, and the markers that end transactions."""
+"""Control records: transaction markers, records of KRaft, and share-group state of a draft of KIP-932."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import IntEnum
 import msgspec
 
 from kwire.errors import Truncated
-from kwire.records.faults import corrupt
+from kwire.records.failures import corrupt_error
 from kwire.records.record import Record
 from kwire.records.writer import write_batch
 
@@ -18,7 +18,7 @@ _VALUE_VERSION = struct.Struct(">h")
 
 
 class ControlType(IntEnum):
-    """What a control record says, numbered as in Kafka 4.3."""
+    """The types of control records in Kafka 4.3."""
 
     ABORT = 0
     COMMIT = 1
@@ -30,23 +30,23 @@ class ControlType(IntEnum):
 
 
 class ShareControlType(IntEnum):
-    """What a control record says of share-partitions, where the second revision of KIP-932 keeps their state.
+    """The types of control records that hold the state of share-partitions in revision r2 of KIP-932.
 
-    Kafka gave the numbers to KRaft later.
+    Kafka later used the numbers for KRaft.
     """
 
     SHARE_CHECKPOINT = 5
     SHARE_DELTA = 6
 
 
-#: The edition in which share-partitions keep their state in control records of their own log.
+#: The edition that stores the state of share-partitions in control records of the topic-partition.
 SHARE_CONTROL_EDITION = "kip932-r2"
 
 
 class ControlRecord(msgspec.Struct, frozen=True, gc=False):
-    """A control record's key, and of a transaction marker its coordinator's epoch.
+    """The key of a control record, and the coordinator epoch of a transaction marker.
 
-    `type` stays a number when nobody knows it. The values of the other types are messages of their own
+    `type` is an int when it is unknown. The values of the other types are messages
     (LeaderChangeMessage, SnapshotHeaderRecord, SnapshotFooterRecord, KRaftVersionRecord, VotersRecord; in the edition
     kip932-r2 ShareCheckpointValue and ShareDeltaValue).
     """
@@ -84,7 +84,7 @@ def write_marker(
 
 
 def write_share_control(kind: ShareControlType, value: bytes, *, timestamp: int, base_offset: int = 0) -> bytes:
-    """The batch of one record that keeps the state of a share-partition. `timestamp` is in milliseconds.
+    """The batch of one record with the state of a share-partition. `timestamp` is in milliseconds.
 
     value: an encoded ShareCheckpointValue or ShareDeltaValue of version 0; the version precedes it, as in every control
     record.
@@ -93,34 +93,34 @@ def write_share_control(kind: ShareControlType, value: bytes, *, timestamp: int,
     return write_batch([record], control=True)
 
 
-def read_control(record: Record, *, edition: str = "4.3") -> ControlRecord:
-    """Read a record of a control batch; what the numbers stand for depends on the edition.
+def read_control(record: Record, *, edition: str | None = None) -> ControlRecord:
+    """Read a record of a control batch; the meaning of the type depends on the edition, None for all releases.
 
     Raises: CorruptRecords or Truncated for a key or a marker that is too short or of a negative version.
     """
-    version, number = _unpacked(_KEY, record.key, "key")
+    version, number = _unpack(_KEY, record.key, "key")
     value = record.value
     if number not in (ControlType.ABORT, ControlType.COMMIT):
-        return ControlRecord(_type(number, edition), version, None, value)
-    _, epoch = _unpacked(_MARKER, value, "value")
+        return ControlRecord(_control_type(number, edition), version, None, value)
+    _, epoch = _unpack(_MARKER, value, "value")
     return ControlRecord(ControlType(number), version, epoch, value)
 
 
-def _type(number: int, edition: str) -> ControlType | ShareControlType | int:
+def _control_type(number: int, edition: str | None) -> ControlType | ShareControlType | int:
     kinds: tuple[type[ControlType | ShareControlType], ...] = (ControlType,)
     if edition == SHARE_CONTROL_EDITION:
         kinds = (ShareControlType, ControlType)
     return next((kind(number) for kind in kinds if number in kind._value2member_map_), number)
 
 
-def _unpacked(shape: struct.Struct, data: bytes | None, what: str) -> tuple[int, int]:
-    """Version and number; a later version may append to them, so bytes behind are no error."""
+def _unpack(layout: struct.Struct, data: bytes | None, what: str) -> tuple[int, int]:
+    """Version and number; a later version may append fields, so further bytes are not an error."""
     path = f"control.{what}"
     if data is None:
-        raise corrupt("is null", path=path)
-    if len(data) < shape.size:
-        raise Truncated(path, 0, shape.size, len(data))
-    version, number = shape.unpack_from(data)
+        raise corrupt_error("is null", path=path)
+    if len(data) < layout.size:
+        raise Truncated(path, 0, layout.size, len(data))
+    version, number = layout.unpack_from(data)
     if version < 0:
-        raise corrupt(f"version {version}", 0, path)
+        raise corrupt_error(f"version {version}", 0, path)
     return version, number

@@ -1,4 +1,4 @@
-"""Write messages of magic 0 and 1, plain or in one compressed wrapper."""
+"""Writes messages of magic 0 and 1, uncompressed or in one compressed wrapper."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PREFIX = struct.Struct(">qiI")
 _NULL = _LENGTH.pack(-1)
 
 
-def write(
+def write_messages(
     records: Sequence[Record],
     *,
     magic: int,
@@ -27,11 +27,11 @@ def write(
     max_timestamp: int | None,
     level: int | None,
 ) -> bytes:
-    """Write the records as messages, or with a codec as one wrapper that has the last one's offset.
+    """Write the records as messages, or, with a codec, as one wrapper with the offset of the last record.
 
     Inside a wrapper of magic 1 offsets count from `base_offset`, by default the first record's; in magic 0 they are
     absolute.
-    Raises: InvalidValue for headers, for a wrapper of nothing, and for numbers that do not fit.
+    Raises: InvalidValue for headers, for a wrapper without records, and for numbers that do not fit.
     """
     if magic not in (0, 1):
         raise InvalidValue("batch.magic", None, f"magic {magic}, known are 0, 1 and 2")
@@ -43,18 +43,20 @@ def write(
         max_timestamp = max((record.timestamp for record in records), default=-1)
     if codec is Codec.NONE:
         return b"".join(
-            _message(record, record.offset, magic, attributes, max_timestamp if append_time else record.timestamp)
+            _encode_message(
+                record, record.offset, magic, attributes, max_timestamp if append_time else record.timestamp
+            )
             for record in records
         )
     if not records:
         raise InvalidValue("records", None, "a wrapper needs at least one record")
     shift = 0 if magic == 0 else (records[0].offset if base_offset is None else base_offset)
-    inner = b"".join(_message(record, record.offset - shift, magic, attributes, record.timestamp) for record in records)
-    wrapper = Record(0, max_timestamp, None, compress(codec, inner, magic=magic, level=level))
-    return _message(wrapper, records[-1].offset, magic, attributes | codec, max_timestamp)
+    inner = (_encode_message(record, record.offset - shift, magic, attributes, record.timestamp) for record in records)
+    wrapper = Record(0, max_timestamp, None, compress(codec, b"".join(inner), magic=magic, level=level))
+    return _encode_message(wrapper, records[-1].offset, magic, attributes | codec, max_timestamp)
 
 
-def _message(record: Record, offset: int, magic: int, attributes: int, timestamp: int) -> bytes:
+def _encode_message(record: Record, offset: int, magic: int, attributes: int, timestamp: int) -> bytes:
     key, value = record.key, record.value
     try:
         head = _HEADS[1].pack(1, attributes, timestamp) if magic else _HEADS[0].pack(0, attributes)

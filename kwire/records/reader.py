@@ -1,4 +1,4 @@
-"""Find the batches in bytes as they lie in a log, a Produce request or a Fetch response."""
+"""Reads the batches in the bytes of a log, a Produce request or a Fetch response."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ from collections.abc import Iterator
 from kwire.records import batch as v2_batch
 from kwire.records import legacy
 from kwire.records.batch import HEADER_SIZE, PREFIX_SIZE, Batch
-from kwire.records.faults import Data, corrupt
+from kwire.records.failures import Data, corrupt_error
 
-# All three formats have the length and the magic at the same place: length, epoch or crc, magic.
+# All three formats have length and magic at the same offset: length, epoch or crc, magic.
 _LENGTH_AND_MAGIC = struct.Struct(">8xi4xb")
 _SIZES_MIN = (*legacy.SIZES_MIN, HEADER_SIZE)
 
 
 def parse_header(data: Data, offset: int = 0) -> Batch:
-    """Read the header of the batch at `offset`, in any of the three formats, and none of its records.
+    """Read the header of the batch at `offset`, in any of the three formats, without its records.
 
-    The checksum is not looked at: `check_crc` does that.
-    Raises: CorruptRecords when the batch is not all there, too short for its header, or of an unknown magic.
+    The checksum is not verified: `check_crc` does that.
+    Raises: CorruptRecords when the batch is incomplete, too short for its header, or of an unknown magic.
     """
     have = len(data) - offset
     if have < _LENGTH_AND_MAGIC.size:
-        raise corrupt(f"a batch header has {HEADER_SIZE} bytes, but {have} are left", offset, "batch")
+        raise corrupt_error(f"a batch header has {HEADER_SIZE} bytes, but {have} are left", offset, "batch")
     length, magic = _LENGTH_AND_MAGIC.unpack_from(data, offset)
     if not 0 <= magic <= 2:
-        raise corrupt(f"magic {magic}, known are 0, 1 and 2", offset + 16, "batch.magic")
+        raise corrupt_error(f"magic {magic}, known are 0, 1 and 2", offset + 16, "batch.magic")
     size = length + PREFIX_SIZE
     if size < _SIZES_MIN[magic]:
-        raise corrupt(f"length {length}, a batch of magic {magic} needs more", offset + 8, "batch.length")
+        raise corrupt_error(f"length {length}, a batch of magic {magic} needs more", offset + 8, "batch.length")
     if size > have:
-        raise corrupt(f"a batch of {size} bytes, but {have} are left", offset, "batch")
-    return v2_batch.parse(data, offset) if magic == 2 else legacy.parse(data, offset)
+        raise corrupt_error(f"a batch of {size} bytes, but {have} are left", offset, "batch")
+    return v2_batch.parse_batch(data, offset) if magic == 2 else legacy.parse_message(data, offset)
 
 
 def read_batches(data: Data, *, verify: bool = True, partial_ok: bool = False) -> Iterator[Batch]:
-    """Yield the batches one after the other; what was good before a bad one has been yielded when the error comes.
+    """Yield the batches in order; those before an invalid one are yielded before the error is raised.
 
-    Args: verify: compare each checksum. partial_ok: a batch cut off by the end of the data, as a Fetch response may
+    Args: verify: verify each checksum. partial_ok: a batch cut off by the end of the data, as a Fetch response may
         have it, ends the batches instead of being an error.
     Raises: CorruptRecords.
     """
     offset = 0
     while offset < len(data):
-        if partial_ok and _is_cut(data, offset):
+        if partial_ok and _is_truncated(data, offset):
             return
         batch = parse_header(data, offset)
         if verify:
@@ -53,7 +53,7 @@ def read_batches(data: Data, *, verify: bool = True, partial_ok: bool = False) -
         offset += batch.size
 
 
-def _is_cut(data: Data, offset: int) -> bool:
+def _is_truncated(data: Data, offset: int) -> bool:
     have = len(data) - offset
     if have < _LENGTH_AND_MAGIC.size:
         return True

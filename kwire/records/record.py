@@ -1,4 +1,4 @@
-"""What a batch is made of: a record, and the two choices that a batch makes for all of its records."""
+"""Records, and the properties that all records of a batch share: compression codec and timestamp type."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Header = tuple[str, bytes | None]
 
 
 class Codec(IntEnum):
-    """How the records of a batch are compressed: the lowest three bits of its attributes."""
+    """The compression codec of a batch: the lowest three bits of its attributes."""
 
     NONE = 0
     GZIP = 1
@@ -25,7 +25,7 @@ class Codec(IntEnum):
 
 
 class TimestampType(IntEnum):
-    """Who set the timestamps: nobody (magic 0), the producer, or the broker at append."""
+    """The origin of timestamps: none (magic 0), the producer, or the broker at append."""
 
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
@@ -38,9 +38,9 @@ class TimestampType(IntEnum):
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One record: its absolute offset, its timestamp in milliseconds (-1: none), and what it carries.
+    """One record: its absolute offset, its timestamp in milliseconds (-1: none), its key, value and headers.
 
-    Headers keep their order and may repeat a key; a key, a value and a header's value may be None.
+    Headers are ordered and may repeat a key; a key, a value and a header's value may be None.
     """
 
     offset: int = 0
@@ -50,10 +50,10 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     headers: tuple[Header, ...] = ()
 
 
-class Base(msgspec.Struct, frozen=True, gc=False):
-    """What the records of a v2 batch take from its header.
+class BatchBase(msgspec.Struct, frozen=True, gc=False):
+    """The header fields of a v2 batch that decoding its records needs.
 
-    `append_time` is None unless the broker set the timestamps; `starts_at` is where in the given bytes they begin.
+    `append_time` is None unless the broker set the timestamps; `starts_at` is the offset of the records in the data.
     """
 
     count: int

@@ -1,4 +1,4 @@
-"""Write record batches in all three formats, as Kafka's own writer lays them out."""
+"""Writes record batches in all three formats, with the layout of Kafka's writer."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from kwire.records.batch import (
 )
 from kwire.records.compression import compress
 from kwire.records.record import Codec, Header, Record, TimestampType
-from kwire.records.varint import SMALL, all_short, encode_unsigned, wrapped
+from kwire.records.varint import ONE_BYTE_VARINTS, encode_unsigned, one_and_two_byte_varints, wrap_int64
 
 _INT32_MAX = (1 << 31) - 1
 _SAFE = 1 << 62
-_MANY = 64
+_LARGE_BATCH_COUNT = 64
 _NULL = b"\x01"  # The varint of -1.
 
 
@@ -46,28 +46,27 @@ def write_batch(
     delete_horizon_ms: int | None = None,
     level: int | None = None,
 ) -> bytes:
-    """Write one batch. The records' offsets ascend and may have gaps, as they have after compaction.
+    """Write one batch. The offsets of the records ascend and may have gaps, as after compaction.
 
-    Args: base_offset, last_offset: what the batch spans, by default the first and the last record's offset.
-        codec: or its name, such as "lz4". level: the codec's own.
-        max_timestamp: milliseconds; by default the largest of the records, with LOG_APPEND_TIME everybody's.
-        magic: 0 and 1 have none of v2's fields; without compression they are one message per record.
+    Args: base_offset, last_offset: the offset range of the batch, by default that of its records.
+        codec: or its name, such as "lz4". level: the compression level of the codec.
+        max_timestamp: milliseconds; by default the largest of the records; LOG_APPEND_TIME gives it to all records.
+        magic: 0 and 1 have no fields of v2; without compression they are one message per record.
     Returns: the bytes; of magic 0 and 1 without compression as many batches as there are records.
     Raises: InvalidValue for offsets, times and ids that do not fit; UnsupportedCodec for zstd before magic 2.
     """
-    codec = _codec(codec)
+    codec = _codec_by_name(codec)
     if magic != 2:
         v2_only = (producer_id, producer_epoch, base_sequence, partition_leader_epoch) != (-1, -1, -1, -1)
         if v2_only or transactional or control or last_offset is not None or delete_horizon_ms is not None:
             raise InvalidValue("batch", None, f"magic {magic} has no producer, epoch, transaction, control or horizon")
-        return legacy_writer.write(
+        return legacy_writer.write_messages(
             records, magic=magic, codec=codec, base_offset=base_offset, timestamp_type=timestamp_type,
             max_timestamp=max_timestamp, level=level,
         )  # fmt: skip
-    base_offset, last_offset = _span(records, base_offset, last_offset)
-    base_timestamp = records[0].timestamp if records else -1
-    if delete_horizon_ms is not None:
-        base_timestamp = delete_horizon_ms
+    base_offset, last_offset = _offset_span(records, base_offset, last_offset)
+    first_timestamp = records[0].timestamp if records else -1
+    base_timestamp = first_timestamp if delete_horizon_ms is None else delete_horizon_ms
     if max_timestamp is None:
         max_timestamp = max((record.timestamp for record in records), default=-1)
     attributes = (
@@ -77,15 +76,15 @@ def write_batch(
         | CONTROL_BIT * control
         | DELETE_HORIZON_BIT * (delete_horizon_ms is not None)
     )
-    body = _body(records, base_offset, base_timestamp)
+    body = _encode_records(records, base_offset, base_timestamp)
     if codec is not Codec.NONE:
         body = [compress(codec, b"".join(body), level=level)]
     fields = (attributes, last_offset - base_offset, base_timestamp, max_timestamp,
               producer_id, producer_epoch, base_sequence, len(records))  # fmt: skip
-    return _sealed(base_offset, partition_leader_epoch, fields, body)
+    return _assemble_batch(base_offset, partition_leader_epoch, fields, body)
 
 
-def _codec(codec: Codec | str) -> Codec:
+def _codec_by_name(codec: Codec | str) -> Codec:
     if isinstance(codec, Codec):
         return codec
     try:
@@ -95,8 +94,8 @@ def _codec(codec: Codec | str) -> Codec:
         raise InvalidValue("batch.codec", None, f"{codec!r} is none of {known}") from None
 
 
-def _span(records: Sequence[Record], base_offset: int | None, last_offset: int | None) -> tuple[int, int]:
-    """First and last offset of the batch, the records' order checked."""
+def _offset_span(records: Sequence[Record], base_offset: int | None, last_offset: int | None) -> tuple[int, int]:
+    """First and last offset of the batch; checks the order of the records."""
     if base_offset is None:
         base_offset = records[0].offset if records else 0
     previous = base_offset - 1
@@ -112,19 +111,20 @@ def _span(records: Sequence[Record], base_offset: int | None, last_offset: int |
     return base_offset, last_offset
 
 
-def _body(records: Sequence[Record], base_offset: int, base_timestamp: int) -> list[bytes]:
+def _encode_records(records: Sequence[Record], base_offset: int, base_timestamp: int) -> list[bytes]:
     """The records as parts to join, so that every key and value is copied once.
 
-    Short varints come from a table, for a big batch from a big one: a function call for each takes twice as long.
+    Short varints come from a table, which is larger for large batches: a call for each takes twice as long.
     """
     parts: list[bytes] = []
-    short, long = (all_short() if len(records) >= _MANY else SMALL), encode_unsigned
+    short = one_and_two_byte_varints() if len(records) >= _LARGE_BATCH_COUNT else ONE_BYTE_VARINTS
+    long = encode_unsigned
     limit = len(short)
     for record in records:
         key, value = record.key, record.value
         delta = record.timestamp - base_timestamp
         if not -_SAFE < delta < _SAFE:
-            delta = _far(record, base_timestamp)
+            delta = _wide_timestamp_delta(record, base_timestamp)
         raw = delta << 1 if delta >= 0 else ~(delta << 1)
         time = short[raw] if raw < limit else long(raw)
         raw = (record.offset - base_offset) << 1
@@ -135,7 +135,7 @@ def _body(records: Sequence[Record], base_offset: int, base_timestamp: int) -> l
         else:
             raw = len(key) << 1
             head += (short[raw] if raw < limit else long(raw)) + key
-        tail = _headers(record.headers) if record.headers else b"\0"
+        tail = _encode_headers(record.headers) if record.headers else b"\0"
         if value is None:
             head += _NULL
             value = b""
@@ -147,14 +147,14 @@ def _body(records: Sequence[Record], base_offset: int, base_timestamp: int) -> l
     return parts
 
 
-def _far(record: Record, base_timestamp: int) -> int:
-    """A timestamp delta of more than 62 bits; the reader's sum wraps around and gives the timestamp again."""
+def _wide_timestamp_delta(record: Record, base_timestamp: int) -> int:
+    """A timestamp delta of more than 62 bits; the sum of a reader wraps around to the timestamp."""
     if not -(1 << 63) <= record.timestamp < 1 << 63:
         raise InvalidValue("records", None, f"timestamp {record.timestamp} of offset {record.offset} is beyond 64 bits")
-    return wrapped(record.timestamp - base_timestamp)
+    return wrap_int64(record.timestamp - base_timestamp)
 
 
-def _headers(headers: Sequence[Header]) -> bytes:
+def _encode_headers(headers: Sequence[Header]) -> bytes:
     parts = [encode_unsigned(len(headers) << 1)]
     for name, value in headers:
         key = name.encode()
@@ -163,11 +163,11 @@ def _headers(headers: Sequence[Header]) -> bytes:
     return b"".join(parts)
 
 
-def _sealed(base_offset: int, epoch: int, fields: tuple[int, ...], body: list[bytes]) -> bytes:
+def _assemble_batch(base_offset: int, epoch: int, fields: tuple[int, ...], body: list[bytes]) -> bytes:
     """Header and body with length and checksum.
 
-    The header is written into the joined bytes before anybody else has seen them: a BytesIO that owns its bytes alone
-    lets them be changed in place and gives them back, where any other way copies the whole batch again.
+    The header is written into the joined bytes in place: a BytesIO that is the only owner of its bytes allows that and
+    returns them without a copy. Any other way copies the whole batch again.
     """
     stream = BytesIO(b"".join((bytes(HEADER_SIZE), *body)))
     with stream.getbuffer() as batch:

@@ -1,6 +1,15 @@
-"""Kafka's own schema files, read as they are."""
+"""Kafka's schema files: parsed messages, structs, fields and versions."""
 
-from kwire.schema.library import DEFAULT_EDITION, EDITIONS, layers_of, load, names, own_names, schema_root
+from kwire.schema.library import (
+    DEFAULT_EDITION,
+    EDITIONS,
+    RELEASES,
+    edition_layers,
+    load_schema,
+    message_names,
+    own_message_names,
+    schema_root,
+)
 from kwire.schema.parse import parse_message
 from kwire.schema.spec import FieldSpec, MessageSpec, StructSpec, camel_case, snake_case
 from kwire.schema.versions import Versions
@@ -8,15 +17,16 @@ from kwire.schema.versions import Versions
 __all__ = [
     "DEFAULT_EDITION",
     "EDITIONS",
+    "RELEASES",
     "FieldSpec",
     "MessageSpec",
     "StructSpec",
     "Versions",
     "camel_case",
-    "layers_of",
-    "load",
-    "names",
-    "own_names",
+    "edition_layers",
+    "load_schema",
+    "message_names",
+    "own_message_names",
     "parse_message",
     "schema_root",
     "snake_case",

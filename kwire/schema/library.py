@@ -1,4 +1,4 @@
-"""Finds the schema files: beside a checkout's packages, or inside the installed one."""
+"""The schemas by name and edition, from the installed package or from a checkout."""
 
 from __future__ import annotations
 
@@ -11,20 +11,40 @@ from kwire.errors import SchemaError, UnsupportedVersion
 from kwire.schema.parse import parse_message
 from kwire.schema.spec import MessageSpec
 
-#: The edition that everything means unless told otherwise.
-DEFAULT_EDITION = "4.3"
-
 
 class Edition(NamedTuple):
-    """Where the schemas of an edition are, and the edition that it lies over: what it does not have is as there."""
+    """The folders of an edition's schemas, and the edition that it extends: it inherits the other messages.
+
+    removed: messages of the extended edition that this one does not have.
+    """
 
     directories: tuple[str, ...]
-    over: str = ""
+    base: str = ""
+    removed: frozenset[str] = frozenset()
 
 
-#: The last of every chain is the default. Revisions of KIP-932 by age: r1, which gives no shape, r2, r3, r4, r5.
+#: Messages that Kafka has had since 4.4.
+_SINCE_4_4 = frozenset(
+    {
+        "AbortedTxn",
+        "StreamsGroupTopologyDescriptionUpdateRequest",
+        "StreamsGroupTopologyDescriptionUpdateResponse",
+        "UnregisterControllerRequest",
+        "UnregisterControllerResponse",
+    }
+)
+
+
+#: The releases of Kafka, newest first; the other editions change their share groups.
+RELEASES = ("4.4", "4.3")
+
+#: The edition that is used by default: the newest release.
+DEFAULT_EDITION = RELEASES[0]
+
+#: Every chain ends with the newest release. Revisions of KIP-932 by age: r1, which defines no messages, r2, r3, r4, r5.
 EDITIONS: dict[str, Edition] = {
-    "4.3": Edition(("messages", "records")),
+    "4.4": Edition(("messages", "records")),
+    "4.3": Edition(("releases/4.3",), "4.4", _SINCE_4_4),
     "4.0-early-access": Edition(("early-access",), "4.3"),
     "kip932-r1": Edition((), "kip932-r4"),
     "kip932-r2": Edition(("drafts/r2",), "kip932-r4"),
@@ -41,39 +61,41 @@ def schema_root() -> Path:
     return installed if installed.is_dir() else package.parent / "schemas"
 
 
-def names(edition: str = DEFAULT_EDITION) -> list[str]:
-    """The messages of an edition, sorted; for all but the default only those in which it differs from that one.
+def message_names(edition: str = DEFAULT_EDITION) -> list[str]:
+    """All messages of an edition, sorted, those that it inherits included.
 
     Raises: UnsupportedVersion when there is no such edition.
     """
-    layers = [each for each in layers_of(edition) if each != DEFAULT_EDITION] or [DEFAULT_EDITION]
-    return sorted({name for layer in layers for name in _files(layer)})
+    names: set[str] = set()
+    for layer in reversed(edition_layers(edition)):
+        names = names - EDITIONS[layer].removed | _schema_files(layer).keys()
+    return sorted(names)
 
 
-def own_names(edition: str) -> list[str]:
-    """The messages that an edition brings itself, sorted."""
-    return sorted(_files(edition))
+def own_message_names(edition: str) -> list[str]:
+    """The messages that an edition defines itself, sorted."""
+    return sorted(_schema_files(edition))
 
 
 @cache
-def layers_of(edition: str) -> tuple[str, ...]:
-    """The edition, the one that it lies over, and so on down to the default.
+def edition_layers(edition: str) -> tuple[str, ...]:
+    """The edition, the one that it extends, and so on down to the default.
 
     Raises: UnsupportedVersion when there is no such edition.
     """
-    found = EDITIONS.get(edition)
-    if found is None:
+    definition = EDITIONS.get(edition)
+    if definition is None:
         raise UnsupportedVersion("", f"edition {edition!r} is not one of {', '.join(EDITIONS)}")
-    return (edition, *layers_of(found.over)) if found.over else (edition,)
+    return (edition, *edition_layers(definition.base)) if definition.base else (edition,)
 
 
 @cache
-def load(name: str, edition: str = DEFAULT_EDITION) -> MessageSpec:
-    """The schema of a message; one that the edition does not have itself is that of the editions below it.
+def load_schema(name: str, edition: str = DEFAULT_EDITION) -> MessageSpec:
+    """The schema of a message; a message that an edition lacks is that of the edition it extends.
 
     Raises: UnsupportedVersion when there is no such message or edition; SchemaError when its file is wrong.
     """
-    path = next((files[name] for files in map(_files, layers_of(edition)) if name in files), None)
+    path = _find_file(name, edition)
     if path is None:
         raise UnsupportedVersion(name, f"is not a message of edition {edition}")
     try:
@@ -83,12 +105,21 @@ def load(name: str, edition: str = DEFAULT_EDITION) -> MessageSpec:
     return parse_message(text, str(path))
 
 
+def _find_file(name: str, edition: str) -> Path | None:
+    for layer in edition_layers(edition):
+        if name in EDITIONS[layer].removed:
+            return None
+        if name in (files := _schema_files(layer)):
+            return files[name]
+    return None
+
+
 @cache
-def _files(edition: str) -> dict[str, Path]:
+def _schema_files(edition: str) -> dict[str, Path]:
     root = schema_root()
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for directory in EDITIONS[edition].directories:
         with os.scandir(root / directory) as entries:
             files = [entry.name for entry in entries if entry.name.endswith(".json")]
-        found.update((name.removesuffix(".json"), root / directory / name) for name in files)
-    return found
+        paths.update((name.removesuffix(".json"), root / directory / name) for name in files)
+    return paths

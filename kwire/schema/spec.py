@@ -1,29 +1,33 @@
-"""What a schema says, as values: messages, structs and fields."""
+"""The content of a schema: messages, structs and fields."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
 from functools import cache
+from struct import calcsize
 
 from kwire.schema.versions import NONE, Versions
 
 #: Struct defaults and empty arrays are the empty tuple; UUIDs and bytes are bytes.
 Default = bool | int | float | str | bytes | tuple[()] | None
 
-#: The sizes in bytes of the types that always take the same room.
-FIXED_SIZES = {
-    "bool": 1,
-    "int8": 1,
-    "uint8": 1,
-    "int16": 2,
-    "uint16": 2,
-    "int32": 4,
-    "uint32": 4,
-    "int64": 8,
-    "float64": 8,
-    "uuid": 16,
+#: The struct code of each type of fixed size. A boolean is a byte, so that 2 is an error.
+STRUCT_CODES = {
+    "bool": "B",
+    "int8": "b",
+    "uint8": "B",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "q",
+    "float64": "d",
+    "uuid": "16s",
 }
+
+#: The sizes in bytes of the types of fixed size.
+FIXED_SIZES = {name: calcsize(f">{code}") for name, code in STRUCT_CODES.items()}
 
 #: The smallest and greatest value of every integer type.
 INTEGER_RANGES = {
@@ -66,7 +70,7 @@ class StructSpec:
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """One field: its type, and in which versions it is there, may be null, or is tagged."""
+    """One field: its type, and the versions in which it exists, may be null, or is tagged."""
 
     name: str
     type: str
@@ -84,18 +88,18 @@ class FieldSpec:
     struct: StructSpec | None = None
 
     @property
-    def snake(self) -> str:
+    def snake_name(self) -> str:
         """The attribute's name in Python."""
         return snake_case(self.name)
 
     @property
-    def camel(self) -> str:
+    def json_name(self) -> str:
         """The key's name in Kafka's JSON form."""
         return camel_case(self.name)
 
     @property
     def is_array(self) -> bool:
-        """Whether the field holds any number of elements."""
+        """Whether the field is an array."""
         return self.type.startswith("[]")
 
     @property
@@ -105,18 +109,16 @@ class FieldSpec:
 
     @property
     def fields(self) -> tuple[FieldSpec, ...]:
-        """The fields of the struct this field holds; empty when it holds none."""
+        """The fields of the field's struct; empty when it has none."""
         return self.struct.fields if self.struct else ()
 
     def is_tagged(self, version: int) -> bool:
-        """Whether the field travels as a tagged field in this version."""
+        """Whether the field is a tagged field in this version."""
         return version in self.tagged_versions
 
     def is_flexible(self, version: int, message_is_flexible: bool) -> bool:
         """Whether the field's length is a varint; a field may keep the old form in a flexible message."""
-        if self.flexible_versions is None:
-            return message_is_flexible
-        return version in self.flexible_versions
+        return message_is_flexible if self.flexible_versions is None else version in self.flexible_versions
 
 
 @dataclass(frozen=True, slots=True)

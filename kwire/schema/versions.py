@@ -1,11 +1,11 @@
-"""Ranges of versions, as the schemas write them: "0-4", "3+", "5", "none"."""
+"""Ranges of versions in the notation of the schemas: "0-4", "3+", "5", "none"."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-#: What "3+" ends with: the greatest version that an int16 can say.
+#: The end of "3+": the highest version of an int16.
 HIGHEST = 32767
 
 _RANGE = re.compile(r"(\d{1,5})(?:(\+)|-(\d{1,5}))?")
@@ -20,10 +20,7 @@ class Versions:
 
     @staticmethod
     def parse(text: str) -> Versions:
-        """The range that a schema's text means.
-
-        Raises: ValueError when the text is not a range.
-        """
+        """The range of a text in a schema. Raises: ValueError when the text is not a range."""
         text = text.strip()
         if text == "none":
             return NONE
@@ -58,8 +55,8 @@ class Versions:
         """Whether every version of the other range is in this one."""
         return not other or (self.low <= other.low and other.high <= self.high)
 
-    def each(self) -> range:
-        """The versions one by one; meant for a message's own, closed range."""
+    def to_range(self) -> range:
+        """The versions as a range; for closed ranges, as those of messages."""
         return range(self.low, self.high + 1)
 
 

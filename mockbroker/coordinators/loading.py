@@ -1,7 +1,7 @@
-"""Partitions of a coordinator's topic on their way into memory: loading takes a while, and may be in vain.
+"""Asynchronous loading of the partitions of a coordinator's topic, which takes time and can be cancelled.
 
 Source: Kafka's CoordinatorRuntime and TransactionStateManager, which load in threads of their own. Until a partition is
-there, what is asked of its coordinator is refused with COORDINATOR_LOAD_IN_PROGRESS.
+loaded, requests to its coordinator are refused with COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations
@@ -13,48 +13,45 @@ from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 
 if TYPE_CHECKING:
-    from mockbroker.calls import Calls
+    from mockbroker.cluster_services.inter_broker import InterBrokerChannel
 
 
-class Loading:
-    """What one node loads at the moment; each partition comes by a delivery on the cluster's own queue."""
+class PartitionLoads:
+    """The partitions that one node is loading; each load runs as an action of the cluster's own queue."""
 
-    def __init__(self, calls: Calls, node_id: int) -> None:
-        self._calls = calls
+    def __init__(self, channel: InterBrokerChannel[object], node_id: int) -> None:
+        self._channel = channel
         self._node_id = node_id
-        self._begun: dict[int, int] = {}
+        self._pending: dict[int, int] = {}
         self._count = 0
 
     def __contains__(self, shard: object) -> bool:
-        return shard in self._begun
+        return shard in self._pending
 
     def __bool__(self) -> bool:
-        return bool(self._begun)
+        return bool(self._pending)
 
-    def begin(self, shard: int, load: Callable[[int], None], *, now_ms: int) -> None:
-        """Have `load(now_ms)` run by a later `advance`, unless the partition is given up before."""
+    def start(self, shard: int, load: Callable[[int], None], *, now_ms: int) -> None:
+        """Schedule `load(now_ms)` for a later `advance`; it does not run if the load is cancelled before."""
         self._count += 1
-        number = self._begun[shard] = self._count
+        number = self._pending[shard] = self._count
 
-        def arrive(at_ms: int) -> None:
-            if self._begun.get(shard) == number:
-                del self._begun[shard]
+        def run(at_ms: int) -> None:
+            if self._pending.get(shard) == number:
+                del self._pending[shard]
                 load(at_ms)
 
-        self._calls.later(self._calls.loading_ms(self._node_id, now_ms), arrive, now_ms=now_ms)
+        self._channel.schedule(self._channel.loading_ms(self._node_id, now_ms), run, now_ms=now_ms)
 
-    def give_up(self, shard: int) -> None:
-        """Load a partition no more that another node coordinates now."""
-        self._begun.pop(shard, None)
+    def cancel(self, shard: int) -> None:
+        """Stop loading a partition that another node coordinates now."""
+        self._pending.pop(shard, None)
 
     def close(self) -> None:
-        """The node has ended: nothing is loaded any more."""
-        self._begun.clear()
+        """The node has ended: cancel all loads."""
+        self._pending.clear()
 
-    def must_be_over(self, shard: int) -> None:
-        """Pass only when the partition is not being loaded.
-
-        Raises: COORDINATOR_LOAD_IN_PROGRESS.
-        """
-        if shard in self._begun:
+    def require_finished(self, shard: int) -> None:
+        """Raise COORDINATOR_LOAD_IN_PROGRESS if the partition is being loaded."""
+        if shard in self._pending:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"partition {shard} is being loaded")

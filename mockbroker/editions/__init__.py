@@ -1,7 +1,7 @@
-"""KIP-932 as each revision drew it: what an edition speaks, and what it decides.
+"""Editions of KIP-932: messages, rules and records of each revision.
 
-An edition is a table of APIs, in which the share APIs speak its own messages, and one value of rules. Handlers and
-state machines are the same for all of them and know none by its name. docs/kip-932.md tells the history.
+An edition is a table of APIs, in which the share APIs use its own messages, and one value of rules. Handlers and state
+machines are the same for all editions and do not depend on an edition's name. docs/kip-932.md describes the history.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ from collections.abc import Mapping
 
 import msgspec
 
-from kwire.registry import EDITIONS as MESSAGE_EDITIONS
-from mockbroker.config_keys import ConfigError
-from mockbroker.coordinators.edition_records import EditionRecords
-from mockbroker.routes import Route
-from mockbroker.state.share_rules import ShareRules
+from mockbroker.cluster_services.edition_records import EditionRecords
+from mockbroker.config.keys import ConfigError
+from mockbroker.engine.routes import Route
+from mockbroker.state.share.share_rules import SHARE_EDITIONS, ShareRules
 
 
 class Edition(msgspec.Struct, frozen=True):
     """One row of the table of editions.
 
-    defaults: of the broker's configuration, where they are others. records: in which share groups and their state are
-    kept, None for the released ones.
+    defaults: different defaults of the broker's configuration. records: the record formats of share groups and their
+    state, None for the released ones.
     """
 
     name: str
@@ -31,10 +30,10 @@ class Edition(msgspec.Struct, frozen=True):
     records: EditionRecords | None = None
 
 
-def edition_of(name: str) -> Edition:
-    """An edition by its name; the released one needs nothing of this package, and is not asked for here.
+def load_edition(name: str) -> Edition:
+    """The edition with a name; the released one does not use this package, and is not loaded here.
 
-    Raises: ConfigError when there is none.
+    Raises: ConfigError if there is none.
     """
     from mockbroker.editions import drafts, early_access
 
@@ -42,4 +41,4 @@ def edition_of(name: str) -> Edition:
         return Edition(name, early_access.routes(), early_access.RULES, records=early_access.RECORDS)
     if name in drafts.RULES:
         return Edition(name, drafts.routes(name), drafts.RULES[name], drafts.DEFAULTS, drafts.RECORDS.get(name))
-    raise ConfigError(f"share-edition: {name!r} is not one of {', '.join(MESSAGE_EDITIONS)}")
+    raise ConfigError(f"share-edition: {name!r} is not one of {', '.join(SHARE_EDITIONS)}")

@@ -1,26 +1,26 @@
-"""Acknowledgements as they were numbered before gaps could be reported."""
+"""Acknowledge types of early revisions, before gaps could be reported."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from mockbroker.editions.dialect import Arrive
+from mockbroker.editions.edition_route import RequestTranslator
 
-#: Accept, release, reject, by what they were numbered up to the third revision, and are since.
+#: Accept, release and reject: the numbers up to the third revision, and the later ones.
 _RELEASED = {0: 1, 1: 2, 2: 3}
-#: What no edition takes for a type; it is refused where an unknown one is.
+#: No valid type in any edition; it is refused like an unknown type.
 _UNKNOWN = -1
 
 
-def with_early_types(arrive: Arrive) -> Arrive:
-    """A request with the early numbers, as `arrive` makes it of the later ones."""
+def with_early_acknowledge_types(translate: RequestTranslator) -> RequestTranslator:
+    """A translator of requests with early numbers, around one for the later numbers."""
 
-    def arrived(request: Any) -> Any:
-        asked = arrive(request)
-        for topic in asked.topics:
+    def translate_request(request: Any) -> Any:
+        translated = translate(request)
+        for topic in translated.topics:
             for partition in topic.partitions:
                 for batch in partition.acknowledgement_batches:
                     batch.acknowledge_types = tuple(_RELEASED.get(each, _UNKNOWN) for each in batch.acknowledge_types)
-        return asked
+        return translated
 
-    return arrived
+    return translate_request

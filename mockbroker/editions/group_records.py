@@ -1,179 +1,159 @@
-"""The records of share groups in `__consumer_offsets` as the drafts had them.
+"""Records of share groups in `__consumer_offsets` in the drafts.
 
-ConsumerGroupMetadata said in version 1 that a group is one of share consumers, until ShareGroupMetadata took its place.
-Assignments were never kept; a coordinator that takes over makes them anew.
+ConsumerGroupMetadata had a group type in version 1, until ShareGroupMetadata replaced it for share groups. Assignments
+were not stored; a new coordinator computes them again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from kwire.codec import decode, encode
-from kwire.messages.drafts.r3 import consumer_group_metadata as worded
+from kwire.messages.drafts.r3 import consumer_group_metadata as with_type_name
 from kwire.messages.drafts.r3 import share_group_partition_metadata as untagged
-from kwire.messages.drafts.r4 import consumer_group_metadata as numbered
+from kwire.messages.drafts.r4 import consumer_group_metadata as with_type_number
 from kwire.messages.drafts.r4 import share_group_member_metadata as members
 from kwire.messages.drafts.r4 import share_group_partition_metadata as tagged
 from kwire.messages.early_access.share_group_metadata import ShareGroupMetadataKey, ShareGroupMetadataValue
-from mockbroker.coordinators.edition_records import CountOf
-from mockbroker.coordinators.share_state_records import (
-    TYPE_SIZE,
-    Bytes,
-    KeyAndValue,
-    ReleasedRecords,
-    StateRecords,
-    typed,
+from mockbroker.cluster_services.edition_records import Bytes, KeyAndValue, PartitionCountLookup, StateRecords
+from mockbroker.coordinators.share.share_state_records import TYPE_SIZE, ReleasedRecords, prefix_type
+from mockbroker.state.group.coordinator_records import (
+    CoordinatorRecord,
+    GroupEpochValue,
+    MemberMetadataValue,
+    PartitionsByTopic,
+    RecordKind,
+    RecordValue,
+    SharePartitionStatesValue,
 )
-from mockbroker.state.group_facts import EpochFact, Fact, FactKind, MemberFact, Partitions, StatesFact, Value
-
-#: The type of a share group: a word in the third revision, a number in the fourth.
-_SHARE_WORD, _SHARE_NUMBER = "share", 3
-_TYPED_VERSION = 1
 
 
-class Form(NamedTuple):
-    """How facts of one kind are written: classes of key and value, the value's version, and the ways there and back.
+class RecordFormat(NamedTuple):
+    """The format of records of one kind: classes of key and value, the value's version, and both conversions.
 
-    read: None for a record that is about something else.
+    read: returns None for another kind of record with the same key.
     """
 
     key: type[msgspec.Struct]
     value: type[msgspec.Struct]
     version: int
-    write: Callable[[Any, CountOf], msgspec.Struct]
-    read: Callable[[Any], Value | None]
+    write: Callable[[Any, PartitionCountLookup], msgspec.Struct]
+    read: Callable[[Any], RecordValue | None]
 
     @property
-    def number(self) -> int:
+    def key_type(self) -> int:
         """The type of the key."""
         return int(self.key.API_KEY)  # type: ignore[attr-defined]
 
 
+RecordFormats = Mapping[RecordKind, RecordFormat]
+
+
 class DraftRecords:
-    """The records of one revision. forms: by the kinds of facts that it keeps. states: those of a share coordinator."""
+    """The records of one revision. formats: by kind of record. states: creates the format of share-state records."""
 
-    def __init__(self, forms: Mapping[FactKind, Form], states: Callable[[], StateRecords] = ReleasedRecords) -> None:
-        self._forms = forms
-        self._kinds = {form.number: kind for kind, form in forms.items()}
-        self._states = states
+    def __init__(self, formats: RecordFormats, states: Callable[[], StateRecords] = ReleasedRecords) -> None:
+        self._formats = formats
+        self._kinds = {record_format.key_type: kind for kind, record_format in formats.items()}
+        self._new_states = states
 
-    def of_states(self) -> StateRecords:
-        """The records of one share coordinator, from their beginning."""
-        return self._states()
+    def new_state_records(self) -> StateRecords:
+        """The record format of one share coordinator, without history."""
+        return self._new_states()
 
-    def of_group(self, facts: Sequence[Fact], count_of: CountOf) -> list[KeyAndValue]:
-        """The records of what is kept; the group itself comes before its members, and goes after them."""
-        kept = sorted((fact for fact in facts if fact.kind in self._forms), key=_is_later)
-        return [self._record_of(fact, count_of) for fact in kept]
+    def encode_group(self, records: Sequence[CoordinatorRecord], count_of: PartitionCountLookup) -> list[KeyAndValue]:
+        """Encode the kinds that are stored; the group is created before its members, and deleted after them."""
+        stored = sorted((record for record in records if record.kind in self._formats), key=_sort_key)
+        return [self._encode_record(record, count_of) for record in stored]
 
-    def _record_of(self, fact: Fact, count_of: CountOf) -> KeyAndValue:
-        form = self._forms[fact.kind]
-        name = (fact.name,) if len(form.key.__struct_fields__) > 1 else ()
-        key = typed(form.number, encode(form.key(fact.group_id, *name), 0))
-        if fact.value is None:
+    def _encode_record(self, record: CoordinatorRecord, count_of: PartitionCountLookup) -> KeyAndValue:
+        record_format = self._formats[record.kind]
+        name = (record.name,) if len(record_format.key.__struct_fields__) > 1 else ()
+        key = prefix_type(record_format.key_type, encode(record_format.key(record.group_id, *name), 0))
+        if record.value is None:
             return key, None
-        return key, typed(form.version, encode(form.write(fact.value, count_of), form.version))
+        version = record_format.version
+        return key, prefix_type(version, encode(record_format.write(record.value, count_of), version))
 
-    def group_facts(self, key: Bytes, value: Bytes | None) -> Sequence[Fact] | None:
-        """What a record says of a share group; the end of a ConsumerGroupMetadata may be that of either type."""
+    def decode_group(self, key: Bytes, value: Bytes | None) -> Sequence[CoordinatorRecord] | None:
+        """Decode a record of a share group; a tombstone of ConsumerGroupMetadata may be for either group type."""
         number = int.from_bytes(key[:TYPE_SIZE], "big")
         kind = self._kinds.get(number)
         if kind is None:
             return None
-        form = self._forms[kind]
-        if value is not None and int.from_bytes(value[:TYPE_SIZE], "big") != form.version:
+        record_format = self._formats[kind]
+        if value is not None and int.from_bytes(value[:TYPE_SIZE], "big") != record_format.version:
             return None
-        group_id, *name = msgspec.structs.astuple(decode(form.key, 0, key[TYPE_SIZE:]))
+        group_id, *name = msgspec.structs.astuple(decode(record_format.key, 0, key[TYPE_SIZE:]))
         if value is None:
-            ends = {kind, FactKind(number)} if number == FactKind.CONSUMER_EPOCH else {kind}
-            return [Fact(each, group_id, name[0] if name else "", None) for each in sorted(ends)]
-        read = form.read(decode(form.value, form.version, value[TYPE_SIZE:]))
-        return None if read is None else [Fact(kind, group_id, name[0] if name else "", read)]
+            ends = {kind, RecordKind(number)} if number == RecordKind.CONSUMER_EPOCH else {kind}
+            return [CoordinatorRecord(each, group_id, name[0] if name else "", None) for each in sorted(ends)]
+        read = record_format.read(decode(record_format.value, record_format.version, value[TYPE_SIZE:]))
+        return None if read is None else [CoordinatorRecord(kind, group_id, name[0] if name else "", read)]
 
 
-def _is_later(fact: Fact) -> bool:
-    return fact.kind is not FactKind.SHARE_EPOCH or fact.value is None
+def _sort_key(record: CoordinatorRecord) -> bool:
+    return record.kind is not RecordKind.SHARE_EPOCH or record.value is None
 
 
-def _write_worded(fact: EpochFact, _count_of: CountOf) -> msgspec.Struct:
-    return worded.ConsumerGroupMetadataValue(fact.epoch, _SHARE_WORD)
+def _typed_epochs(messages: Any, share_type: str | int) -> RecordFormat:
+    """Epochs with a group type; those of other types are not read."""
+
+    def write(value: GroupEpochValue, _count_of: PartitionCountLookup) -> Any:
+        return messages.ConsumerGroupMetadataValue(value.epoch, share_type)
+
+    def read(value: Any) -> GroupEpochValue | None:
+        return GroupEpochValue(value.epoch, 0) if value.type == share_type else None
+
+    return RecordFormat(messages.ConsumerGroupMetadataKey, messages.ConsumerGroupMetadataValue, 1, write, read)
 
 
-def _read_worded(value: worded.ConsumerGroupMetadataValue) -> EpochFact | None:
-    return EpochFact(value.epoch, 0) if value.type == _SHARE_WORD else None
+def _write_named(value: GroupEpochValue, _count_of: PartitionCountLookup) -> msgspec.Struct:
+    return ShareGroupMetadataValue(value.epoch)
 
 
-def _write_numbered(fact: EpochFact, _count_of: CountOf) -> msgspec.Struct:
-    return numbered.ConsumerGroupMetadataValue(fact.epoch, _SHARE_NUMBER)
+def _read_named(value: ShareGroupMetadataValue) -> GroupEpochValue:
+    return GroupEpochValue(value.epoch, 0)
 
 
-def _read_numbered(value: numbered.ConsumerGroupMetadataValue) -> EpochFact | None:
-    return EpochFact(value.epoch, 0) if value.type == _SHARE_NUMBER else None
+def _write_member(value: MemberMetadataValue, _count_of: PartitionCountLookup) -> msgspec.Struct:
+    return members.ShareGroupMemberMetadataValue(*value[:4])
 
 
-def _write_named(fact: EpochFact, _count_of: CountOf) -> msgspec.Struct:
-    return ShareGroupMetadataValue(fact.epoch)
+def _read_member(value: members.ShareGroupMemberMetadataValue) -> MemberMetadataValue:
+    return MemberMetadataValue(value.rack_id, value.client_id, value.client_host, value.subscribed_topic_names)
 
 
-def _read_named(value: ShareGroupMetadataValue) -> EpochFact:
-    return EpochFact(value.epoch, 0)
+def _partition_states(messages: Any, initialized_field: str) -> RecordFormat:
+    """The states of share partitions; the field of the initialized ones has two names."""
+
+    def write(value: SharePartitionStatesValue, count_of: PartitionCountLookup) -> Any:
+        return messages.ShareGroupPartitionMetadataValue(
+            value.epoch,
+            [messages.TopicMetadata(*row) for row in _leading_partition_counts(value.initialized)],
+            [messages.TopicIndexMetadata(*row) for row in _partition_runs(value.initializing)],
+            [messages.TopicMetadata(topic_id, count_of(topic_id)) for topic_id in sorted(value.deleting)],
+        )
+
+    def read(value: Any) -> SharePartitionStatesValue:
+        initializing: dict[bytes, frozenset[int]] = {}
+        for row in value.initializing_topics:
+            run = frozenset(range(row.start_partition_index, row.end_partition_index + 1))
+            initializing[row.topic_id] = initializing.get(row.topic_id, frozenset()) | run
+        rows = getattr(value, initialized_field)
+        initialized = {row.topic_id: frozenset(range(row.num_partitions)) for row in rows}
+        deleting = frozenset(row.topic_id for row in value.deleting_topics)
+        return SharePartitionStatesValue(initializing, initialized, deleting, value.epoch)
+
+    value_class = messages.ShareGroupPartitionMetadataValue
+    return RecordFormat(messages.ShareGroupPartitionMetadataKey, value_class, 0, write, read)
 
 
-def _write_member(fact: MemberFact, _count_of: CountOf) -> msgspec.Struct:
-    return members.ShareGroupMemberMetadataValue(*fact[:4])
-
-
-def _read_member(value: members.ShareGroupMemberMetadataValue) -> MemberFact:
-    return MemberFact(value.rack_id, value.client_id, value.client_host, value.subscribed_topic_names)
-
-
-def _write_untagged(fact: StatesFact, count_of: CountOf) -> msgspec.Struct:
-    return untagged.ShareGroupPartitionMetadataValue(
-        fact.epoch,
-        [untagged.TopicMetadata(*row) for row in _counts(fact.initialized)],
-        [untagged.TopicIndexMetadata(*row) for row in _runs(fact.initializing)],
-        [untagged.TopicMetadata(topic_id, count_of(topic_id)) for topic_id in sorted(fact.deleting)],
-    )
-
-
-def _read_untagged(value: untagged.ShareGroupPartitionMetadataValue) -> StatesFact:
-    return _states(value.topics, value)
-
-
-def _write_tagged(fact: StatesFact, count_of: CountOf) -> msgspec.Struct:
-    return tagged.ShareGroupPartitionMetadataValue(
-        fact.epoch,
-        [tagged.TopicMetadata(*row) for row in _counts(fact.initialized)],
-        [tagged.TopicIndexMetadata(*row) for row in _runs(fact.initializing)],
-        [tagged.TopicMetadata(topic_id, count_of(topic_id)) for topic_id in sorted(fact.deleting)],
-    )
-
-
-def _read_tagged(value: tagged.ShareGroupPartitionMetadataValue) -> StatesFact:
-    return _states(value.initialized_topics, value)
-
-
-def _states(
-    initialized: Iterable[untagged.TopicMetadata | tagged.TopicMetadata],
-    value: untagged.ShareGroupPartitionMetadataValue | tagged.ShareGroupPartitionMetadataValue,
-) -> StatesFact:
-    initializing: dict[bytes, frozenset[int]] = {}
-    for row in value.initializing_topics:
-        run = frozenset(range(row.start_partition_index, row.end_partition_index + 1))
-        initializing[row.topic_id] = initializing.get(row.topic_id, frozenset()) | run
-    return StatesFact(
-        initializing,
-        {row.topic_id: frozenset(range(row.num_partitions)) for row in initialized},
-        frozenset(row.topic_id for row in value.deleting_topics),
-        value.epoch,
-    )
-
-
-def _counts(partitions: Partitions) -> Iterator[tuple[bytes, int]]:
-    """How many partitions from 0 on each topic has of these."""
+def _leading_partition_counts(partitions: PartitionsByTopic) -> Iterator[tuple[bytes, int]]:
+    """The number of consecutive partitions from 0 on, by topic."""
     for topic_id, indexes in partitions.items():
         count = 0
         while count in indexes:
@@ -182,8 +162,8 @@ def _counts(partitions: Partitions) -> Iterator[tuple[bytes, int]]:
             yield topic_id, count
 
 
-def _runs(partitions: Partitions) -> Iterator[tuple[bytes, int, int]]:
-    """The runs of partitions that each topic has of these, by their first and last ones."""
+def _partition_runs(partitions: PartitionsByTopic) -> Iterator[tuple[bytes, int, int]]:
+    """The runs of consecutive partitions of each topic, by their first and last ones."""
     for topic_id, indexes in partitions.items():
         for first in sorted(indexes):
             if first - 1 in indexes:
@@ -194,27 +174,20 @@ def _runs(partitions: Partitions) -> Iterator[tuple[bytes, int, int]]:
             yield topic_id, first, last
 
 
-WORDED = Form(
-    worded.ConsumerGroupMetadataKey, worded.ConsumerGroupMetadataValue, _TYPED_VERSION, _write_worded, _read_worded
-)
-NUMBERED = Form(
-    numbered.ConsumerGroupMetadataKey,
-    numbered.ConsumerGroupMetadataValue,
-    _TYPED_VERSION,
-    _write_numbered,
-    _read_numbered,
-)
-NAMED = Form(ShareGroupMetadataKey, ShareGroupMetadataValue, 0, _write_named, _read_named)
-MEMBER = Form(
+_MEMBER = RecordFormat(
     members.ShareGroupMemberMetadataKey, members.ShareGroupMemberMetadataValue, 0, _write_member, _read_member
 )
-UNTAGGED = Form(
-    untagged.ShareGroupPartitionMetadataKey,
-    untagged.ShareGroupPartitionMetadataValue,
-    0,
-    _write_untagged,
-    _read_untagged,
-)
-TAGGED = Form(
-    tagged.ShareGroupPartitionMetadataKey, tagged.ShareGroupPartitionMetadataValue, 0, _write_tagged, _read_tagged
-)
+_NAMED_EPOCH = RecordFormat(ShareGroupMetadataKey, ShareGroupMetadataValue, 0, _write_named, _read_named)
+_TAGGED = _partition_states(tagged, "initialized_topics")
+
+#: The formats of each revision by record kind. The type of a share group was first a word, and then a number.
+R3: RecordFormats = {
+    RecordKind.SHARE_EPOCH: _typed_epochs(with_type_name, "share"),
+    RecordKind.SHARE_STATES: _partition_states(untagged, "topics"),
+}
+R4: RecordFormats = {
+    RecordKind.SHARE_EPOCH: _typed_epochs(with_type_number, 3),
+    RecordKind.SHARE_MEMBER: _MEMBER,
+    RecordKind.SHARE_STATES: _TAGGED,
+}
+R5: RecordFormats = {**R4, RecordKind.SHARE_EPOCH: _NAMED_EPOCH}

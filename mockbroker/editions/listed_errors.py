@@ -1,4 +1,4 @@
-"""The error codes that a revision lists for an API are the only ones that its edition gives."""
+"""Replacement of error codes that a revision does not list for an API."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import msgspec
 
 from kwire.error_codes import ErrorCode
 
-#: What is answered instead of a code that is not listed: the first of these that is.
-_INSTEAD: Mapping[ErrorCode, tuple[ErrorCode, ...]] = {
-    # Whoever was overtaken by an alteration has no records any more.
+#: The replacements of a code that is not listed: the first listed one is used.
+_REPLACEMENTS: Mapping[ErrorCode, tuple[ErrorCode, ...]] = {
+    # After an alteration of the start a member holds no records any more.
     ErrorCode.FENCED_STATE_EPOCH: (ErrorCode.INVALID_RECORD_STATE,),
-    # Whoever is asked for what another node has to answer.
+    # A request that another node must handle.
     ErrorCode.NOT_LEADER_OR_FOLLOWER: (ErrorCode.NOT_COORDINATOR,),
     ErrorCode.UNKNOWN_MEMBER_ID: (ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_REQUEST),
     ErrorCode.SHARE_SESSION_LIMIT_REACHED: (ErrorCode.SHARE_SESSION_NOT_FOUND,),
@@ -22,27 +22,25 @@ _INSTEAD: Mapping[ErrorCode, tuple[ErrorCode, ...]] = {
     ErrorCode.UNKNOWN_TOPIC_ID: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,),
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: (ErrorCode.UNKNOWN_TOPIC_ID,),
 }
-_LAST = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.INVALID_REQUEST)
-#: That there is no such API, as share groups are switched off, is not the API's to say.
-_ALWAYS = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION})
+_FALLBACKS = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.INVALID_REQUEST)
+#: An API that is missing since share groups are switched off is not an error of the API.
+_ALWAYS_ALLOWED = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION})
 _FIELDS = ("error_code", "acknowledge_error_code")
 
 
-def limit_errors(response: msgspec.Struct, listed: frozenset[ErrorCode]) -> None:
-    """Put a listed code in the place of each other one, wherever the response has codes."""
+def replace_unlisted_errors(response: msgspec.Struct, listed: frozenset[ErrorCode]) -> None:
+    """Replace each error code of a response that is not listed."""
     for name in response.__struct_fields__:
         value = getattr(response, name)
         if name in _FIELDS:
-            setattr(response, name, int(_nearest(value, listed)))
+            setattr(response, name, int(_find_listed_code(value, listed)))
         elif isinstance(value, list):
             for element in value:
-                limit_errors(element, listed)
+                replace_unlisted_errors(element, listed)
 
 
-def _nearest(code: int, listed: frozenset[ErrorCode]) -> int:
-    if code in _ALWAYS or code in listed:
+def _find_listed_code(code: int, listed: frozenset[ErrorCode]) -> int:
+    if code in _ALWAYS_ALLOWED or code in listed:
         return code
-    for candidate in (*_INSTEAD.get(ErrorCode(code), ()), *_LAST):
-        if candidate in listed:
-            return candidate
-    return ErrorCode.UNKNOWN_SERVER_ERROR
+    candidates = (*_REPLACEMENTS.get(ErrorCode(code), ()), *_FALLBACKS)
+    return next((candidate for candidate in candidates if candidate in listed), ErrorCode.UNKNOWN_SERVER_ERROR)

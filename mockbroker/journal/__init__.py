@@ -1,4 +1,4 @@
-"""What was said on the wire: every exchange in order, in memory and, when asked for, as a capture file."""
+"""The journal: every request and response in order, in memory."""
 
 from mockbroker.journal.exchange import Exchange
 from mockbroker.journal.journal import Journal

@@ -1,4 +1,4 @@
-"""One exchange: a request, what became of it, and when."""
+"""`Exchange`: a request, its response or the reason that there is none, and their times."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import msgspec
 
 
 class Exchange(msgspec.Struct):
-    """A request as it was decoded, and its response when there is one.
+    """A request as it was decoded, and its response if there is one.
 
-    arrived_ms, answered_ms: the cluster's clock, milliseconds; None while there is no answer.
-    arrived_ns, departed_ns: the shell's wall clock when the last byte came in and when the answer was handed to the
-    operating system, nanoseconds; 0 where no shell was involved.
+    arrived_ms, answered_ms: the cluster's clock, milliseconds; None without an answer.
+    arrived_ns, departed_ns: the wall clock when the last byte arrived and when the response was written to the socket,
+    nanoseconds; 0 without a network server.
     request_bytes, response_bytes: frame bodies without the four bytes of length.
-    oddities: what Kafka tolerates and the strict decoder would refuse, as sentences.
-    closed: why the connection was closed instead of an answer, or behind it; or None.
-    principal: who asked, as far as it was known when the request came.
+    decode_warnings: what Kafka accepts and the strict decoder would refuse, as sentences.
+    closed: why the connection was closed, instead of an answer or after it; or None.
+    principal: the client's principal when the request arrived.
     """
 
     number: int
@@ -37,20 +37,29 @@ class Exchange(msgspec.Struct):
     response_bytes: int = 0
     answered_ms: int | None = None
     departed_ns: int = 0
-    oddities: tuple[str, ...] = ()
+    decode_warnings: tuple[str, ...] = ()
     closed: str | None = None
     principal: str = "User:ANONYMOUS"
 
-    def to_json(self, *, show_secrets: bool = False) -> dict[str, Any]:
-        """The exchange in Kafka's own JSON form, with secrets as `***` unless they are asked for."""
-        from kwire.codec import to_json
-        from kwire.redact import redact
+    def __repr__(self) -> str:
+        end = self.closed or (
+            "no response yet" if self.answered_ms is None else f"{self.answered_ms - self.arrived_ms} ms"
+        )
+        client = f"client {self.client_id!r}" if self.client_id else self.client
+        return (
+            f"<Exchange {self.number}: {self.api_name} v{self.api_version} from {client} to node {self.node_id}, {end}>"
+        )
 
-        def tree(message: msgspec.Struct | None, version: int) -> dict[str, Any] | None:
+    def to_json(self, *, show_secrets: bool = False) -> dict[str, Any]:
+        """The exchange in Kafka's own JSON form; secrets are `***` unless `show_secrets`."""
+        from kwire.codec import to_json
+        from kwire.redact import redact_json
+
+        def message_json(message: msgspec.Struct | None, version: int) -> dict[str, Any] | None:
             if message is None:
                 return None
-            shown = to_json(message, version)
-            return shown if show_secrets else redact(shown, type(message).__name__)
+            fields = to_json(message, version)
+            return fields if show_secrets else redact_json(fields, type(message).__name__)
 
         return {
             "number": self.number,
@@ -65,8 +74,8 @@ class Exchange(msgspec.Struct):
             "clientId": self.client_id,
             "arrivedMs": self.arrived_ms,
             "answeredMs": self.answered_ms,
-            "request": tree(self.request, self.api_version),
-            "response": tree(self.response, self.response_version),
-            "oddities": list(self.oddities),
+            "request": message_json(self.request, self.api_version),
+            "response": message_json(self.response, self.response_version),
+            "decodeWarnings": list(self.decode_warnings),
             "closed": self.closed,
         }

@@ -1,4 +1,4 @@
-"""The journal: the newest exchanges of the whole cluster, in order of arrival, within bounds."""
+"""`Journal`: the newest exchanges of the whole cluster, in order of arrival, limited by count and bytes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from mockbroker.journal.api_names import resolve_api_name
 from mockbroker.journal.exchange import Exchange
 
-#: How many exchanges are kept unless told otherwise.
+#: The default maximum number of exchanges.
 EXCHANGES_MAX = 20_000
-#: How many bytes of frames the kept exchanges may hold on to; decoded records are views into them.
+#: The default maximum of frame bytes that the exchanges keep alive; decoded records are views into them.
 BYTES_MAX = 64 << 20
 
 
 class Journal:
-    """Every exchange in order; beyond its bounds the oldest are dropped, and `dropped` says how many.
+    """Every exchange in order; beyond its limits the oldest are dropped, and `dropped` counts them.
 
     exchanges_max: a count. bytes_max: bytes of request and response frames together.
     """
@@ -26,7 +27,7 @@ class Journal:
         self.bytes_max = bytes_max
         self.dropped = 0
         self.on_answer: list[Callable[[Exchange], None]] = []
-        self._kept: deque[Exchange] = deque()
+        self._exchanges: deque[Exchange] = deque()
         self._bytes = 0
         self._number = 0
 
@@ -35,43 +36,46 @@ class Journal:
         self._number += 1
         return self._number
 
-    def begin(self, exchange: Exchange) -> None:
-        """Note a request that has just been decoded."""
-        self._kept.append(exchange)
+    def add(self, exchange: Exchange) -> None:
+        """Add the exchange of a request that has just been decoded."""
+        self._exchanges.append(exchange)
         self._bytes += exchange.request_bytes
         self._trim()
 
-    def answered(self, exchange: Exchange) -> None:
-        """Note that the exchange has its response, or that its connection was closed for it."""
-        if self._kept and exchange.number >= self._kept[0].number:  # A dropped one holds no bytes any more.
+    def complete(self, exchange: Exchange) -> None:
+        """Complete an exchange that has its response, or whose connection was closed."""
+        if self._exchanges and exchange.number >= self._exchanges[0].number:  # A dropped one holds no bytes any more.
             self._bytes += exchange.response_bytes
             self._trim()
         for listener in self.on_answer:
             listener(exchange)
 
     def _trim(self) -> None:
-        while len(self._kept) > self.exchanges_max or (self._bytes > self.bytes_max and len(self._kept) > 1):
-            oldest = self._kept.popleft()
+        while len(self._exchanges) > self.exchanges_max or (self._bytes > self.bytes_max and len(self._exchanges) > 1):
+            oldest = self._exchanges.popleft()
             self._bytes -= oldest.request_bytes + oldest.response_bytes
             self.dropped += 1
 
+    def __repr__(self) -> str:
+        return f"<Journal: {len(self)} exchanges, {self.dropped} dropped>"
+
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._exchanges)
 
     def __iter__(self) -> Iterator[Exchange]:
-        return iter(list(self._kept))
+        return iter(list(self._exchanges))
 
     def exchanges(
         self, api: str | type[msgspec.Struct] | None = None, *, connection_id: int | None = None
     ) -> list[Exchange]:
-        """The kept exchanges, oldest first.
+        """The stored exchanges, oldest first.
 
-        api: "ShareFetch", or its request class; all when None.
+        api: "ShareFetch", or its request class; all when None. Raises: ValueError for an unknown API.
         """
-        name = api if isinstance(api, str) or api is None else api.__name__.removesuffix("Request")
+        name = None if api is None else resolve_api_name(api)
         return [
             exchange
-            for exchange in self._kept
+            for exchange in self._exchanges
             if (name is None or exchange.api_name == name)
             and (connection_id is None or exchange.connection_id == connection_id)
         ]

@@ -1,1 +1,1 @@
-"""The network shell: the only rooms that wait. Sockets and one timer outside, the synchronous core inside."""
+"""The network layer, the only package that waits: sockets and one timer around the synchronous core."""

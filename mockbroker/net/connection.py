@@ -1,17 +1,20 @@
-"""One client connection: bytes to frames on the way in, frames to bytes on the way out."""
+"""One client connection: received bytes to frames, and frames to bytes."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from mockbroker.context import ANONYMOUS
+from mockbroker.engine.context import ANONYMOUS
 
 if TYPE_CHECKING:
-    from mockbroker.core import Send
-    from mockbroker.net.shell import Shell
+    from collections.abc import Iterable
+
+    from mockbroker.engine.core import Core
+    from mockbroker.engine.output import Send
+    from mockbroker.net.capture_tap import CaptureTap
 
 log = logging.getLogger(__name__)
 
@@ -20,65 +23,91 @@ _LENGTH_SIZE = 4
 _JOIN_MAX = 1 << 16
 
 
+class ConnectionServer(Protocol):
+    """What a connection requires of the server that accepted it. Implemented by `NetworkServer`."""
+
+    core: Core
+    frame_bytes_max: int
+    tap: CaptureTap | None
+
+    def add_connection(
+        self, connection: ClientConnection, node_id: int, host: str, port: int, *, listener: str, principal: str
+    ) -> int:
+        """Register a connection. Returns: its number."""
+
+    def remove_connection(self, connection: ClientConnection) -> None:
+        """Remove a connection that has ended."""
+
+    def submit(self, connection: ClientConnection, frames: Iterable[bytes], arrived_ns: int) -> None:
+        """Handle complete frames."""
+
+    def update_reading(self, connection: ClientConnection) -> None:
+        """Resume or pause reading."""
+
+    def map_certificate(self, certificate: bytes, listener: str) -> str | None:
+        """The principal of a client certificate, or None."""
+
+
 class ClientConnection(asyncio.Protocol):
     """The protocol object that asyncio calls; it holds bytes, never state of the cluster."""
 
-    def __init__(self, shell: Shell, node_id: int, listener: str, *, encrypted: bool) -> None:
-        self._shell = shell
+    def __init__(self, server: ConnectionServer, node_id: int, listener: str, *, encrypted: bool) -> None:
+        self._server = server
         self._node_id = node_id
         self._listener = listener
         self._encrypted = encrypted
         self._buffer = bytearray()
         self._transport: asyncio.Transport | None = None
         self._writable = True
-        self._closes = self._closes_abruptly = False
+        self._is_closed_by_server = self._is_closed_abruptly = False
         self.id = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected, after the TLS handshake where there is one."""
         self._transport = cast(asyncio.Transport, transport)
         host, port = transport.get_extra_info("peername")[:2]
-        principal = self._principal()
+        principal = self._map_principal()
         if principal is None:
-            self.refuse("no rule of ssl.principal.mapping.rules is for the name of its certificate")
+            self.reject("no rule of ssl.principal.mapping.rules matches the name in its certificate")
             return
-        self.id = self._shell.connected(self, self._node_id, host, port, listener=self._listener, principal=principal)
-        if self._shell.tap is not None:
-            local_host, local_port = transport.get_extra_info("sockname")[:2]
-            self._shell.tap.connected(
-                self.id, (host, port), (local_host, local_port), at_ns=time.time_ns(), encrypted=self._encrypted
-            )
+        self.id = self._server.add_connection(
+            self, self._node_id, host, port, listener=self._listener, principal=principal
+        )
+        tap = self._server.tap
+        if tap is not None:
+            local = tuple(transport.get_extra_info("sockname")[:2])
+            tap.record_connection(self.id, (host, port), local, at_ns=time.time_ns(), encrypted=self._encrypted)
 
-    def _principal(self) -> str | None:
-        """Who the client is by its certificate; None for one that no rule lets in."""
+    def _map_principal(self) -> str | None:
+        """The principal of the client's certificate; None if no mapping rule matches it."""
         assert self._transport is not None
-        secured = self._transport.get_extra_info("ssl_object") if self._encrypted else None
-        certificate = None if secured is None else secured.getpeercert(binary_form=True)
-        return ANONYMOUS if certificate is None else self._shell.principal_of(certificate, self._listener)
+        tls_object = self._transport.get_extra_info("ssl_object") if self._encrypted else None
+        certificate = None if tls_object is None else tls_object.getpeercert(binary_form=True)
+        return ANONYMOUS if certificate is None else self._server.map_certificate(certificate, self._listener)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came in; every frame that is whole goes to the core."""
+        """Add received bytes to the buffer, and submit every complete frame."""
         if not self.id:
             return
         arrived_ns = time.time_ns()
-        if self._shell.tap is not None:
-            self._shell.tap.received(self.id, data, at_ns=arrived_ns)
+        if self._server.tap is not None:
+            self._server.tap.record_received(self.id, data, at_ns=arrived_ns)
         self._buffer += data
-        frames = self._whole_frames()
+        frames = self._take_frames()
         if frames:
-            self._shell.submit(self, frames, arrived_ns)
+            self._server.submit(self, frames, arrived_ns)
 
-    def _whole_frames(self) -> list[bytes]:
-        """Cut whole frames off the buffer; a length that Kafka refuses ends the connection."""
+    def _take_frames(self) -> list[bytes]:
+        """Take the complete frames from the buffer; a length that Kafka rejects ends the connection."""
         buffer, at = self._buffer, 0
         frames: list[bytes] = []
         while len(buffer) - at >= _LENGTH_SIZE:
             size = int.from_bytes(buffer[at : at + _LENGTH_SIZE], "big", signed=True)
-            if not 0 <= size <= self._shell.frame_bytes_max:
-                self.refuse(f"a frame of {size} bytes; socket.request.max.bytes is {self._shell.frame_bytes_max}")
+            if not 0 <= size <= self._server.frame_bytes_max:
+                self.reject(f"a frame of {size} bytes; socket.request.max.bytes is {self._server.frame_bytes_max}")
                 return frames
-            if size > _JOIN_MAX and not self._shell.core.takes(self.id, size):
-                self.refuse(f"a frame of {size} bytes before authentication")
+            if size > _JOIN_MAX and not self._server.core.accepts_frame_size(self.id, size):
+                self.reject(f"a frame of {size} bytes before authentication")
                 return frames
             end = at + _LENGTH_SIZE + size
             if len(buffer) < end:
@@ -89,15 +118,15 @@ class ClientConnection(asyncio.Protocol):
             del buffer[:at]
         return frames
 
-    def refuse(self, reason: str) -> None:
-        """Close for a reason that the core never saw, with one line in the log."""
+    def reject(self, reason: str) -> None:
+        """Close the connection for a reason that the core does not handle, and log it."""
         peer = self._transport.get_extra_info("peername") if self._transport else ("?", 0)
         log.warning("node %d closes %s:%d: %s", self._node_id, peer[0], peer[1], reason)
         self._buffer.clear()
         self.close()
 
     def send(self, output: Send) -> None:
-        """Hand a response to the operating system, and stamp its departure."""
+        """Write a response to the socket, and set its departure time."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -109,45 +138,46 @@ class ClientConnection(asyncio.Protocol):
             transport.write(length)
             transport.write(body)
         output.exchange.departed_ns = time.time_ns()
-        if self._shell.tap is not None:
-            self._shell.tap.sent(self.id, length + body, at_ns=output.exchange.departed_ns)
+        if self._server.tap is not None:
+            self._server.tap.record_sent(self.id, length + body, at_ns=output.exchange.departed_ns)
 
-    def set_reading(self, wanted: bool) -> None:
-        """Read on, or leave bytes with the operating system: law 4, frames behind a parked one wait unread."""
+    def set_reading(self, enabled: bool) -> None:
+        """Resume or pause reading: frames behind a parked request wait unread in the operating system."""
         transport = self._transport
-        if transport is None or transport.is_closing() or transport.is_reading() == (wanted and self._writable):
+        if transport is None or transport.is_closing() or transport.is_reading() == (enabled and self._writable):
             return
-        if wanted and self._writable:
+        if enabled and self._writable:
             transport.resume_reading()
         else:
             transport.pause_reading()
 
     def pause_writing(self) -> None:
-        """The client does not read its answers: read no more of its requests."""
+        """The client does not read its responses: stop reading its requests."""
         self._writable = False
         self.set_reading(False)
 
     def resume_writing(self) -> None:
-        """The client reads again."""
+        """The client reads again: resume reading its requests."""
         self._writable = True
-        self._shell.settle(self)
+        self._server.update_reading(self)
 
     def close(self, *, is_abrupt: bool = False) -> None:
-        """End the connection once what was written has left; abruptly, without waiting for that."""
+        """Close the connection after pending output has been sent; abruptly: discard it."""
         if self._transport is None:
             return
-        self._closes, self._closes_abruptly = True, is_abrupt
+        self._is_closed_by_server, self._is_closed_abruptly = True, is_abrupt
         if is_abrupt:
             self._transport.abort()
         else:
             self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone, by whose will ever."""
+        """The connection has ended, closed by either side."""
         if not self.id:
-            return  # It was never let in.
-        if self._shell.tap is not None:
-            self._shell.tap.closed(
-                self.id, at_ns=time.time_ns(), by_client=not self._closes, is_abrupt=self._closes_abruptly
+            return  # It was rejected before it was registered.
+        if self._server.tap is not None:
+            by_client = not self._is_closed_by_server
+            self._server.tap.record_close(
+                self.id, at_ns=time.time_ns(), by_client=by_client, is_abrupt=self._is_closed_abruptly
             )
-        self._shell.disconnected(self)
+        self._server.remove_connection(self)

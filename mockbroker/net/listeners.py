@@ -1,14 +1,14 @@
-"""Where the nodes listen and what they tell clients to connect to, from Kafka's `listeners` configurations."""
+"""Listeners from Kafka's `listeners` configurations: where nodes listen, and the addresses that they advertise."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mockbroker.config import BrokerConfig, ConfigError
-from mockbroker.security.rooms import protocols_of
+from mockbroker.config.broker_config import BrokerConfig, ConfigError
+from mockbroker.security.state import parse_security_protocols
 
-#: The security protocols that a listener may speak.
-_SERVED = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+#: The supported security protocols.
+_SUPPORTED_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PORT_MAX = 65_535
 
 
@@ -16,7 +16,7 @@ _PORT_MAX = 65_535
 class Listener:
     """One listener of the first node; node i adds i to the ports, unless they are 0.
 
-    advertised_host, advertised_port: what clients are told; None for the address that is listened on.
+    advertised_host, advertised_port: as in Metadata responses; None for the bound address.
     """
 
     name: str
@@ -28,45 +28,50 @@ class Listener:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether it speaks TLS."""
+        """Whether its connections use TLS."""
         return self.protocol.endswith("SSL")
 
 
-def listeners_of(config: BrokerConfig, *, port: int | None = None) -> list[Listener]:
-    """The listeners that a configuration asks for, or one on the loopback address.
+def parse_listeners(config: BrokerConfig, *, port: int | None = None, node_count: int = 1) -> list[Listener]:
+    """The listeners of a configuration, or one on the loopback address if it has none.
 
-    port: wins over the port of the first listener. Raises ConfigError for what cannot be read or is not served.
+    port: overrides the port of the first listener. node_count: how many nodes have these listeners.
+    Raises: ConfigError for an invalid or unsupported listener, and for a port that a node cannot have.
     """
-    protocols = protocols_of(config)
-    skipped = {name.upper() for name in config.names("controller.listener.names")}
-    # Kafka's default is every address; a test broker that says nothing stays on loopback.
-    given = config.names("listeners") if "listeners" in config.given else [f"PLAINTEXT://127.0.0.1:{port or 0}"]
-    advertised = {
-        name: (host, number) for name, host, number in (_address(text) for text in config.names("advertised.listeners"))
-    }
-    found: list[Listener] = []
-    for text in given:
-        name, host, number = _address(text)
+    if port is not None and not 0 <= port <= _PORT_MAX:
+        raise ConfigError(f"port: {port} is not between 0 and {_PORT_MAX}")
+    protocols = parse_security_protocols(config)
+    skipped = {name.upper() for name in config.strings("controller.listener.names")}
+    # Kafka's default is every address; a test broker without configuration listens only on loopback.
+    texts = config.strings("listeners") if "listeners" in config.given else [f"PLAINTEXT://127.0.0.1:{port or 0}"]
+    addresses = map(_parse_address, config.strings("advertised.listeners"))
+    advertised = {name: (host, number) for name, host, number in addresses}
+    listeners: list[Listener] = []
+    for text in texts:
+        name, host, number = _parse_address(text)
         if name in skipped:
             continue
         protocol = protocols.get(name, name)
-        if protocol not in _SERVED:
-            raise ConfigError(f"listeners: {text!r} speaks {protocol}; these are known: {', '.join(_SERVED)}")
-        if not found and port is not None:
+        if protocol not in _SUPPORTED_PROTOCOLS:
+            supported = ", ".join(_SUPPORTED_PROTOCOLS)
+            raise ConfigError(f"listeners: {text!r} has the protocol {protocol}; supported are: {supported}")
+        if not listeners and port is not None:
             number = port
-        shown = advertised.get(name)
-        # Kafka takes no host for every address; here a wildcard has to be written out.
-        found.append(Listener(name, protocol, host or "127.0.0.1", number, *(shown or (None, None))))
+        if number and number + node_count - 1 > _PORT_MAX:
+            raise ConfigError(f"port: node {node_count - 1} of {node_count} would listen on {number + node_count - 1}")
+        # In Kafka no host means every address; here a wildcard must be written explicitly.
+        advertised_host, advertised_port = advertised.get(name, (None, None))
+        listeners.append(Listener(name, protocol, host or "127.0.0.1", number, advertised_host, advertised_port))
         if protocol.startswith("SASL_"):
             from mockbroker.security.sasl_config import sasl_listener
 
-            sasl_listener(config, name)  # What is wrong with it is told before anything listens.
-    if not found:
-        raise ConfigError(f"listeners: {given} has no listener for clients")
-    return found
+            sasl_listener(config, name)  # Raises configuration errors before anything listens.
+    if not listeners:
+        raise ConfigError(f"listeners: {texts} has no listener for clients")
+    return listeners
 
 
-def _address(text: str) -> tuple[str, str, int]:
+def _parse_address(text: str) -> tuple[str, str, int]:
     name, separator, rest = text.strip().partition("://")
     host, colon, port = rest.rpartition(":")
     if not separator or not colon or not port.isdigit() or int(port) > _PORT_MAX:

@@ -1,1 +1,1 @@
-"""Where the state of share-partitions is kept: by the share coordinator, in the partitions' own logs, or nowhere."""
+"""Persisters: storage of share-partition state by the share coordinator, or nowhere."""

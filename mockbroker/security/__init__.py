@@ -1,1 +1,1 @@
-"""Who a client is, and what it may do."""
+"""Authentication and authorization of clients: SASL, certificates, principals, ACL checks."""

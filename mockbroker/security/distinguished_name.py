@@ -1,6 +1,6 @@
-"""Who a certificate is of, in the words of Java: the subject's name in the form of RFC 2253.
+"""Reading the subject of a certificate as a distinguished name in the form of RFC 2253, as Java prints it.
 
-Source: java.security's X500Principal.getName; only as much of DER is read as a subject needs.
+Source: java.security's X500Principal.getName; only the parts of DER that a subject needs are decoded.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-#: The attributes that RFC 2253 has names for; others are told by number, with the bytes of their value.
-_NAMES = {
+#: The attributes with a name in RFC 2253; others are written as their number, with the bytes of their value.
+_ATTRIBUTE_NAMES = {
     "2.5.4.3": "CN",
     "2.5.4.6": "C",
     "2.5.4.7": "L",
@@ -20,8 +20,8 @@ _NAMES = {
     "0.9.2342.19200300.100.1.1": "UID",
     "0.9.2342.19200300.100.1.25": "DC",
 }
-#: Kinds of text by their tags.
-_TEXTS = {
+#: Character encodings of string types, by DER tag.
+_ENCODINGS = {
     0x0C: "utf-8",
     0x13: "ascii",
     0x14: "latin-1",
@@ -40,36 +40,36 @@ class _Value(NamedTuple):
     whole: bytes
 
 
-def subject_of(certificate: bytes) -> str:
-    """The subject of a certificate in DER, the most particular part first: CN=alice,O=Orders.
+def read_subject(certificate: bytes) -> str:
+    """The subject of a certificate in DER, the most specific part first: CN=alice,O=Orders.
 
-    The certificate has been checked by TLS before.
+    The certificate must have been verified by TLS.
     """
-    fields = list(_values(next(_values(next(_values(certificate)).content)).content))
+    fields = list(_read_values(next(_read_values(next(_read_values(certificate)).content)).content))
     if fields[0].tag == _EXPLICIT_VERSION:
         del fields[0]
     _serial, _signature, _issuer, _validity, subject = fields[:5]
-    parts = ["+".join(_attribute(one) for one in _values(part.content)) for part in _values(subject.content)]
-    return ",".join(reversed(parts))
+    parts = [_read_values(part.content) for part in _read_values(subject.content)]
+    return ",".join("+".join(map(_format_attribute, pairs)) for pairs in reversed(parts))
 
 
-def _attribute(pair: _Value) -> str:
-    number, value = _values(pair.content)
-    dotted = _dotted(number.content)
-    name, encoding = _NAMES.get(dotted), _TEXTS.get(value.tag)
+def _format_attribute(pair: _Value) -> str:
+    oid, value = _read_values(pair.content)
+    dotted = _decode_oid(oid.content)
+    name, encoding = _ATTRIBUTE_NAMES.get(dotted), _ENCODINGS.get(value.tag)
     if name is None or encoding is None:
         return f"{name or dotted}=#{value.whole.hex()}"
-    return f"{name}={_escaped(value.content.decode(encoding, 'replace'))}"
+    return f"{name}={_escape(value.content.decode(encoding, 'replace'))}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     lead, rest = len(text) - len(text.lstrip(" ")), text.strip(" ")
     trail = len(text) - lead - len(rest)
     middle = "".join(f"\\{char}" if char in _ESCAPED else "\\00" if char == "\0" else char for char in rest)
     return "\\ " * lead + middle + "\\ " * trail
 
 
-def _dotted(content: bytes) -> str:
+def _decode_oid(content: bytes) -> str:
     numbers = [0]
     for byte in content:
         numbers[-1] = numbers[-1] << 7 | byte & 0x7F
@@ -79,7 +79,7 @@ def _dotted(content: bytes) -> str:
     return ".".join(map(str, [first, numbers[0] - 40 * first, *numbers[1:-1]]))
 
 
-def _values(data: bytes) -> Iterator[_Value]:
+def _read_values(data: bytes) -> Iterator[_Value]:
     at = 0
     while at < len(data):
         size, content = data[at + 1], at + 2

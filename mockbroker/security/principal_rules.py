@@ -1,22 +1,22 @@
-"""From a certificate's name to a principal: `ssl.principal.mapping.rules`. Source: Kafka's SslPrincipalMapper."""
+"""Mapping of certificate names to principals: `ssl.principal.mapping.rules`. Source: Kafka's SslPrincipalMapper."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-from mockbroker.config import BrokerConfig, ConfigError
+from mockbroker.config.broker_config import BrokerConfig, ConfigError
 
 KEY = "ssl.principal.mapping.rules"
 _RULE = re.compile(r"RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?)")
 _RULES = re.compile(r"\s*(DEFAULT|RULE:(?:\\.|[^\\/])*/(?:\\.|[^\\/])*/[LU]?|)\s*(?:,|$)")
-#: Java's spelling of named groups, which Python has another for.
+#: Java's syntax of named groups, which differs from Python's.
 _GROUP_NAME = re.compile(r"\(\?<(?=[A-Za-z])")
 _REFERENCE = re.compile(r"\\(.)|\$(\d+)", re.DOTALL)
 
 
 class _Rule(NamedTuple):
-    """pattern None: the name as it is."""
+    """A rule; pattern None: the name without a change."""
 
     pattern: re.Pattern[str] | None
     replacement: str
@@ -24,30 +24,30 @@ class _Rule(NamedTuple):
 
 
 class PrincipalRules:
-    """The rules in their order; the first that matches says the name. Raises: ConfigError for what is no rule."""
+    """The rules in their order; the first that matches applies. Raises: ConfigError for an invalid rule."""
 
     def __init__(self, text: str) -> None:
         self._rules: list[_Rule] = []
         at, text = 0, text.strip()
         while at < len(text):
-            found = _RULES.match(text, at)
-            if found is None or found.end() == at:
-                raise ConfigError(f"{KEY}: no rule begins at {text[at:]!r}")
-            if found.group(1):
-                self._rules.append(_rule(found.group(1)))
-            at = found.end()
+            match = _RULES.match(text, at)
+            if match is None or match.end() == at:
+                raise ConfigError(f"{KEY}: invalid rule at {text[at:]!r}")
+            if match.group(1):
+                self._rules.append(_parse_rule(match.group(1)))
+            at = match.end()
 
-    def principal(self, name: str) -> str | None:
-        """The principal of a distinguished name, None when no rule is for it, and Kafka lets nobody in."""
+    def map_principal(self, name: str) -> str | None:
+        """The principal of a distinguished name; None if no rule matches, where Kafka closes the connection."""
         for rule in self._rules:
             if rule.pattern is None:
                 return f"User:{name}"
             if rule.pattern.fullmatch(name) is not None:
-                return f"User:{_applied(rule.pattern, rule, name)}"
+                return f"User:{_apply_rule(rule.pattern, rule, name)}"
         return None
 
 
-def _rule(text: str) -> _Rule:
+def _parse_rule(text: str) -> _Rule:
     if text == "DEFAULT":
         return _Rule(None, "", "")
     parts = _RULE.fullmatch(text)
@@ -55,17 +55,17 @@ def _rule(text: str) -> _Rule:
     try:
         pattern = re.compile(_GROUP_NAME.sub("(?P<", parts["pattern"]))
     except re.error as error:
-        raise ConfigError(f"{KEY}: {parts['pattern']!r} is no pattern: {error}") from None
+        raise ConfigError(f"{KEY}: {parts['pattern']!r} is not a valid pattern: {error}") from None
     return _Rule(pattern, parts["replacement"], parts["case"])
 
 
-def _applied(pattern: re.Pattern[str], rule: _Rule, name: str) -> str:
-    made = pattern.sub(lambda found: _filled(rule.replacement, found), name)
-    return made.lower() if rule.case == "L" else made.upper() if rule.case == "U" else made
+def _apply_rule(pattern: re.Pattern[str], rule: _Rule, name: str) -> str:
+    mapped = pattern.sub(lambda match: _expand_replacement(rule.replacement, match), name)
+    return mapped.lower() if rule.case == "L" else mapped.upper() if rule.case == "U" else mapped
 
 
-def _filled(replacement: str, match: re.Match[str]) -> str:
-    """The replacement with its references; one to a group that there is not stands for itself."""
+def _expand_replacement(replacement: str, match: re.Match[str]) -> str:
+    """The replacement with its group references expanded; a reference to a missing group is kept as text."""
 
     def value(reference: re.Match[str]) -> str:
         if reference[1] is not None:
@@ -80,6 +80,6 @@ def _filled(replacement: str, match: re.Match[str]) -> str:
     return _REFERENCE.sub(value, replacement)
 
 
-def rules_of(config: BrokerConfig, listener: str) -> PrincipalRules:
-    """The rules of a listener. Raises: ConfigError."""
-    return PrincipalRules(config.of_listener(listener).string(KEY) or "DEFAULT")
+def parse_principal_rules(config: BrokerConfig, listener: str) -> PrincipalRules:
+    """Parse the rules of a listener. Raises: ConfigError."""
+    return PrincipalRules(config.for_listener(listener).string(KEY) or "DEFAULT")

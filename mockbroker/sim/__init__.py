@@ -1,1 +1,1 @@
-"""The whole cluster on virtual time: seeded clients and faults, and invariants that are checked at every step."""
+"""Simulator: the whole cluster on virtual time with seeded clients and faults, and invariants checked at every step."""

@@ -1,4 +1,4 @@
-"""How often every transition and every fault was met: a simulation that never gets there proves nothing."""
+"""Coverage of a simulation: how often each transition, situation and fault occurred."""
 
 from __future__ import annotations
 
@@ -6,159 +6,132 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mockbroker.sim.speech import Speech
-from mockbroker.state.in_flight import TRANSITIONS, Event, State
-from mockbroker.state.share_rules import RELEASED, ShareRules
+from mockbroker.sim.edition_client import EditionClient
+from mockbroker.state.share.in_flight_batch import TRANSITIONS, RecordEvent, RecordState
+from mockbroker.state.share.share_rules import RELEASED, ShareRules
 
-#: What clients, records and share partitions go through, beside the moves of the state table.
-SITUATIONS = (
-    "delivered again",
-    "delivered in record_limit",
-    "lock expired",
-    "lock renewed",
-    "write rolled back",
-    "write failed after the lock",
-    "acknowledgement refused",
-    "released by close",
-    "released by disconnect",
-    "session replaced",
-    "session epoch wrong",
-    "used elsewhere while parked",
-    "given up at the limit",
-    "start moved",
-    "log start moved",
-    "loaded",
-    "loaded again",
-    "load refused",
-    "gap window opened",
-    "member joined",
-    "member left",
-    "producer begun",
-    "produced in sequence",
-    "produced in a transaction",
-    "produce refused",
-    "offsets in a transaction",
-    "transaction committed",
-    "transaction aborted",
-    "delivery told late",
-    "archived by compaction",
-    "start passed a hole",
-    "hole delivered",
+_LOCKS = ("delivered again", "delivered in record_limit", "lock expired", "lock renewed")
+_WRITES = ("write rolled back", "write failed after the lock", "acknowledgement refused")
+_SESSIONS = ("released by close", "released by disconnect", "session replaced", "session epoch wrong")
+_STARTS = ("used elsewhere while parked", "archived at the limit", "start moved", "log start moved")
+_LOADS = ("loaded", "loaded again", "load refused", "gap window opened")
+_MEMBERS = ("member joined", "member left")
+_PRODUCERS = ("producer initialized", "produced in sequence", "produced in a transaction", "produce refused")
+_TRANSACTIONS = ("offsets in a transaction", "transaction committed", "transaction aborted")
+_COMPACTION = ("delivery reported late", "archived by compaction", "start passed a gap", "gap delivered")
+#: Situations of clients, records and share partitions, in addition to the transitions of the state table.
+SITUATIONS = _LOCKS + _WRITES + _SESSIONS + _STARTS + _LOADS + _MEMBERS + _PRODUCERS + _TRANSACTIONS + _COMPACTION
+
+#: Defects of 4.3.0 that excuse a violation: they are counted, and need not occur.
+DEFECTS = ("stuck below the log start", "stuck in a gap", "initialization fenced", "state deleted late")
+
+_OFFSET_ACTIONS = ("config changed", "offsets altered", "offsets deleted", "offsets described")
+_GROUP_ACTIONS = ("group described", "group deleted", "state read")
+_TOPIC_ACTIONS = ("partitions added", "topic deleted", "retention changed")
+_FEATURE_ACTIONS = ("share groups switched off", "share groups switched on")
+#: Actions of administrators.
+ADMIN_ACTIONS = _OFFSET_ACTIONS + _GROUP_ACTIONS + _TOPIC_ACTIONS + _FEATURE_ACTIONS
+
+#: Situations, actions and transitions of dead-letter queues.
+_QUEUE_SITUATIONS = (
+    "dead-lettered",
+    "dead-lettered twice",
+    "dead letter left out",
+    "archiving resumed",
+    "queue changed",
 )
+_QUEUE_EVENTS = (RecordEvent.DEAD_LETTER, RecordEvent.ARCHIVE)
 
-#: Where 4.3.0 does not keep what must hold: counted, as they excuse something, and not wanted.
-DEFECTS = ("stuck below the log start", "stuck in a hole", "initialisation fenced", "state deleted late")
+_CLIENT_FAULTS = ("call delayed", "request lost", "response lost", "client crashed")
+_NODE_FAULTS = ("leader moved", "coordinator moved", "node killed", "node stopped", "node started")
+#: What the simulation does to requests, clients and nodes.
+FAULTS = _CLIENT_FAULTS + _NODE_FAULTS
 
-#: What administrators do.
-ACTS = (
-    "config changed",
-    "offsets altered",
-    "offsets deleted",
-    "offsets described",
-    "group described",
-    "group deleted",
-    "state read",
-    "topic grown",
-    "topic deleted",
-    "retention changed",
-    "share groups switched off",
-    "share groups switched on",
-)
-
-#: What goes wrong around them.
-FAULTS = (
-    "call late",
-    "request lost",
-    "answer lost",
-    "client crashed",
-    "leader moved",
-    "coordinator moved",
-    "node killed",
-    "node stopped",
-    "node started",
-)
-
-#: The moves that 4.3.0 knows.
-_RELEASED: dict[State, dict[Event, State]] = {
-    state: row for state, row in TRANSITIONS.items() if state is not State.UNCOMMITTED
-}
-
-#: By the key of its API, what is not done where there is none.
-_NEEDED = {87: ("state read",), 90: ("offsets described",), 91: ("offsets altered",), 92: ("offsets deleted",)}
-#: What only the messages of 4.3.0 can say.
-_LATER = ("lock renewed", "delivered in record_limit")
+#: By API key, the actions that need the API.
+_BY_API = {87: ("state read",), 90: ("offsets described",), 91: ("offsets altered",), 92: ("offsets deleted",)}
+#: Situations that only the messages of 4.3.0 can express.
+_RELEASED_ONLY = ("lock renewed", "delivered in record_limit")
 
 
-def _absent(rules: ShareRules, speech: Speech) -> list[str]:
-    """What an edition does not have, in its messages or by its rules."""
-    if speech.is_released:
+def _absent_names(rules: ShareRules, dialect: EditionClient) -> list[str]:
+    """The names that cannot occur in an edition, by its messages or its rules."""
+    if dialect.is_released:
         return []
-    names = rules.group_configs
+    names = rules.groups.config_names
     by_rules = {
-        "ACQUIRED-GAP": speech.sayable((0,)) != (0,),
-        # Aborted records are acquired, and dropped then, where the log's index tells of them.
-        "ACQUIRED-DROP": rules.follows_markers or (names is not None and "share.isolation.level" not in names),
-        "archived by compaction": not rules.archives_missing,
-        "gap window opened": not rules.reads_holes,
-        # Leaders have no epochs, so hardly any write fails while the lock lasts.
-        "write rolled back": not rules.knows_leader_epochs,
-        "state read": rules.state_in_log or not rules.manages_state,
+        "ACQUIRED-GAP": dialect.supported_types((0,)) != (0,),
+        # Where the log's index of aborted transactions is used, aborted records are acquired, and dropped then.
+        "ACQUIRED-DROP": rules.acquisition.marker_reader is not None
+        or (names is not None and "share.isolation.level" not in names),
+        "archived by compaction": not rules.acquisition.archives_compacted_records,
+        "gap window opened": not rules.acquisition.fetches_state_gaps,
+        # Without leader epochs hardly any write fails before the lock ends.
+        "write rolled back": not rules.state.checks_leader_epochs,
+        "state read": rules.state.in_partition_log or not rules.state.managed_by_coordinator,
     }
-    by_messages = (name for key, acts in _NEEDED.items() if speech.lacks(key) for name in acts)
-    return list(dict.fromkeys([*_LATER, *by_messages, *(name for name, is_so in by_rules.items() if is_so)]))
+    by_messages = (name for key, acts in _BY_API.items() if dialect.lacks_api(key) for name in acts)
+    return list(dict.fromkeys([*_RELEASED_ONLY, *by_messages, *(name for name, is_so in by_rules.items() if is_so)]))
 
 
 class Coverage:
-    """Counts by name. Every name is known from the start, so that what was never met shows as zero."""
+    """Counts by name. All names exist from the start, so that one that never occurred has the count zero."""
 
-    def __init__(self, rules: ShareRules = RELEASED, speech: Speech | None = None) -> None:
-        self._table = dict(TRANSITIONS) if rules.follows_markers else _RELEASED
-        moves = [f"{state.name}-{event.name}" for state, row in self._table.items() for event in row]
-        self.counts: Counter[str] = Counter(dict.fromkeys((*moves, *SITUATIONS, *ACTS, *FAULTS, *DEFECTS), 0))
-        self.absent = _absent(rules, speech) if speech is not None else []
+    def __init__(self, rules: ShareRules = RELEASED, dialect: EditionClient | None = None) -> None:
+        self._table = dict(TRANSITIONS)  # Uncommitted records are not a state of 4.3.0.
+        if rules.acquisition.marker_reader is None:
+            del self._table[RecordState.UNCOMMITTED]
+        has_queues = rules.dead_letters.resumes_archiving
+        transitions = [
+            f"{state.name}-{event.name}"
+            for state, row in self._table.items()
+            for event in row
+            if has_queues or event not in _QUEUE_EVENTS
+        ]
+        names = (*transitions, *SITUATIONS, *ADMIN_ACTIONS, *FAULTS, *DEFECTS)
+        names += _QUEUE_SITUATIONS if has_queues else ()
+        self.counts: Counter[str] = Counter(dict.fromkeys(names, 0))
+        self.absent = _absent_names(rules, dialect) if dialect is not None else []
 
     def count(self, name: str, times: int = 1) -> None:
-        """Note that something was met."""
+        """Count an occurrence."""
         assert name in self.counts, name
         self.counts[name] += times
 
     def add(self, other: Coverage) -> None:
-        """Take over the counts of another run."""
+        """Add the counts of another run."""
         self.counts.update(other.counts)
         self.absent = other.absent
 
     def missing(self) -> list[str]:
-        """What was never met, but for defects."""
-        there = [name for name in self.counts if name not in DEFECTS and name not in self.absent]
-        return [name for name in there if self.counts[name] == 0]
+        """The names that never occurred, without defects."""
+        expected = [name for name in self.counts if name not in DEFECTS and name not in self.absent]
+        return [name for name in expected if self.counts[name] == 0]
 
     def line(self) -> str:
         """All counts in one line."""
-        met = ", ".join(f"{name} {times}" for name, times in self.counts.items() if name not in self.absent)
-        return f"coverage: {met}" + (f"; not in this edition: {', '.join(self.absent)}" if self.absent else "")
+        occurred = ", ".join(f"{name} {times}" for name, times in self.counts.items() if name not in self.absent)
+        return f"coverage: {occurred}" + (f"; not in this edition: {', '.join(self.absent)}" if self.absent else "")
 
     @contextmanager
-    def of_transitions(self) -> Iterator[None]:
-        """Count the moves of the state table while this lasts."""
-        plain = dict(self._table)
-        for state, row in plain.items():
-            TRANSITIONS[state] = _Counted(row, state, self)
+    def counting_transitions(self) -> Iterator[None]:
+        """Count the transitions of the state table in this context."""
+        TRANSITIONS.update({state: _CountingRow(row, state, self) for state, row in self._table.items()})
         try:
             yield
         finally:
-            TRANSITIONS.update(plain)
+            TRANSITIONS.update(self._table)
 
 
-class _Counted(dict[Event, State]):
-    """A row of the state table that notes what is looked up in it."""
+class _CountingRow(dict[RecordEvent, RecordState]):
+    """A row of the state table that counts look-ups."""
 
-    def __init__(self, row: dict[Event, State], state: State, coverage: Coverage) -> None:
+    def __init__(self, row: dict[RecordEvent, RecordState], state: RecordState, coverage: Coverage) -> None:
         super().__init__(row)
         self._state = state
         self._coverage = coverage
 
-    def get(self, event: Event, default: State | None = None) -> State | None:  # type: ignore[override]
-        """The target, counted when there is one."""
+    def get(self, event: RecordEvent, default: RecordState | None = None) -> RecordState | None:  # type: ignore[override]
+        """The target state; the transition is counted if it is legal."""
         target = super().get(event, default)
         if target is not None:
             self._coverage.count(f"{self._state.name}-{event.name}")

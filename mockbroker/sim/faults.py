@@ -1,83 +1,88 @@
-"""What goes wrong around the clients: the network between the nodes, and the nodes themselves."""
+"""Faults around the clients: network conditions, moved leaders, and stopped nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING
 
 from mockbroker.kafka_error import KafkaError
-from mockbroker.sim.chance import do_one
-from mockbroker.sim.weather import Sky, Weather
-from mockbroker.state.topics import CoordinatorKind
-
-if TYPE_CHECKING:
-    from mockbroker.sim.world import World
+from mockbroker.sim.network import NetworkConditions, NetworkSimulator
+from mockbroker.sim.random_choice import perform_action
+from mockbroker.sim.simulated_cluster import SimulatedCluster
+from mockbroker.state.metadata.topics import CoordinatorKind
 
 
 class Faults:
-    """Changes the weather, moves leaders and coordinators, stops, kills and starts nodes; at most one is down."""
+    """Changes network conditions, moves leaders and coordinators, stops and starts nodes; at most one is down."""
 
-    def __init__(self, world: World, rng: Random) -> None:
-        self._world = world
+    def __init__(self, cluster: SimulatedCluster, rng: Random) -> None:
+        self._cluster = cluster
+        self._count = cluster.coverage.count
         self._rng = rng
-        self._down: int | None = None
-        self._weather = Weather(rng, world.coverage)
-        world.core.state.calls.fate = self._weather.fate
-        world.core.state.calls.loading_ms = self._weather.loading_ms
+        self._stopped_node: int | None = None
+        self._record_disturbance = cluster.invariants.dead_letters.record_disturbance
+        self._network = NetworkSimulator(rng, cluster.coverage, self._record_disturbance)
+        cluster.core.state.inter_broker.plan_delivery = self._network.plan_delivery
+        cluster.core.state.inter_broker.loading_ms = self._network.loading_ms
 
     def act(self) -> str:
-        """Let one thing go wrong, or right again."""
-        deeds: list[tuple[int, Callable[[], str]]] = [
-            (10, self._change_weather),
+        """Cause one fault, or end one."""
+        actions: list[tuple[int, Callable[[], str]]] = [
+            (10, self._change_conditions),
             (4, self._move_leader),
             (3, self._move_coordinator),
-            (3, self._turn_off if self._down is None else self._turn_on),
+            (3, self._stop_node if self._stopped_node is None else self._start_node),
         ]
-        return do_one(self._rng, deeds)
+        return perform_action(self._rng, actions)
 
-    def repair(self) -> None:
-        """All is well from now on."""
-        self._weather.sky = Sky.CLEAR
-        if self._down is not None:
-            self._turn_on()
+    def restore(self) -> None:
+        """End all faults."""
+        self._network.conditions = NetworkConditions.IDEAL
+        if self._stopped_node is not None:
+            self._start_node()
 
-    def _change_weather(self) -> str:
-        self._weather.sky = self._rng.choice(list(Sky))
-        return f"the weather is {self._weather.sky.name.lower()}"
+    def _change_conditions(self) -> str:
+        self._network.conditions = self._rng.choice(list(NetworkConditions))
+        return f"network conditions: {self._network.conditions.name.lower()}"
 
     def _move_leader(self) -> str:
-        topic = self._rng.choice(self._world.topics())
-        return self._move(topic.name, self._rng.randrange(len(topic.partitions)), "leader moved")
+        queues = self._cluster.queue_topics()
+        topic = self._rng.choice(
+            self._cluster.topics() + queues if self._rng.random() < 0.3 else self._cluster.topics()
+        )
+        return self._move_partition(topic.name, self._rng.randrange(len(topic.partitions)), "leader moved")
 
     def _move_coordinator(self) -> str:
         kind = self._rng.choice((CoordinatorKind.SHARE, CoordinatorKind.SHARE, CoordinatorKind.GROUP))
-        topic = self._world.core.state.metadata.internal_topic(kind)
-        return self._move(topic.name, self._rng.randrange(len(topic.partitions)), "coordinator moved")
+        topic = self._cluster.core.state.metadata.internal_topic(kind)
+        return self._move_partition(topic.name, self._rng.randrange(len(topic.partitions)), "coordinator moved")
 
-    def _move(self, topic: str, partition_index: int, name: str) -> str:
-        to = self._rng.choice(list(self._world.core.state.metadata.node_ids))
+    def _move_partition(self, topic: str, partition_index: int, coverage_name: str) -> str:
+        to = self._rng.choice(list(self._cluster.core.state.metadata.node_ids))
         try:
-            self._world.core.move_leader(topic, partition_index, self._world.now_ms, to=to)
+            self._cluster.core.move_leader(topic, partition_index, self._cluster.now_ms, to=to)
         except KafkaError:
             return f"{topic}-{partition_index} cannot move to {to}"
-        self._world.coverage.count(name)
+        self._count(coverage_name)
+        self._record_disturbance()
         return f"{topic}-{partition_index} moves to {to}"
 
-    def _turn_off(self) -> str:
-        core = self._world.core
-        self._down = self._rng.choice(list(core.state.metadata.node_ids))
+    def _stop_node(self) -> str:
+        core = self._cluster.core
+        self._record_disturbance()
+        self._stopped_node = self._rng.choice(list(core.state.metadata.node_ids))
         if self._rng.random() < 0.5:
-            core.kill_node(self._down, self._world.now_ms)
-            self._world.coverage.count("node killed")
-            return f"node {self._down} is killed"
-        core.stop_node(self._down, self._world.now_ms)
-        self._world.coverage.count("node stopped")
-        return f"node {self._down} is stopped"
+            core.kill_node(self._stopped_node, self._cluster.now_ms)
+            self._count("node killed")
+            return f"node {self._stopped_node} is killed"
+        core.stop_node(self._stopped_node, self._cluster.now_ms)
+        self._count("node stopped")
+        return f"node {self._stopped_node} is stopped"
 
-    def _turn_on(self) -> str:
-        assert self._down is not None
-        node_id, self._down = self._down, None
-        self._world.core.start_node(node_id, self._world.now_ms)
-        self._world.coverage.count("node started")
+    def _start_node(self) -> str:
+        assert self._stopped_node is not None
+        self._record_disturbance()
+        node_id, self._stopped_node = self._stopped_node, None
+        self._cluster.core.start_node(node_id, self._cluster.now_ms)
+        self._count("node started")
         return f"node {node_id} starts"

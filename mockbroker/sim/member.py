@@ -1,175 +1,175 @@
-"""A member of a share group that does by chance what real ones do, and what broken ones do."""
+"""Simulated member of a share group: random actions of correct clients, and of faulty ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from mockbroker.sim.chance import do_one
-from mockbroker.sim.ledger import RENEW
-from mockbroker.sim.said import Place, Said, runs_of
-from mockbroker.sim.share_client import Link, ShareClient
+from mockbroker.sim.acknowledgement_runs import AcknowledgementRun, Acknowledgements, to_runs
+from mockbroker.sim.delivery_model import RENEW
+from mockbroker.sim.random_choice import perform_action
+from mockbroker.sim.share_client import NodeSession, ShareClient
+from mockbroker.sim.simulated_topics import TOPIC_NAMES
+from mockbroker.sim.wire import ignore_response
 
-#: After so many heartbeats without an assignment something is wrong.
-_PATIENCE = 8
+#: After this number of heartbeats without a complete assignment the member joins again.
+_MAX_ATTEMPTS = 8
 
 
 class Member(ShareClient):
-    """A small state machine: joins, fetches, acknowledges, forgets, crashes, comes back. One `act` is one deed."""
+    """Joins, fetches, acknowledges, crashes and rejoins; `act` performs one action."""
 
-    _vain = 0
+    _attempts_without_assignment = 0
 
-    # Deeds.
+    # Actions.
 
     def act(self) -> str:
-        """Do something that is possible now; what it was, in a few words."""
-        deeds: list[tuple[int, Callable[[], str]]] = [(4, self.heartbeat)]
+        """Perform one action that is possible now. Returns: its description."""
+        actions: list[tuple[int, Callable[[], str]]] = [(4, self.heartbeat)]
         if self.member_epoch is not None:
-            deeds += [(30, self.fetch), (14, self.acknowledge), (3, self.renew), (2, self.learn_leaders)]
-            deeds += [(2, self.forget_held), (2, self.close_session), (1, self.leave), (2, self.crash)]
-            deeds += [(1, self.reopen), (1, self.send_wrong_epoch), (2, self.acknowledge_hastily)]
-        return f"{self.member_id} {do_one(self._rng, deeds)}"
+            actions += [(30, self.fetch), (14, self.acknowledge), (3, self.renew), (2, self.update_leaders)]
+            actions += [(2, self.forget_records), (2, self.close_session), (1, self.leave), (2, self.crash)]
+            actions += [(1, self.reopen), (1, self.send_wrong_epoch), (2, self.acknowledge_concurrently)]
+        return f"{self.member_id} {perform_action(self._rng, actions)}"
 
     def heartbeat(self) -> str:
         """Join or stay."""
-        connection = self._to_coordinator()
+        connection = self._coordinator_connection()
         if connection is None:
             return "finds no coordinator"
         joins = self.member_epoch is None
-        request = ShareGroupHeartbeatRequest(
-            group_id=self.group_id,
-            member_id=self.member_id,
-            member_epoch=0 if joins else self.member_epoch or 0,
-            subscribed_topic_names=self.topics if joins else None,
-        )
-        self._world.wire.ask(connection, request, 1, self._heard)
-        return "joins" if joins else "beats"
+        topics, epoch = (TOPIC_NAMES, 0) if joins else (None, self.member_epoch or 0)
+        request = ShareGroupHeartbeatRequest(self.group_id, self.member_id, epoch, subscribed_topic_names=topics)
+        self._cluster.wire.send_request(connection, request, 1, self._on_heartbeat)
+        return "joins" if joins else "sends a heartbeat"
 
     def leave(self) -> str:
-        """Leave the group, with sessions and records as they are."""
-        connection = self._to_coordinator()
+        """Leave the group without closing sessions or releasing records."""
+        connection = self._coordinator_connection()
         if connection is None or self.member_epoch is None:
             return "cannot leave"
-        request = ShareGroupHeartbeatRequest(group_id=self.group_id, member_id=self.member_id, member_epoch=-1)
-        self._world.wire.ask(connection, request, 1, lambda answer: None)
+        request = ShareGroupHeartbeatRequest(self.group_id, self.member_id, -1)
+        self._cluster.wire.send_request(connection, request, 1, ignore_response)
         self.member_epoch, self.assigned = None, set()
-        self._world.coverage.count("member left")
+        self._count("member left")
         return "leaves"
 
     def fetch(self) -> str:
-        """Fetch from a node what is assigned there, perhaps with acknowledgements."""
-        link = self._link_with_work()
-        if link is None:
+        """Fetch the assigned partitions from a node, perhaps with acknowledgements."""
+        session = self._session_with_work()
+        if session is None:
             return "has nothing to fetch"
-        said = self._choose_said(link) if link.epoch > 0 and self._rng.random() < 0.5 else {}
-        return self._send_fetch(link, said)
+        acknowledges = session.epoch > 0 and self._rng.random() < 0.5
+        return self._send_fetch(session, self._choose_acknowledgements(session) if acknowledges else {})
 
     def acknowledge(self) -> str:
-        """Acknowledge alone some of what is held from one node."""
-        link = self._free_link(with_session=True)
-        if link is None:
+        """Acknowledge some records held from one node, without a fetch."""
+        session = self._idle_session()
+        if session is None:
             return "has no session"
-        return self._send_acknowledge(link, link.connection, self._choose_said(link))
+        return self._send_acknowledge(session, session.connection, self._choose_acknowledgements(session))
 
-    def acknowledge_hastily(self) -> str:
-        """Acknowledge on a second connection while a fetch waits on the first, as no real client does."""
-        for link in self.links.values():
-            if link.epoch > 0 and self._world.wire.busy(link.connection):
-                if link.hasty is None:
-                    link.hasty = self._connect(link.node_id)
-                if link.hasty is not None and not self._world.wire.busy(link.hasty):
-                    self._world.coverage.count("used elsewhere while parked")
-                    return "in haste " + self._send_acknowledge(link, link.hasty, self._choose_said(link))
-        return "is in no haste"
+    def acknowledge_concurrently(self) -> str:
+        """Acknowledge on a second connection while a fetch waits on the first; real clients do not do this."""
+        wire = self._cluster.wire
+        for session in self.sessions.values():
+            if session.epoch > 0 and wire.is_waiting(session.connection):
+                if session.second_connection is None:
+                    session.second_connection = self._connect(session.node_id)
+                second = session.second_connection
+                if second is not None and not wire.is_waiting(second):
+                    self._count("used elsewhere while parked")
+                    sent = self._send_acknowledge(session, second, self._choose_acknowledgements(session))
+                    return f"on a second connection {sent}"
+        return "has no waiting fetch"
 
     def renew(self) -> str:
         """Renew locks."""
-        if not self._world.speech.is_released:
-            return "knows no renewal"
-        link = self._free_link(with_session=True)
-        said = self._choose_said(link, types=(RENEW, RENEW, 1)) if link is not None else {}
-        if link is None or not said:
+        if not self._cluster.client_dialect.is_released:
+            return "cannot renew locks"
+        session = self._idle_session()
+        acknowledgements = self._choose_acknowledgements(session, (RENEW, RENEW, 1)) if session is not None else {}
+        if session is None or not acknowledgements:
             return "has nothing to renew"
-        return self._send_acknowledge(link, link.connection, said, renews=True)
+        return self._send_acknowledge(session, session.connection, acknowledgements, renews=True)
 
-    def forget_held(self) -> str:
-        """Forget to acknowledge: only the locks will give these records back."""
+    def forget_records(self) -> str:
+        """Drop all held records: only the end of their locks releases them."""
         self.held.clear()
-        return "forgets what it holds"
+        return "drops its records"
 
     def close_session(self) -> str:
-        """End a session in good manners, by a last acknowledgement or by a last fetch."""
-        link = self._free_link(with_session=True)
-        if link is None:
+        """Close a session by a last acknowledgement or a last fetch."""
+        session = self._idle_session()
+        if session is None:
             return "has no session to close"
-        said = self._choose_said(link) if self._rng.random() < 0.5 else {}
-        link.epoch = -1
+        acknowledgements = self._choose_acknowledgements(session) if self._rng.random() < 0.5 else {}
+        session.epoch = -1
         if self._rng.random() < 0.5:
-            return "closes: " + self._send_acknowledge(link, link.connection, said)
-        return "closes: " + self._send_fetch(link, said)
+            return "closes: " + self._send_acknowledge(session, session.connection, acknowledgements)
+        return "closes: " + self._send_fetch(session, acknowledgements)
 
     def reopen(self) -> str:
-        """Open a session over the one that is there: nothing that was held is released."""
-        link = self._free_link(with_session=True)
-        if link is None:
+        """Open a session that replaces the existing one: no held record is released."""
+        session = self._idle_session()
+        if session is None:
             return "has no session to replace"
-        link.epoch = 0
-        self._world.coverage.count("session replaced")
-        return "reopens: " + self._send_fetch(link, {})
+        session.epoch = 0
+        self._count("session replaced")
+        return "reopens: " + self._send_fetch(session, {})
 
     def send_wrong_epoch(self) -> str:
-        """Ask in an epoch that is not next."""
-        link = self._free_link(with_session=True)
-        if link is None:
-            return "has no session to mistake"
-        request = self._fetch_request(link, link.epoch + self._rng.choice((-1, 1, 7)) or 3, {}, 0)
-        self._world.wire.ask(link.connection, request, 2, self._note_wrong_epoch)
+        """Send a fetch with a wrong session epoch."""
+        session = self._idle_session()
+        if session is None:
+            return "has no session"
+        request = self._fetch_request(session, session.epoch + self._rng.choice((-1, 1, 7)) or 3, {}, 0)
+        self._cluster.wire.send_request(session.connection, request, 2, self._on_wrong_epoch)
         return "sends a wrong epoch"
 
     def crash(self) -> str:
-        """Lose all connections without a good-bye, and with them all memory."""
-        for node_id in list(self.links):
-            self._drop(node_id)
+        """Lose all connections without closing sessions, and all held records."""
+        for node_id in list(self.sessions):
+            self._disconnect(node_id)
         if self._coordinator is not None:
-            self._world.wire.hang_up(self._coordinator)
+            self._cluster.wire.disconnect(self._coordinator)
             self._coordinator = None
         self.held.clear()
         self.member_epoch = None if self._rng.random() < 0.5 else self.member_epoch
-        self._world.coverage.count("client crashed")
+        self._count("client crashed")
         return "crashes"
 
-    def take_everything(self) -> bool:
-        """Fetch and accept, as long as there is anything; whether there was something to do."""
-        if self.member_epoch is None or self.assigned != set(self._world.places()):
-            self._vain += 1
-            if self._vain % _PATIENCE == 0 and self.member_epoch is not None:
-                # What an earlier group of this name has left is of a higher epoch, and fences the initialisation:
-                # each member that comes and goes takes the group's own epoch nearer to it.
+    def drain_records(self) -> bool:
+        """Fetch and accept once from every leader. Returns: whether there was something to do."""
+        if self.member_epoch is None or self.assigned != set(self._cluster.partition_keys()):
+            self._attempts_without_assignment += 1
+            if self._attempts_without_assignment % _MAX_ATTEMPTS == 0 and self.member_epoch is not None:
+                # The state of an earlier group of this name has a higher epoch, and fences the initialization: each
+                # member that joins and leaves raises the group's epoch toward it.
                 self.leave()
-                self._world.coverage.count("initialisation fenced")
+                self._count("initialization fenced")
             self.heartbeat()
-            self._world.advance(2_000)
+            self._cluster.advance(2_000)
             return True
-        self.learn_leaders()
-        taken = False
-        for place in sorted(self.assigned):
-            node_id = self.leaders[place]
-            if node_id not in self.links:
+        self.update_leaders()
+        has_records = False
+        for partition_key in sorted(self.assigned):
+            node_id = self.leaders[partition_key]
+            if node_id not in self.sessions:
                 connection = self._connect(node_id)
                 assert connection is not None
-                self.links[node_id] = Link(node_id, connection)
-            link = self.links[node_id]
-            if link.epoch > 0 and any(self.held.get(place) for place in link.places):
-                self._send_acknowledge(link, link.connection, self._accept_all(link))
-                self._world.advance(0)
-            self._send_fetch(link, {}, wait_ms=5)
-            self._world.advance(5)
-            taken = taken or any(self.held.get(place) for place in link.places)
-        return taken
+                self.sessions[node_id] = NodeSession(node_id, connection)
+            session = self.sessions[node_id]
+            if session.epoch > 0 and any(self.held.get(partition_key) for partition_key in session.partition_keys):
+                self._send_acknowledge(session, session.connection, self._accept_all(session))
+                self._cluster.advance(0)
+            self._send_fetch(session, {}, wait_ms=5)
+            self._cluster.advance(5)
+            has_records = has_records or any(self.held.get(partition_key) for partition_key in session.partition_keys)
+        return has_records
 
-    def _accept_all(self, link: Link) -> dict[Place, list[Said]]:
-        return {
-            place: [Said(first, last, (1,)) for first, last in runs_of(sorted(self.held[place]))]
-            for place in sorted(link.places)
-            if self.held.get(place)
+    def _accept_all(self, session: NodeSession) -> Acknowledgements:
+        runs_by_key = {
+            key: to_runs(sorted(self.held[key])) for key in sorted(session.partition_keys) if self.held.get(key)
         }
+        return {key: [AcknowledgementRun(*run, (1,)) for run in runs] for key, runs in runs_by_key.items()}

@@ -1,254 +1,198 @@
-"""An operator: topics come, grow and go, logs are cleaned, share groups are switched off, looked at and struck out."""
+"""Simulated operator: creates, extends and deletes topics, changes retention, describes and deletes share groups."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from kwire.messages import delete_share_group_offsets as delete
+from kwire.messages import describe_share_group_offsets as describe
+from kwire.messages import read_share_group_state_summary as summary
 from kwire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kwire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from kwire.messages.delete_groups import DeleteGroupsRequest
-from kwire.messages.delete_share_group_offsets import (
-    DeleteShareGroupOffsetsRequest,
-    DeleteShareGroupOffsetsRequestTopic,
-)
+from kwire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kwire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from kwire.messages.describe_share_group_offsets import (
-    DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsRequestGroup,
-    DescribeShareGroupOffsetsRequestTopic,
-    DescribeShareGroupOffsetsResponse,
-)
-from kwire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from kwire.messages.read_share_group_state_summary import (
-    PartitionData,
-    ReadShareGroupStateSummaryRequest,
-    ReadShareGroupStateSummaryResponse,
-    ReadStateSummaryData,
-)
 from kwire.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
-from kwire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from mockbroker.sim.chance import do_one
-from mockbroker.state.configs import ResourceKind
-from mockbroker.state.share_coordinator import ShareKey
-from mockbroker.state.topics import CoordinatorKind
+from kwire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
+from mockbroker.sim.actor import Actor
+from mockbroker.sim.random_choice import perform_action
+from mockbroker.sim.simulated_cluster import SimulatedCluster
+from mockbroker.sim.simulated_topics import COMPACTED_TOPIC, DELETED_TOPIC, GROUP_IDS
+from mockbroker.sim.wire import OnResponse
+from mockbroker.state.metadata.configs import ResourceKind
+from mockbroker.state.metadata.feature_levels import SHARE_VERSION
+from mockbroker.state.metadata.topics import CoordinatorKind
+from mockbroker.state.share_coordinator.share_coordinator import ShareKey
 
-if TYPE_CHECKING:
-    from mockbroker.sim.world import World
-
-_COMPACTED = {
-    "cleanup.policy": "compact",
-    "segment.ms": "20000",
-    "min.cleanable.dirty.ratio": "0.1",
-    "delete.retention.ms": "5000",
-}
-_PARTITIONS_MAX = 3
-_DOWN, _UP = 2, 1
+_CLEANING = {"segment.ms": "20000", "min.cleanable.dirty.ratio": "0.1", "delete.retention.ms": "5000"}
+_COMPACTED_CONFIG = {"cleanup.policy": "compact", **_CLEANING}
+_MAX_PARTITIONS = 3
+_DOWNGRADE, _UPGRADE = 2, 1
 
 
-class Operator:
-    """Acts over the wire, on connections of its own. deleted: the topic that is deleted now and then, and made anew."""
+class Operator(Actor):
+    """Acts over the wire, on connections of its own."""
 
-    def __init__(self, world: World, rng: Random, groups: tuple[str, ...], *, deleted: str, compacted: str) -> None:
-        self._world = world
-        self._rng = rng
-        self._groups = groups
-        self._deleted = deleted
-        self._compacted = compacted
+    client_id = "operator"
+
+    def __init__(self, cluster: SimulatedCluster, rng: Random) -> None:
+        super().__init__(cluster, rng)
         self._is_off = False
-        self._keeps_little: set[str] = set()
+        self._short_retention: set[str] = set()
 
     def prepare(self) -> None:
-        """A topic that is compacted, from the start on."""
-        rows = [CreatableTopicConfig(name, value) for name, value in _COMPACTED.items()]
-        self._ask(0, CreateTopicsRequest([CreatableTopic(self._compacted, 1, -1, configs=rows)], 1_000), 7)
-        self._world.advance(0)
-        self._world.follow()
+        """Create the compacted topic."""
+        rows = [CreatableTopicConfig(name, value) for name, value in _COMPACTED_CONFIG.items()]
+        self._send(CreateTopicsRequest([CreatableTopic(COMPACTED_TOPIC, 1, -1, configs=rows)], 1_000), 7, to=0)
+        self._complete_topic_change()
 
     def act(self) -> str:
-        """One deed of an operator."""
-        deeds: list[tuple[int, Callable[[], str]]] = [
-            (2, self._grow),
-            (1, self._delete_topic),
-            (4, self._change_retention),
-            (2, self._switch_off),
-            (2, self._describe),
-            (2, self._describe_offsets),
-            (2, self._read_summary),
-            (1, self._delete_offsets),
-            (1, self._delete_group),
-        ]
-        if self._is_off:
-            return self._switch_on()
-        return do_one(self._rng, deeds)
+        """Perform one action of an operator."""
+        actions: list[tuple[int, Callable[[], str]]] = [(2, self._add_partitions), (1, self._delete_topic)]
+        actions += [(4, self._change_retention), (2, self._switch_off), (2, self._describe)]
+        actions += [(2, self._describe_offsets), (2, self._read_summary)]
+        actions += [(1, self._delete_offsets), (1, self._delete_group)]
+        return self._switch_on() if self._is_off else perform_action(self._rng, actions)
 
-    def repair(self) -> None:
-        """All as it was."""
+    def restore(self) -> None:
+        """Switch share groups on again."""
         if self._is_off:
             self._switch_on()
 
     # Topics.
 
-    def _grow(self) -> str:
-        topic = self._rng.choice(self._world.topics())
+    def _complete_topic_change(self) -> None:
+        self._cluster.advance(0)
+        self._cluster.update_partitions()
+
+    def _add_partitions(self) -> str:
+        topic = self._rng.choice(self._cluster.topics())
         count = len(topic.partitions) + 1
-        if count > _PARTITIONS_MAX:
-            return f"{topic.name} is large enough"
-        self._ask(self._anybody(), CreatePartitionsRequest([CreatePartitionsTopic(topic.name, count, None)], 1_000), 3)
-        self._world.advance(0)
-        grown = self._world.topic_of((topic.topic_id, 0))
-        if grown is not None and len(grown.partitions) == count:
-            self._world.coverage.count("topic grown")
-            self._world.follow()
-        return f"{topic.name} grows to {count} partitions"
+        if count > _MAX_PARTITIONS:
+            return f"{topic.name} has enough partitions"
+        self._send(CreatePartitionsRequest([CreatePartitionsTopic(topic.name, count, None)], 1_000), 3)
+        self._complete_topic_change()
+        grown = self._cluster.find_topic((topic.topic_id, 0))
+        self._count("partitions added", int(grown is not None and len(grown.partitions) == count))
+        return f"{topic.name} is extended to {count} partitions"
 
     def _delete_topic(self) -> str:
-        """A topic goes, and another one of its name comes."""
-        name = self._deleted
-        self._ask(self._anybody(), DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=1_000), 6)
-        self._world.advance(0)
-        self._world.follow()
-        self._keeps_little.discard(name)
-        self._ask(self._anybody(), CreateTopicsRequest([CreatableTopic(name, 1, -1)], 1_000), 7)
-        self._world.advance(0)
-        self._world.follow()
-        self._world.coverage.count("topic deleted")
-        return f"{name} is deleted and made anew"
+        """Delete a topic, and create another one of its name."""
+        name = DELETED_TOPIC
+        self._send(DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=1_000), 6)
+        self._complete_topic_change()
+        self._short_retention.discard(name)
+        self._send(CreateTopicsRequest([CreatableTopic(name, 1, -1)], 1_000), 7)
+        self._complete_topic_change()
+        self._count("topic deleted")
+        return f"{name} is deleted and created again"
 
     def _change_retention(self) -> str:
-        name = self._rng.choice([topic.name for topic in self._world.topics() if topic.name != self._compacted])
-        little = name not in self._keeps_little
-        self._keeps_little ^= {name}
-        wanted = {"retention.ms": "40000", "segment.ms": "8000"} if little else {"retention.ms": "-1"}
-        rows = [AlterableConfig(key, 0, value) for key, value in wanted.items()]
-        request = IncrementalAlterConfigsRequest([AlterConfigsResource(ResourceKind.TOPIC, name, rows)])
-        self._ask(self._anybody(), request, 1)
-        self._world.coverage.count("retention changed")
-        return f"{name} keeps {'little' if little else 'everything'}"
+        name = self._rng.choice([topic.name for topic in self._cluster.topics() if topic.name != COMPACTED_TOPIC])
+        is_short = name not in self._short_retention
+        self._short_retention ^= {name}
+        settings = {"retention.ms": "40000", "segment.ms": "8000"} if is_short else {"retention.ms": "-1"}
+        self._alter_configs(ResourceKind.TOPIC, name, settings)
+        self._count("retention changed")
+        return f"{name} has {'short' if is_short else 'unlimited'} retention"
 
     # The cluster.
 
     def _switch_off(self) -> str:
         self._is_off = True
-        self._set_level(0, _DOWN)
-        self._world.coverage.count("share groups switched off")
+        self._set_level(0, _DOWNGRADE)
+        self._count("share groups switched off")
         return "share groups are switched off"
 
     def _switch_on(self) -> str:
         self._is_off = False
-        self._set_level(1, _UP)
-        self._world.coverage.count("share groups switched on")
+        self._set_level(self._cluster.core.state.release.features.levels[SHARE_VERSION][1], _UPGRADE)
+        self._count("share groups switched on")
         return "share groups are switched on"
 
     def _set_level(self, level: int, kind: int) -> None:
-        def changed(answer: msgspec.Struct) -> None:
-            assert not answer.error_code, answer  # type: ignore[attr-defined]
+        def changed(answer: UpdateFeaturesResponse) -> None:
+            assert not answer.error_code, answer
 
-        row = FeatureUpdateKey("share.version", level, upgrade_type=kind)
-        self._ask(self._anybody(), UpdateFeaturesRequest(1_000, [row]), 1, changed)
-        self._world.advance(0)
+        self._cluster.invariants.dead_letters.record_disturbance()
+        row = FeatureUpdateKey(SHARE_VERSION, level, upgrade_type=kind)
+        self._send(UpdateFeaturesRequest(1_000, [row]), 1, changed)
+        self._cluster.advance(0)
 
     # Groups.
 
     def _describe(self) -> str:
-        group_id = self._rng.choice(self._groups)
+        group_id = self._rng.choice(GROUP_IDS)
 
         def described(answer: ShareGroupDescribeResponse) -> None:
-            self._world.coverage.count("group described", int(not answer.groups[0].error_code))
+            self._count("group described", int(not answer.groups[0].error_code))
 
-        self._ask_coordinator(group_id, ShareGroupDescribeRequest((group_id,)), 1, described)
+        self._send_to_coordinator(group_id, ShareGroupDescribeRequest((group_id,)), 1, described)
         return f"{group_id} is described"
 
     def _describe_offsets(self) -> str:
-        if self._world.speech.lacks(DescribeShareGroupOffsetsRequest.API_KEY):
+        if self._cluster.client_dialect.lacks_api(describe.DescribeShareGroupOffsetsRequest.API_KEY):
             return "no offsets can be described"
-        group_id = self._rng.choice(self._groups)
+        group_id = self._rng.choice(GROUP_IDS)
 
-        def described(answer: DescribeShareGroupOffsetsResponse) -> None:
-            for group in answer.groups:
-                for topic in group.topics:
-                    for row in topic.partitions:
-                        if not row.error_code and not group.error_code:
-                            self._world.coverage.count("offsets described")
+        def described(answer: describe.DescribeShareGroupOffsetsResponse) -> None:
+            topics = [topic for group in answer.groups if not group.error_code for topic in group.topics]
+            self._count("offsets described", sum(not row.error_code for topic in topics for row in topic.partitions))
 
-        # Released, no topics are all of them; drafts want them named.
-        topics = None if self._world.speech.is_released else self._named()
-        request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group_id, topics)])
-        self._ask_coordinator(group_id, request, 1, described)
+        # In the released message None stands for all topics; the drafts require their names.
+        topics = None if self._cluster.client_dialect.is_released else self._topic_rows()
+        groups = [describe.DescribeShareGroupOffsetsRequestGroup(group_id, topics)]
+        self._send_to_coordinator(group_id, describe.DescribeShareGroupOffsetsRequest(groups), 1, described)
         return f"offsets of {group_id} are described"
 
-    def _named(self) -> list[DescribeShareGroupOffsetsRequestTopic]:
-        return [
-            DescribeShareGroupOffsetsRequestTopic(topic.name, tuple(range(len(topic.partitions))))
-            for topic in self._world.topics()
-        ]
+    def _topic_rows(self) -> list[describe.DescribeShareGroupOffsetsRequestTopic]:
+        partitions = {topic.name: tuple(range(len(topic.partitions))) for topic in self._cluster.topics()}
+        return [describe.DescribeShareGroupOffsetsRequestTopic(*row) for row in partitions.items()]
 
     def _read_summary(self) -> str:
-        group_id, place = self._rng.choice(self._groups), self._rng.choice(self._world.places())
-        key = ShareKey(group_id, *place)
+        group_id, partition_key = self._rng.choice(GROUP_IDS), self._rng.choice(self._cluster.partition_keys())
+        key = ShareKey(group_id, *partition_key)
 
-        def read(answer: ReadShareGroupStateSummaryResponse) -> None:
+        def read(answer: summary.ReadShareGroupStateSummaryResponse) -> None:
             row = answer.results[0].partitions[0]
             if not row.error_code:
-                self._world.coverage.count("state read")
-                self._world.checks.summarised(key, row.start_offset, row.state_epoch)
+                self._count("state read")
+                self._cluster.invariants.check_summary(key, row.start_offset, row.state_epoch)
 
-        data = ReadStateSummaryData(place[0], [PartitionData(place[1], -1)])
-        node_id = self._world.coordinator(CoordinatorKind.SHARE, str(key))
-        self._ask(node_id, ReadShareGroupStateSummaryRequest(group_id, [data]), 1, read)
+        data = summary.ReadStateSummaryData(key.topic_id, [summary.PartitionData(key.partition, -1)])
+        node_id = self._cluster.coordinator(CoordinatorKind.SHARE, str(key))
+        self._send(summary.ReadShareGroupStateSummaryRequest(group_id, [data]), 1, read, to=node_id)
         return f"the state of {key} is read"
 
     def _delete_offsets(self) -> str:
-        if self._world.speech.lacks(DeleteShareGroupOffsetsRequest.API_KEY):
+        if self._cluster.client_dialect.lacks_api(delete.DeleteShareGroupOffsetsRequest.API_KEY):
             return "no offsets can be deleted"
-        group_id, topic = self._rng.choice(self._groups), self._rng.choice(self._world.topics())
-        self._empty(group_id)
+        group_id, topic = self._rng.choice(GROUP_IDS), self._rng.choice(self._cluster.topics())
+        self._empty_group(group_id)
 
-        def deleted(answer: msgspec.Struct) -> None:
-            done = not answer.error_code  # type: ignore[attr-defined]
-            self._world.coverage.count("offsets deleted", int(done))
+        def deleted(answer: delete.DeleteShareGroupOffsetsResponse) -> None:
+            self._count("offsets deleted", int(not answer.error_code))
 
-        rows = [DeleteShareGroupOffsetsRequestTopic(topic.name)]
-        self._ask_coordinator(group_id, DeleteShareGroupOffsetsRequest(group_id, rows), 0, deleted)
-        return f"{group_id} forgets {topic.name}"
+        rows = [delete.DeleteShareGroupOffsetsRequestTopic(topic.name)]
+        self._send_to_coordinator(group_id, delete.DeleteShareGroupOffsetsRequest(group_id, rows), 0, deleted)
+        return f"{group_id} has no state for {topic.name}"
 
     def _delete_group(self) -> str:
-        group_id = self._rng.choice(self._groups)
-        self._empty(group_id)
+        group_id = self._rng.choice(GROUP_IDS)
+        self._empty_group(group_id)
 
-        def deleted(answer: msgspec.Struct) -> None:
-            done = not answer.results[0].error_code  # type: ignore[attr-defined]
-            self._world.coverage.count("group deleted", int(done))
+        def deleted(answer: DeleteGroupsResponse) -> None:
+            self._count("group deleted", int(not answer.results[0].error_code))
 
-        self._ask_coordinator(group_id, DeleteGroupsRequest((group_id,)), 2, deleted)
+        self._send_to_coordinator(group_id, DeleteGroupsRequest((group_id,)), 2, deleted)
         return f"{group_id} is deleted"
 
-    def _empty(self, group_id: str) -> None:
-        """Everybody leaves a group."""
-        for member in self._world.members:
-            if member.group_id == group_id and member.member_epoch is not None:
-                member.leave()
-        self._world.advance(0)
-        self._world.checks.deletion_asked(group_id)
+    def _empty_group(self, group_id: str) -> None:
+        """Have all members leave a group whose state will be deleted."""
+        self._cluster.empty_group(group_id)
+        self._cluster.invariants.record_deletion(group_id)
 
-    # Asking.
-
-    def _anybody(self) -> int:
-        return self._rng.choice(sorted(self._world.core.state.calls.nodes))
-
-    def _ask_coordinator(self, group_id: str, request: msgspec.Struct, version: int, done: Callable[..., None]) -> None:
-        self._ask(self._world.coordinator(CoordinatorKind.GROUP, group_id), request, version, done)
-
-    def _ask(
-        self, node_id: int, request: msgspec.Struct, version: int, done: Callable[..., None] = lambda answer: None
-    ) -> None:
-        if self._world.is_up(node_id):
-            wire = self._world.wire
-            wire.ask(wire.connect(node_id, "operator"), request, version, done)
+    def _send_to_coordinator(self, group_id: str, request: msgspec.Struct, version: int, done: OnResponse) -> None:
+        self._send(request, version, done, to=self._cluster.coordinator(CoordinatorKind.GROUP, group_id))

@@ -1,233 +1,224 @@
-"""What a member has with the nodes: connections, share sessions, requests and their answers."""
+"""Client side of a simulated member: connections, share sessions, requests and their responses."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING
 
 from kwire.error_codes import ErrorCode
-from kwire.messages.share_acknowledge import (
-    AcknowledgementBatch,
-    AcknowledgePartition,
-    AcknowledgeTopic,
-    ShareAcknowledgeRequest,
-    ShareAcknowledgeResponse,
-)
-from kwire.messages.share_fetch import AcknowledgementBatch as FetchBatch
-from kwire.messages.share_fetch import (
-    FetchPartition,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
-    ShareFetchRequest,
-    ShareFetchResponse,
-)
+from kwire.messages import share_acknowledge as acknowledge
+from kwire.messages import share_fetch as fetch
 from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from kwire.records import read_batches
-from mockbroker.sim.ledger import RENEW
-from mockbroker.sim.said import Place, Said, runs_of, text_of
-from mockbroker.state.share_coordinator import ShareKey
-from mockbroker.state.topics import CoordinatorKind
+from mockbroker.sim.acknowledgement_runs import AcknowledgementRun, Acknowledgements, describe_acknowledgements, to_runs
+from mockbroker.sim.delivery_model import RENEW
+from mockbroker.sim.partition_checker import PendingAcknowledgement
+from mockbroker.sim.simulated_cluster import SimulatedCluster
+from mockbroker.state.metadata.topics import CoordinatorKind, TopicPartitionKey
+from mockbroker.state.share_coordinator.share_coordinator import ShareKey
 
-if TYPE_CHECKING:
-    from mockbroker.sim.watch import Ask
-    from mockbroker.sim.world import World
+PendingByPartition = dict[TopicPartitionKey, PendingAcknowledgement]
+_TYPES = (1, 1, 1, 1, 2, 2, 3, 0)
 
 
 @dataclass(slots=True)
-class Link:
-    """What a member has with one node: a connection, a second one for haste, and a session with its epoch."""
+class NodeSession:
+    """A member's connection to one node, a second one for concurrent requests, and its share session there."""
 
     node_id: int
     connection: int
-    hasty: int | None = None
+    second_connection: int | None = None
     epoch: int = 0
-    places: set[Place] = field(default_factory=set)
+    partition_keys: set[TopicPartitionKey] = field(default_factory=set)
 
 
 class ShareClient:
-    """Speaks for one member: keeps its sessions in step, and tells the checks what it asks and hears."""
+    """Sends the requests of one member, tracks its sessions, and reports requests and responses to the invariants."""
 
-    def __init__(self, member_id: str, group_id: str, topics: tuple[str, ...], world: World, rng: Random) -> None:
-        self.member_id = member_id
+    def __init__(self, name: str, group_id: str, cluster: SimulatedCluster, rng: Random) -> None:
+        self.member_id = cluster.member_id(name)
         self.group_id = group_id
-        self.topics = topics
         self.member_epoch: int | None = None
-        self.assigned: set[Place] = set()
-        self.links: dict[int, Link] = {}
-        self.held: dict[Place, set[int]] = {}
-        self.leaders: dict[Place, int] = {}
-        self._world = world
+        self.assigned: set[TopicPartitionKey] = set()
+        self.sessions: dict[int, NodeSession] = {}
+        self.held: dict[TopicPartitionKey, set[int]] = {}
+        self.leaders: dict[TopicPartitionKey, int] = {}
+        self._cluster = cluster
         self._rng = rng
+        self._count = cluster.coverage.count
         self._coordinator: int | None = None
 
     # Connections.
 
-    def learn_leaders(self) -> str:
-        """Look up who leads what."""
-        for topic in self._world.topics():
+    def update_leaders(self) -> str:
+        """Look up the leaders of all partitions."""
+        for topic in self._cluster.topics():
             for partition in topic.partitions:
                 self.leaders[topic.topic_id, partition.index] = partition.leader
-        return "learns the leaders"
+        return "updates its leaders"
 
     def _connect(self, node_id: int) -> int | None:
-        if not self._world.is_up(node_id):
+        if not self._cluster.is_up(node_id):
             return None
-        return self._world.wire.connect(node_id, self.member_id, lambda: self._lost(node_id))
+        return self._cluster.wire.connect(node_id, self.member_id, lambda: self._on_connection_lost(node_id))
 
-    def _lost(self, node_id: int) -> None:
-        """The node is gone, or has ended the connection."""
-        link = self.links.get(node_id)
-        if link is not None:
-            self._world.checks.leaving(self.member_id, node_id, self.group_id)
-            self._drop(node_id)
+    def _on_connection_lost(self, node_id: int) -> None:
+        """The node was stopped, or has ended the connection."""
+        session = self.sessions.get(node_id)
+        if session is not None:
+            self._cluster.invariants.record_leaving(self.member_id, node_id, self.group_id)
+            self._disconnect(node_id)
 
-    def _drop(self, node_id: int) -> None:
-        """Hang up; the node releases what the session made by this connection was about."""
-        link = self.links.pop(node_id)
-        world = self._world
-        for connection in (link.connection, link.hasty):
-            if connection is None or not world.wire.is_open(connection):
+    def _disconnect(self, node_id: int) -> None:
+        """Disconnect; the node releases the records of the session that was opened on this connection."""
+        session = self.sessions.pop(node_id)
+        cluster = self._cluster
+        for connection in (session.connection, session.second_connection):
+            if connection is None or not cluster.wire.is_open(connection):
                 continue
-            session = world.session(node_id, self.group_id, self.member_id)
-            ends = session is not None and session.connection_id == connection
-            keys = [ShareKey(self.group_id, *place) for place in session.partitions] if session and ends else []
-            world.checks.leaving(self.member_id, node_id, self.group_id)
-            world.wire.hang_up(connection)
+            opened = cluster.find_session(node_id, self.group_id, self.member_id)
+            ends = opened is not None and opened.connection_id == connection
+            keys = [ShareKey(self.group_id, *key) for key in opened.partitions] if opened and ends else []
+            cluster.invariants.record_leaving(self.member_id, node_id, self.group_id)
+            cluster.wire.disconnect(connection)
             if ends:
-                world.checks.has_left(self.member_id, node_id, keys, "released by disconnect")
+                cluster.invariants.check_released(self.member_id, node_id, keys, "released by disconnect")
 
-    def _to_coordinator(self) -> int | None:
-        """A connection to the group's coordinator on which no answer is awaited."""
-        node_id = self._world.coordinator(CoordinatorKind.GROUP, self.group_id)
-        wire = self._world.wire
+    def _coordinator_connection(self) -> int | None:
+        """A connection to the group's coordinator without a pending response."""
+        node_id = self._cluster.coordinator(CoordinatorKind.GROUP, self.group_id)
+        wire = self._cluster.wire
         if self._coordinator is not None:
-            if not wire.is_open(self._coordinator) or wire.node_of(self._coordinator) != node_id:
+            if not wire.is_open(self._coordinator) or wire.node_id_of(self._coordinator) != node_id:
                 self._coordinator = None
-            elif wire.busy(self._coordinator):
+            elif wire.is_waiting(self._coordinator):
                 return None
-        if self._coordinator is None and self._world.is_up(node_id):
+        if self._coordinator is None and self._cluster.is_up(node_id):
             self._coordinator = wire.connect(node_id, self.member_id)
         return self._coordinator
 
-    def _link_with_work(self) -> Link | None:
-        nodes = sorted({self.leaders.get(place, -1) for place in self.assigned} | set(self.links))
+    def _session_with_work(self) -> NodeSession | None:
+        nodes = sorted({self.leaders.get(partition_key, -1) for partition_key in self.assigned} | set(self.sessions))
         self._rng.shuffle(nodes)
         for node_id in nodes:
-            link = self.links.get(node_id)
-            if link is None and node_id >= 0:
+            session = self.sessions.get(node_id)
+            if session is None and node_id >= 0:
                 connection = self._connect(node_id)
                 if connection is not None:
-                    link = self.links[node_id] = Link(node_id, connection)
-            if link is not None and not self._is_busy(link):
-                return link
+                    session = self.sessions[node_id] = NodeSession(node_id, connection)
+            if session is not None and not self._is_busy(session):
+                return session
         return None
 
-    def _free_link(self, *, with_session: bool) -> Link | None:
-        free = [link for link in self.links.values() if not self._is_busy(link) and (link.epoch > 0) == with_session]
+    def _idle_session(self) -> NodeSession | None:
+        free = [session for session in self.sessions.values() if session.epoch > 0 and not self._is_busy(session)]
         return self._rng.choice(free) if free else None
 
-    def _is_busy(self, link: Link) -> bool:
-        wire = self._world.wire
-        return wire.busy(link.connection) or (link.hasty is not None and wire.busy(link.hasty))
+    def _is_busy(self, session: NodeSession) -> bool:
+        connections = (session.connection, session.second_connection)
+        return any(number is not None and self._cluster.wire.is_waiting(number) for number in connections)
 
     # Requests.
 
-    def _choose_said(self, link: Link, types: tuple[int, ...] = (1, 1, 1, 1, 2, 2, 3, 0)) -> dict[Place, list[Said]]:
-        """Something to say of some of what is held from this node, and now and then of what is not."""
-        types = self._world.speech.sayable(types)
-        said: dict[Place, list[Said]] = {}
-        for place in sorted(place for place in self.held if place in link.places):
-            offsets = sorted(self.held[place])
+    def _choose_acknowledgements(self, session: NodeSession, types: tuple[int, ...] = _TYPES) -> Acknowledgements:
+        """Acknowledgements of some records held from this node, and sometimes of records that are not held."""
+        types = self._cluster.client_dialect.supported_types(types)
+        acknowledgements: Acknowledgements = {}
+        for partition_key in sorted(self.held.keys() & session.partition_keys):
+            offsets = sorted(self.held[partition_key])
             if not offsets or self._rng.random() < 0.2:
                 continue
-            runs = runs_of(offsets)
-            chosen = [run for run in runs if self._rng.random() < 0.8]
-            said[place] = [self._say(first, last, types) for first, last in chosen]
-        if link.places and self._rng.random() < 0.04:
-            place = self._rng.choice(sorted(link.places))
+            chosen = [run for run in to_runs(offsets) if self._rng.random() < 0.8]
+            acknowledgements[partition_key] = [self._make_run(first, last, types) for first, last in chosen]
+        if session.partition_keys and self._rng.random() < 0.04:
+            partition_key = self._rng.choice(sorted(session.partition_keys))
             first = self._rng.randrange(40)
-            said[place] = [Said(first, first + self._rng.randrange(5), (self._rng.choice(types),))]
-        return {place: batches for place, batches in said.items() if batches}
+            last = first + self._rng.randrange(5)
+            acknowledgements[partition_key] = [AcknowledgementRun(first, last, (self._rng.choice(types),))]
+        return {partition_key: runs for partition_key, runs in acknowledgements.items() if runs}
 
-    def _say(self, first: int, last: int, types: tuple[int, ...]) -> Said:
+    def _make_run(self, first: int, last: int, types: tuple[int, ...]) -> AcknowledgementRun:
         if last > first and self._rng.random() < 0.3:  # Only a part of the run.
             first, last = sorted((self._rng.randint(first, last), self._rng.randint(first, last)))
         if last > first and self._rng.random() < 0.3:
-            return Said(first, last, tuple(self._rng.choice(types) for _ in range(first, last + 1)))
-        return Said(first, last, (self._rng.choice(types),))
-
-    def _let_go(self, said: dict[Place, list[Said]], node_id: int) -> dict[Place, Ask]:
-        """Tell the checks, and hold no more what is acknowledged."""
-        asks = {}
-        for place, batches in said.items():
-            each: dict[int, int] = {}
-            for batch in batches:
-                each.update(batch.each())
-            key = ShareKey(self.group_id, *place)
-            asks[place] = self._world.checks.asked(self.member_id, node_id, key, each)
-            done = {offset for offset, kind in each.items() if kind != RENEW}
-            self.held[place] = self.held.get(place, set()) - done
-        return asks
+            return AcknowledgementRun(first, last, tuple(self._rng.choice(types) for _ in range(first, last + 1)))
+        return AcknowledgementRun(first, last, (self._rng.choice(types),))
 
     def _send_acknowledge(
-        self, link: Link, connection: int, said: dict[Place, list[Said]], *, renews: bool = False
+        self, session: NodeSession, connection: int, acknowledgements: Acknowledgements, *, renews: bool = False
     ) -> str:
-        topics: dict[bytes, AcknowledgeTopic] = {}
-        for (topic_id, index), batches in said.items():
-            rows = [AcknowledgementBatch(*batch) for batch in batches]
-            topic = topics.setdefault(topic_id, AcknowledgeTopic(topic_id))
-            topic.partitions.append(AcknowledgePartition(index, rows))
-        request = ShareAcknowledgeRequest(
-            self.group_id, self.member_id, link.epoch, is_renew_ack=renews, topics=list(topics.values())
-        )
-        epoch, asks = link.epoch, self._begin(link, said)
+        topics: dict[bytes, acknowledge.AcknowledgeTopic] = {}
+        for (topic_id, index), batches in acknowledgements.items():
+            rows = [acknowledge.AcknowledgementBatch(*batch) for batch in batches]
+            partitions = topics.setdefault(topic_id, acknowledge.AcknowledgeTopic(topic_id)).partitions
+            partitions.append(acknowledge.AcknowledgePartition(index, rows))
+        epoch = session.epoch
+        request = acknowledge.ShareAcknowledgeRequest(self.group_id, self.member_id, epoch, is_renew_ack=renews)
+        request.topics = list(topics.values())
+        pending = self._start_request(session, acknowledgements)
 
-        def answered(response: ShareAcknowledgeResponse) -> None:
-            codes = {
-                (topic.topic_id, row.partition_index): row.error_code
-                for topic in response.responses
-                for row in topic.partitions
-            }
-            self._settle(link, epoch, asks, codes, response.error_code)
+        def on_response(response: acknowledge.ShareAcknowledgeResponse) -> None:
+            answered = ((topic.topic_id, row) for topic in response.responses for row in topic.partitions)
+            codes = {(topic_id, row.partition_index): row.error_code for topic_id, row in answered}
+            self._complete_request(session, epoch, pending, codes, response.error_code)
 
-        self._world.wire.ask(connection, request, 2, answered)
-        return f"acknowledges at {link.node_id} in epoch {epoch}: {text_of(said)}"
+        self._cluster.wire.send_request(connection, request, 2, on_response)
+        return f"acknowledges at {session.node_id} in epoch {epoch}: {describe_acknowledgements(acknowledgements)}"
 
-    def _send_fetch(self, link: Link, said: dict[Place, list[Said]], *, wait_ms: int | None = None) -> str:
+    def _send_fetch(
+        self, session: NodeSession, acknowledgements: Acknowledgements, *, wait_ms: int | None = None
+    ) -> str:
         if wait_ms is None:
             wait_ms = self._rng.choice((0, 0, 0, 10, 10, 500, 500, 3_000, 3_000, 45_000))
-        request = self._fetch_request(link, link.epoch, said, wait_ms)
-        epoch = link.epoch
-        wanted = {(topic.topic_id, row.partition_index) for topic in request.topics for row in topic.partitions}
-        gone = {(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions}
-        link.places = (wanted if epoch == 0 else link.places | wanted) - gone
-        asks = self._begin(link, said)
-        strict = request.share_acquire_mode == 1
-        self._world.wire.ask(
-            link.connection, request, 2, lambda answer: self._fetched(link, epoch, asks, answer, strict=strict)
-        )
-        return f"fetches from {link.node_id} in epoch {epoch}, {request.max_records} at most, {text_of(said)}"
+        epoch = session.epoch
+        request = self._fetch_request(session, epoch, acknowledgements, wait_ms)
+        requested = {(topic.topic_id, row.partition_index) for topic in request.topics for row in topic.partitions}
+        forgotten = {(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions}
+        session.partition_keys = (requested if epoch == 0 else session.partition_keys | requested) - forgotten
+        pending = self._start_request(session, acknowledgements)
 
-    def _begin(self, link: Link, said: dict[Place, list[Said]]) -> dict[Place, Ask]:
-        """A request of a session is about to go out."""
-        if link.epoch == -1:
-            self._world.checks.leaving(self.member_id, link.node_id, self.group_id)
+        def on_response(response: fetch.ShareFetchResponse) -> None:
+            codes = {}
+            for topic in response.responses:
+                for row in topic.partitions:
+                    codes[topic.topic_id, row.partition_index] = row.acknowledge_error_code
+                    self._record_partition(topic.topic_id, row, is_strict=request.share_acquire_mode == 1)
+            self._complete_request(session, epoch, pending, codes, response.error_code)
+
+        self._cluster.wire.send_request(session.connection, request, 2, on_response)
+        text = describe_acknowledgements(acknowledgements)
+        return f"fetches from {session.node_id} in epoch {epoch}, {request.max_records} at most, {text}"
+
+    def _start_request(self, session: NodeSession, acknowledgements: Acknowledgements) -> PendingByPartition:
+        """Advance the session epoch for a request that is about to be sent, and report it to the invariants."""
+        invariants = self._cluster.invariants
+        node_id = session.node_id
+        if session.epoch == -1:
+            invariants.record_leaving(self.member_id, node_id, self.group_id)
         else:
-            link.epoch += 1
-        return self._let_go(said, link.node_id)
+            session.epoch += 1
+        pending = {}
+        for partition_key, runs in acknowledgements.items():
+            types = {offset: kind for run in runs for offset, kind in run.types_by_offset().items()}
+            key = ShareKey(self.group_id, *partition_key)
+            pending[partition_key] = invariants.record_acknowledgement(self.member_id, node_id, key, types)
+            done = {offset for offset, kind in types.items() if kind != RENEW}
+            self.held[partition_key] = self.held.get(partition_key, set()) - done
+        return pending
 
-    def _fetch_request(self, link: Link, epoch: int, said: dict[Place, list[Said]], wait_ms: int) -> ShareFetchRequest:
-        mine = {place for place in self.assigned if self.leaders.get(place) == link.node_id}
-        wanted = set() if epoch == -1 else mine if epoch == 0 else mine - link.places
-        gone = link.places - mine if epoch > 0 and self._rng.random() < 0.5 else set()
-        topics: dict[bytes, FetchTopic] = {}
-        for topic_id, index in sorted(wanted | set(said)):
-            batches = [FetchBatch(*batch) for batch in said.get((topic_id, index), [])]
-            row = FetchPartition(index, acknowledgement_batches=batches)
-            topics.setdefault(topic_id, FetchTopic(topic_id)).partitions.append(row)
-        return ShareFetchRequest(
+    def _fetch_request(
+        self, session: NodeSession, epoch: int, acknowledgements: Acknowledgements, wait_ms: int
+    ) -> fetch.ShareFetchRequest:
+        led = {key for key in self.assigned if self.leaders.get(key) == session.node_id}
+        requested = set() if epoch == -1 else led if epoch == 0 else led - session.partition_keys
+        forgotten = session.partition_keys - led if epoch > 0 and self._rng.random() < 0.5 else set()
+        topics: dict[bytes, fetch.FetchTopic] = {}
+        for topic_id, index in sorted(requested | set(acknowledgements)):
+            batches = [fetch.AcknowledgementBatch(*batch) for batch in acknowledgements.get((topic_id, index), [])]
+            row = fetch.FetchPartition(index, acknowledgement_batches=batches)
+            topics.setdefault(topic_id, fetch.FetchTopic(topic_id)).partitions.append(row)
+        return fetch.ShareFetchRequest(
             group_id=self.group_id,
             member_id=self.member_id,
             share_session_epoch=epoch,
@@ -238,68 +229,62 @@ class ShareClient:
             batch_size=self._rng.choice((1, 5, 500)),
             share_acquire_mode=self._rng.choice((0, 0, 1)),
             topics=list(topics.values()),
-            forgotten_topics_data=[ForgottenTopic(topic_id, (index,)) for topic_id, index in sorted(gone)],
+            forgotten_topics_data=[fetch.ForgottenTopic(topic_id, (index,)) for topic_id, index in sorted(forgotten)],
         )
 
-    # Answers.
+    # Responses.
 
-    def _heard(self, response: ShareGroupHeartbeatResponse) -> None:
+    def _on_heartbeat(self, response: ShareGroupHeartbeatResponse) -> None:
         if response.error_code:
             self.member_epoch = None
             return
         if self.member_epoch is None:
-            self._world.coverage.count("member joined")
-            self.learn_leaders()
+            self._count("member joined")
+            self.update_leaders()
         self.member_epoch = response.member_epoch
         if response.assignment is not None:
-            self.assigned = {
-                (topic.topic_id, index) for topic in response.assignment.topic_partitions for index in topic.partitions
-            }
+            topics = response.assignment.topic_partitions
+            self.assigned = {(topic.topic_id, index) for topic in topics for index in topic.partitions}
 
-    def _note_wrong_epoch(self, response: ShareFetchResponse) -> None:
+    def _on_wrong_epoch(self, response: fetch.ShareFetchResponse) -> None:
         assert response.error_code
-        self._world.coverage.count("session epoch wrong")
+        self._count("session epoch wrong")
 
-    def _fetched(
-        self, link: Link, epoch: int, asks: dict[Place, Ask], response: ShareFetchResponse, *, strict: bool
-    ) -> None:
-        codes = {}
-        for topic in response.responses:
-            for row in topic.partitions:
-                place = (topic.topic_id, row.partition_index)
-                codes[place] = row.acknowledge_error_code
-                self._take(place, row, strict=strict)
-        self._settle(link, epoch, asks, codes, response.error_code)
-
-    def _take(self, place: Place, row: PartitionData, *, strict: bool) -> None:
+    def _record_partition(self, topic_id: bytes, row: fetch.PartitionData, *, is_strict: bool) -> None:
+        partition_key = (topic_id, row.partition_index)
         if row.error_code:
-            self.leaders[place] = self._world.leader(place)
-            if row.error_code in (-1, 15):
-                self._world.coverage.count("load refused")
+            self.leaders[partition_key] = self._cluster.leader(partition_key)
+            self._count("load refused", int(row.error_code in (-1, 15)))
         if not row.acquired_records:
             return
-        if strict:
-            self._world.coverage.count("delivered in record_limit")
+        self._count("delivered in record_limit", int(is_strict))
         runs = [(run.first_offset, run.last_offset, run.delivery_count) for run in row.acquired_records]
         assert row.records is not None
         offsets = [record.offset for batch in read_batches(row.records, partial_ok=True) for record in batch.records()]
-        self._world.checks.delivered(self.member_id, ShareKey(self.group_id, *place), runs, offsets)
-        held = self.held.setdefault(place, set())
+        self._cluster.invariants.check_delivery(self.member_id, ShareKey(self.group_id, *partition_key), runs, offsets)
+        held = self.held.setdefault(partition_key, set())
         for first, last, _ in runs:
             held.update(range(first, last + 1))
 
-    def _settle(self, link: Link, epoch: int, asks: dict[Place, Ask], codes: dict[Place, int], error: int) -> None:
-        world = self._world
-        for place, ask in asks.items():
-            # An answer without rows leaves open whether something was done: a session that was used elsewhere while
-            # the fetch waited says so only after the acknowledgements have been written.
-            code = ErrorCode.SHARE_SESSION_NOT_FOUND if error == ErrorCode.SHARE_SESSION_NOT_FOUND else codes.get(place)
+    def _complete_request(
+        self,
+        session: NodeSession,
+        epoch: int,
+        pending: PendingByPartition,
+        codes: Mapping[TopicPartitionKey, int],
+        error: int,
+    ) -> None:
+        invariants = self._cluster.invariants
+        for partition_key, ask in pending.items():
+            # A response without rows does not show whether acknowledgements took effect: if the session was used on
+            # another connection while the fetch waited, the error comes only after they have been written.
+            code = error if error == ErrorCode.SHARE_SESSION_NOT_FOUND else codes.get(partition_key)
             if code is not None:
-                world.checks.answered(link.node_id, ShareKey(self.group_id, *place), ask, code)
+                invariants.record_response(session.node_id, ShareKey(self.group_id, *partition_key), ask, code)
         if epoch == -1:
-            link.epoch, places, link.places = 0, link.places, set()
+            session.epoch, partition_keys, session.partition_keys = 0, session.partition_keys, set()
             if not error:
-                keys = [ShareKey(self.group_id, *place) for place in places]
-                world.checks.has_left(self.member_id, link.node_id, keys, "released by close")
+                keys = [ShareKey(self.group_id, *partition_key) for partition_key in partition_keys]
+                invariants.check_released(self.member_id, session.node_id, keys, "released by close")
         elif error:
-            link.epoch = 0  # The session is gone, or not what it was thought to be: open another.
+            session.epoch = 0  # The session does not exist, or has another epoch: open a new one.

@@ -1,81 +1,85 @@
-"""Reads along in the share coordinator's topic: which start offsets were stored, one after the other."""
+"""Start offsets that were stored: read from the share coordinator's topic, or from control records of the logs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
-from mockbroker.coordinators.share_state_records import StateRecords
-from mockbroker.persisters.control_batches import from_record
-from mockbroker.state.log import PartitionLog, StoredBatch
-from mockbroker.state.share_chain import Checkpoint
-from mockbroker.state.share_coordinator import ShareKey, Snapshot, Update
+from mockbroker.cluster_services.edition_records import StateRecords
+from mockbroker.persisters.control_records.control_batches import decode_control_record
+from mockbroker.persisters.control_records.recorded_state import ShareCheckpoint
+from mockbroker.state.metadata.topics import TopicPartitionKey
+from mockbroker.state.share_coordinator.share_coordinator import ShareKey, StateSnapshot, StateUpdate
+from mockbroker.state.storage.partition_log import PartitionLog, StoredBatch
 
 
 class StoredStart(NamedTuple):
-    """A start offset that was stored, None where the state was deleted; is_fresh: with nothing else, as at first.
+    """A stored start offset, None where the state was deleted.
 
-    is_told: else the record leaves the start as it was.
+    is_fresh: the record contains nothing else, as after an initialization. has_start: whether the record names a start.
     """
 
     key: ShareKey
     start_offset: int | None
     is_fresh: bool
-    is_told: bool = True
+    has_start: bool = True
+
+
+class NewBatches:
+    """Reads logs by any key, each from where it was read to last."""
+
+    def __init__(self) -> None:
+        self._read_to: dict[Hashable, int] = {}
+
+    def read(self, key: Hashable, log: PartitionLog) -> list[StoredBatch]:
+        """The batches that were written since the last call."""
+        after = self._read_to.get(key, 0)
+        self._read_to[key] = max(after, log.end_offset)
+        batches = log.batches_below(log.end_offset) if log.end_offset > after else []
+        return [batch for batch in batches if batch.base_offset >= after]
 
 
 class StateTopic:
-    """The records of all partitions from where they were read to last."""
+    """Reads the share coordinator's topic."""
 
     def __init__(self, records: StateRecords) -> None:
         self._records = records
-        self._read_to: dict[int, int] = {}
+        self._batches = NewBatches()
 
-    def stored_since(self, logs: list[PartitionLog]) -> Iterator[StoredStart]:
+    def read_stored_starts(self, logs: list[PartitionLog]) -> Iterator[StoredStart]:
         """Start offsets that were stored since the last call, in order."""
         for shard, log in enumerate(logs):
-            after = self._read_to.get(shard, 0)
-            if log.end_offset > after:
-                self._read_to[shard] = log.end_offset
-                for batch in log.below(log.end_offset):
-                    if batch.base_offset >= after:
-                        yield from _starts(self._records, batch)
+            for batch in self._batches.read(shard, log):
+                yield from _starts_in(self._records, batch)
 
 
 class ControlRecords:
-    """The control records of topics' own logs, where leaders keep the state there (`ShareRules.state_in_log`)."""
+    """Reads control records of the topics' logs, where leaders store the state there (rule `in_partition_log`)."""
 
     def __init__(self) -> None:
-        self._read_to: dict[tuple[bytes, int], int] = {}
+        self._batches = NewBatches()
 
-    def stored_since(self, place: tuple[bytes, int], log: PartitionLog | None) -> Iterator[StoredStart]:
-        """Start offsets of checkpoints that were written since the last call; -1 is that of a state made anew."""
-        after = self._read_to.get(place, 0)
-        if log is None or log.end_offset <= after:
-            return
-        self._read_to[place] = log.end_offset
-        for batch in log.below(log.end_offset):
+    def read_stored_starts(self, partition_key: TopicPartitionKey, log: PartitionLog | None) -> Iterator[StoredStart]:
+        """Start offsets of checkpoints that were written since the last call; -1 is that of a new state."""
+        for batch in [] if log is None else self._batches.read(partition_key, log):
             header = batch.header()
-            if batch.base_offset >= after and header.is_control and not header.is_transactional:
-                for record in batch.records():
-                    found = from_record(record)
-                    if found is None:
-                        continue
-                    group_id, told = found
-                    if isinstance(told, Checkpoint):
-                        start = None if told.start < 0 else told.start
-                        yield StoredStart(ShareKey(group_id, *place), start, is_fresh=not told.batches)
+            for record in batch.records() if header.is_control and not header.is_transactional else ():
+                decoded = decode_control_record(record)
+                if decoded is None:
+                    continue
+                group_id, content = decoded
+                if isinstance(content, ShareCheckpoint):
+                    start = None if content.start < 0 else content.start
+                    yield StoredStart(ShareKey(group_id, *partition_key), start, is_fresh=not content.batches)
 
 
-def _starts(records: StateRecords, batch: StoredBatch) -> Iterator[StoredStart]:
+def _starts_in(records: StateRecords, batch: StoredBatch) -> Iterator[StoredStart]:
     for record in batch.records():
         fact = None if record.key is None else records.read(record.key, record.value, record.timestamp)
-        if isinstance(fact, Snapshot):
-            value = fact.value
-            if value is None:
-                yield StoredStart(fact.key, None, is_fresh=False)
-            else:
-                is_fresh = not value.batches and value.delivery_complete_count <= 0
-                yield StoredStart(fact.key, value.start_offset, is_fresh)
-        elif isinstance(fact, Update):
-            yield StoredStart(fact.key, fact.start_offset, is_fresh=False, is_told=fact.start_offset >= 0)
+        if isinstance(fact, StateSnapshot) and fact.value is None:
+            yield StoredStart(fact.key, None, is_fresh=False)
+        elif isinstance(fact, StateSnapshot) and fact.value is not None:
+            is_fresh = not fact.value.batches and fact.value.delivery_complete_count <= 0
+            yield StoredStart(fact.key, fact.value.start_offset, is_fresh)
+        elif isinstance(fact, StateUpdate):
+            yield StoredStart(fact.key, fact.start_offset, is_fresh=False, has_start=fact.start_offset >= 0)

@@ -1,4 +1,4 @@
-"""Connections of simulated clients: requests as frames into the core, answers back to who asked, all bytes hashed."""
+"""Connections of simulated clients: request frames into the core, responses to their callers, a hash of all bytes."""
 
 from __future__ import annotations
 
@@ -12,36 +12,39 @@ import msgspec
 
 from kwire import headers
 from kwire.codec import decode
-from mockbroker.core import Close, Core
-from mockbroker.sim.speech import Back, Speech
+from mockbroker.engine.core import Core
+from mockbroker.engine.output import Close
+from mockbroker.sim.edition_client import EditionClient, TranslatedRequest
 
-Answered = Callable[[Any], None]
+OnResponse = Callable[[Any], None]
+
+
+def ignore_response(response: msgspec.Struct) -> None:
+    """Do nothing with a response."""
 
 
 @dataclass(slots=True)
-class _Asked:
-    response: type[msgspec.Struct]
+class _PendingRequest:
     api_key: int
-    version: int
-    back: Back
-    done: Answered
+    translated: TranslatedRequest
+    done: OnResponse
 
 
 @dataclass(slots=True)
-class _Line:
+class _ClientConnection:
     node_id: int
     client: str
-    asked: deque[_Asked] = field(default_factory=deque)
-    closed: Callable[[], None] = lambda: None
+    pending: deque[_PendingRequest] = field(default_factory=deque)
+    on_close: Callable[[], None] = lambda: None
 
 
 class Wire:
-    """Drives a core as the socket shell does: submit, take what has to leave, disconnect what is closed."""
+    """Drives a core as the network server does: submits frames, takes the output, disconnects closed connections."""
 
-    def __init__(self, core: Core, speech: Speech) -> None:
+    def __init__(self, core: Core, dialect: EditionClient) -> None:
         self.core = core
-        self.speech = speech
-        self._lines: dict[int, _Line] = {}
+        self._dialect = dialect
+        self._connections: dict[int, _ClientConnection] = {}
         self._correlation_id = 0
         self._digest = hashlib.sha256()
 
@@ -50,66 +53,62 @@ class Wire:
         """A hash of every frame so far, with its connection and time: equal for equal runs."""
         return self._digest.hexdigest()
 
-    def connect(self, node_id: int, client: str, closed: Callable[[], None] = lambda: None) -> int:
-        """Connect to a node; `closed` is called when the broker ends the connection."""
+    def connect(self, node_id: int, client: str, on_close: Callable[[], None] = lambda: None) -> int:
+        """Connect to a node; `on_close` is called when the broker ends the connection."""
         number = self.core.connect(node_id, "127.0.0.1", 40_000 + self._correlation_id % 20_000)
-        self._lines[number] = _Line(node_id, client, closed=closed)
-        self._note(number, b"connect")
+        self._connections[number] = _ClientConnection(node_id, client, on_close=on_close)
+        self._hash_bytes(number, b"connect")
         return number
 
-    def busy(self, connection: int) -> bool:
-        """Whether an answer is awaited on this connection."""
-        line = self._lines.get(connection)
-        return line is not None and bool(line.asked)
+    def is_waiting(self, number: int) -> bool:
+        """Whether a response is pending on this connection."""
+        connection = self._connections.get(number)
+        return connection is not None and bool(connection.pending)
 
-    def node_of(self, connection: int) -> int:
-        """Which node an open connection leads to."""
-        return self._lines[connection].node_id
+    def node_id_of(self, number: int) -> int:
+        """The node of an open connection."""
+        return self._connections[number].node_id
 
-    def is_open(self, connection: int) -> bool:
-        """Whether the connection still stands."""
-        return connection in self._lines
+    def is_open(self, number: int) -> bool:
+        """Whether the connection is open."""
+        return number in self._connections
 
-    def ask(self, connection: int, request: msgspec.Struct, version: int, done: Answered) -> None:
-        """Send a request; `done` gets the answer, at once or later, and never when the connection ends before."""
-        line = self._lines[connection]
+    def send_request(self, number: int, request: msgspec.Struct, version: int, done: OnResponse) -> None:
+        """Send a request; `done` gets the response, at once or later, and never when the connection ends before."""
+        connection = self._connections[number]
         api_key: int = type(request).API_KEY  # type: ignore[attr-defined]
         self._correlation_id += 1
-        said, version, answers, back = self.speech.say(request, version)
-        frame = headers.encode_request(said, version, self._correlation_id, line.client)
-        line.asked.append(_Asked(answers, api_key, version, back, done))
-        self._note(connection, frame)
-        self.core.submit(connection, frame, self.core.now_ms)
+        translated = self._dialect.translate_request(request, version)
+        frame = headers.encode_request(translated.request, translated.version, self._correlation_id, connection.client)
+        connection.pending.append(_PendingRequest(api_key, translated, done))
+        self._hash_bytes(number, frame)
+        self.core.submit(number, frame, self.core.now_ms)
 
-    def hang_up(self, connection: int) -> None:
+    def disconnect(self, number: int) -> None:
         """End the connection from the client's side."""
-        self._note(connection, b"hang up")
-        self._lines.pop(connection, None)
-        self.core.disconnect(connection, self.core.now_ms)
+        self._hash_bytes(number, b"hang up")
+        self._connections.pop(number, None)
+        self.core.disconnect(number, self.core.now_ms)
 
-    def deliver(self) -> None:
-        """Hand out what the broker has answered, in order."""
+    def deliver_responses(self) -> None:
+        """Deliver the responses of the broker, in order."""
         for output in self.core.take_output():
-            line = self._lines.get(output.connection_id)
-            if line is None:
+            connection = self._connections.get(output.connection_id)
+            if connection is None:
                 continue
             if isinstance(output, Close):
-                self._note(output.connection_id, b"closed")
-                self.lost(output.connection_id)
+                self._hash_bytes(output.connection_id, b"closed")
+                del self._connections[output.connection_id]
+                connection.on_close()
                 self.core.disconnect(output.connection_id, self.core.now_ms)
                 continue
-            self._note(output.connection_id, output.body)
-            asked = line.asked.popleft()
-            _, body_at = headers.decode_response_header(output.body, asked.api_key, asked.version)
-            answer = decode(asked.response, asked.version, memoryview(output.body)[body_at:])
-            asked.done(asked.back(answer))
+            self._hash_bytes(output.connection_id, output.body)
+            pending = connection.pending.popleft()
+            version = pending.translated.version
+            _, body_at = headers.decode_response_header(output.body, pending.api_key, version)
+            response = decode(pending.translated.response_class, version, memoryview(output.body)[body_at:])
+            pending.done(pending.translated.translate_response(response))
 
-    def lost(self, connection: int) -> None:
-        """The connection is gone without the client's doing."""
-        line = self._lines.pop(connection, None)
-        if line is not None:
-            line.closed()
-
-    def _note(self, connection: int, body: bytes) -> None:
-        self._digest.update(b"%d %d " % (self.core.now_ms, connection))
+    def _hash_bytes(self, number: int, body: bytes) -> None:
+        self._digest.update(b"%d %d " % (self.core.now_ms, number))
         self._digest.update(body)

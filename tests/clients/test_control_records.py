@@ -1,4 +1,4 @@
-"""Real clients over a topic in whose log share-partitions keep their state: nobody sees a control record."""
+"""Real clients of a topic whose log stores the state of share-partitions: no client receives a control record."""
 
 from __future__ import annotations
 
@@ -9,21 +9,19 @@ from contextlib import closing
 
 import pytest
 from confluent_kafka import AcknowledgeType, Consumer, KafkaError, Producer, ShareConsumer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from mockbroker import Cluster
-from tests.clients.haste import HASTE
+from tests.clients.fast_share_groups import FAST_SHARE_GROUPS
+from tests.clients.librdkafka import PATIENCE_S, QUIET, share_consumer
 
 pytestmark = [pytest.mark.client, pytest.mark.timeout(180)]
 
-PATIENCE_S = 40.0
-QUIET = {"log_level": 0}
 COUNT = 200
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    with Cluster(share_persister="control-records", topics={"orders": 1}, properties=HASTE) as running:
+    with Cluster(share_persister="control-records", topics={"orders": 1}, properties=FAST_SHARE_GROUPS) as running:
         yield running
 
 
@@ -37,26 +35,8 @@ def _produce(cluster: Cluster, first: int) -> list[bytes]:
     return values
 
 
-def _share_consumer(cluster: Cluster) -> ShareConsumer:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **QUIET})
-    entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.GROUP, "share", incremental_configs=[entry])
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(PATIENCE_S)
-    consumer = ShareConsumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": "share",
-            "share.acknowledgement.mode": "explicit",
-            **QUIET,
-        }
-    )
-    consumer.subscribe(["orders"])
-    return consumer
-
-
 def _accept(consumer: ShareConsumer, deliveries: Counter[bytes], count: int) -> None:
-    """Take records until so many have been accepted; each is released at its first delivery if it ends in a 7."""
+    """Accept a number of records; a record whose value ends in 7 is released at its first delivery."""
     accepted, deadline = 0, time.monotonic() + PATIENCE_S
     while accepted < count and time.monotonic() < deadline:
         for message in consumer.poll(0.2):
@@ -74,8 +54,8 @@ def _accept(consumer: ShareConsumer, deliveries: Counter[bytes], count: int) -> 
 def _hidden(cluster: Cluster) -> int:
     def count(server: object) -> int:
         state = server.core.state  # type: ignore[attr-defined]
-        log = state.nodes[0].logs.get(state.metadata.topic("orders").topic_id, 0)
-        return len(log.hidden)
+        log = state.nodes[0].logs.find_log(state.metadata.topic("orders").topic_id, 0)
+        return len(log.hidden_batches)
 
     return cluster.run(count)
 
@@ -85,7 +65,7 @@ def test_a_share_consumer_of_librdkafka_gets_every_record_before_and_after_its_l
 ) -> None:
     deliveries: Counter[bytes] = Counter()
     values = _produce(cluster, 0)
-    with closing(_share_consumer(cluster)) as consumer:
+    with closing(share_consumer(cluster, "share", explicit=True)) as consumer:
         _accept(consumer, deliveries, COUNT)
         cluster.kill_node(0)
         cluster.start_node(0)
@@ -99,10 +79,10 @@ def test_a_share_consumer_of_librdkafka_gets_every_record_before_and_after_its_l
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 def test_a_consumer_of_librdkafka_gets_every_record_and_reaches_the_end(cluster: Cluster, isolation: str) -> None:
     values = _produce(cluster, 0)
-    with closing(_share_consumer(cluster)) as consumer:
+    with closing(share_consumer(cluster, "share", explicit=True)) as consumer:
         _accept(consumer, Counter(), COUNT)
     values += _produce(cluster, COUNT)
-    with closing(_share_consumer(cluster)) as consumer:
+    with closing(share_consumer(cluster, "share", explicit=True)) as consumer:
         _accept(consumer, Counter(), COUNT)
     assert _hidden(cluster) > 2
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mockbroker import Cluster
-from tests import needs
-from tests.clients.haste import HASTE
+from tests.clients.fast_share_groups import FAST_SHARE_GROUPS
+from tests.support import needs
 
 pytestmark = [pytest.mark.client, pytest.mark.timeout(300)]
 
@@ -28,7 +28,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     build = [needs.tool("go"), "build", "-o", str(binary), "."]
     made = subprocess.run(build, cwd=PROGRAM, capture_output=True, text=True, timeout=BUILD_PATIENCE_S, check=False)
     assert made.returncode == 0, made.stderr
-    with Cluster(nodes=3, properties=HASTE) as cluster:
+    with Cluster(nodes=3, properties=FAST_SHARE_GROUPS) as cluster:
         command = [str(binary), cluster.bootstrap_servers]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr

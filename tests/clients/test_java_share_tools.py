@@ -1,4 +1,4 @@
-"""Kafka's tools for share groups, one after another on one group: they print what a real broker makes them print.
+"""Kafka's share group tools, one after another on one group: they print what they print with a real broker.
 
 The expected texts were taken from the same commands against Apache Kafka 4.3.0.
 """
@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Producer
 
 from mockbroker import Cluster
-from tests.clients import java_tools
-from tests.clients.haste import HASTE
+from tests.clients.fast_share_groups import FAST_SHARE_GROUPS
+from tests.clients.java_tools import ToolShell
 
 pytestmark = [pytest.mark.client, pytest.mark.timeout(180)]
 
@@ -29,7 +29,7 @@ DATE_OF_RECORD_40 = "2023-11-14T22:14:00.000"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=3, topics={"orders": 1}, properties=HASTE) as running:
+    with Cluster(nodes=3, topics={"orders": 1}, properties=FAST_SHARE_GROUPS) as running:
         producer = Producer({"bootstrap.servers": running.bootstrap_servers, "log_level": 0})
         for number in range(RECORD_COUNT):
             producer.produce("orders", b"v%d" % number, partition=0, timestamp=FIRST_MS + number * STEP_MS)
@@ -38,8 +38,8 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def told(cluster: Cluster) -> dict[str, list[str]]:
-    """What each command printed, line by line, by the name of the step."""
+def printed(cluster: Cluster, tools: ToolShell) -> dict[str, list[str]]:
+    """The output lines of each command, by the name of the step."""
     server = ("--bootstrap-server", cluster.bootstrap_servers)
     group = ("--group", "g")
     describe = (SHARE_GROUPS, *server, "--describe", *group)
@@ -65,17 +65,12 @@ def told(cluster: Cluster) -> dict[str, list[str]]:
         "delete": (SHARE_GROUPS, *server, "--delete", *group),
         "deleted": describe,
         "unset": (CONFIGS, *server, "--alter", *group, "--delete-config", "share.record.lock.duration.ms"),
-        "left": (CONFIGS, *server, "--describe", *group),
+        "remaining": (CONFIGS, *server, "--describe", *group),
     }
-    with java_tools.shell() as shell:
-        return {name: _lines(shell.run(*command)) for name, command in steps.items()}
+    return tools.run_steps(steps)
 
 
-def _lines(text: str) -> list[str]:
-    return [" ".join(line.split()) for line in text.splitlines()]
-
-
-def test_the_configs_tool_sets_shows_and_unsets_what_a_group_has_of_its_own(told: dict[str, list[str]]) -> None:
+def test_the_configs_tool_sets_shows_and_deletes_group_configurations(printed: dict[str, list[str]]) -> None:
     head = "Dynamic configs for group g are:"
     reset = (
         "share.auto.offset.reset=earliest sensitive=false synonyms={DYNAMIC_GROUP_CONFIG:share.auto.offset.reset="
@@ -86,46 +81,46 @@ def test_the_configs_tool_sets_shows_and_unsets_what_a_group_has_of_its_own(told
         ".ms=20000, DEFAULT_CONFIG:group.share.record.lock.duration.ms=30000}"
     )
 
-    assert told["configure"] == ["Completed updating config for group g."]
-    assert told["configured"] == [head, reset, lock]
-    assert told["left"] == [head, reset]
+    assert printed["configure"] == ["Completed updating config for group g."]
+    assert printed["configured"] == [head, reset, lock]
+    assert printed["remaining"] == [head, reset]
 
 
-def test_the_performance_tool_counts_every_record(told: dict[str, list[str]]) -> None:
-    assert [line.split(", ")[5] for line in told["measure"]] == [str(RECORD_COUNT)]
+def test_the_performance_tool_counts_every_record(printed: dict[str, list[str]]) -> None:
+    assert [line.split(", ")[5] for line in printed["measure"]] == [str(RECORD_COUNT)]
 
 
-def test_a_group_without_members_is_listed_and_described_as_empty(told: dict[str, list[str]]) -> None:
-    head, row = told["state"]
+def test_a_group_without_members_is_listed_and_described_as_empty(printed: dict[str, list[str]]) -> None:
+    head, row = printed["state"]
 
-    assert told["listed"] == ["GROUP STATE", "g Empty"]
+    assert printed["listed"] == ["GROUP STATE", "g Empty"]
     assert head == "GROUP COORDINATOR (ID) STATE GROUP-EPOCH ASSIGNMENT-EPOCH #MEMBERS"
-    assert row.split()[-4:] == ["Empty", "4", "3", "0"]
-    assert told["members"] == []
+    assert row.split()[-4:] == ["Empty", "4", "4", "0"]
+    assert printed["members"] == []
 
 
-def test_a_reset_is_planned_without_being_done(told: dict[str, list[str]]) -> None:
-    assert told["plan"] == ["GROUP TOPIC PARTITION NEW-OFFSET", "g orders 0 0"]
+def test_a_dry_run_prints_the_plan_of_a_reset(printed: dict[str, list[str]]) -> None:
+    assert printed["plan"] == ["GROUP TOPIC PARTITION NEW-OFFSET", "g orders 0 0"]
 
 
 @pytest.mark.parametrize(("where", "offset"), [("earliest", 0), ("a time", 40), ("latest", 100)])
 def test_offsets_are_reset_to_earliest_to_a_time_and_to_latest(
-    told: dict[str, list[str]], where: str, offset: int
+    printed: dict[str, list[str]], where: str, offset: int
 ) -> None:
-    epoch = "0 " if where == "earliest" else ""  # Only that one was described verbosely.
+    epoch = "0 " if where == "earliest" else ""  # Only this one was described verbosely.
 
-    assert told[f"reset to {where}"] == ["GROUP TOPIC PARTITION NEW-OFFSET", f"g orders 0 {offset}"]
-    assert told[f"at {where}"][1] == f"g orders 0 {epoch}{offset} {RECORD_COUNT - offset}"
-
-
-def test_deleted_offsets_are_gone_while_the_group_stays(told: dict[str, list[str]]) -> None:
-    assert told["delete offsets"] == ["TOPIC STATUS", "orders Successful"]
-    assert told["without offsets"] == ["Share group 'g' has no offset information."]
+    assert printed[f"reset to {where}"] == ["GROUP TOPIC PARTITION NEW-OFFSET", f"g orders 0 {offset}"]
+    assert printed[f"at {where}"][1] == f"g orders 0 {epoch}{offset} {RECORD_COUNT - offset}"
 
 
-def test_a_deleted_group_is_not_found(told: dict[str, list[str]]) -> None:
-    assert told["delete"] == ["Deletion of requested share groups ('g') was successful."]
-    assert told["deleted"] == [
+def test_deleting_offsets_keeps_the_group(printed: dict[str, list[str]]) -> None:
+    assert printed["delete offsets"] == ["TOPIC STATUS", "orders Successful"]
+    assert printed["without offsets"] == ["Share group 'g' has no offset information."]
+
+
+def test_a_deleted_group_is_not_found(printed: dict[str, list[str]]) -> None:
+    assert printed["delete"] == ["Deletion of requested share groups ('g') was successful."]
+    assert printed["deleted"] == [
         "Error: Executing share group command failed due to "
         "org.apache.kafka.common.errors.GroupIdNotFoundException: Group g not found."
     ]

@@ -9,55 +9,32 @@ from contextlib import ExitStack, closing
 
 import pytest
 from confluent_kafka import AcknowledgeType, Consumer, Message, Producer, ShareConsumer
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from mockbroker import Cluster
+from tests.clients.librdkafka import PATIENCE_S, QUIET, share_consumer
 
 pytestmark = pytest.mark.client
-
-PATIENCE_S = 40.0
-#: librdkafka tells of every broken connection; in these tests the broker is the one who leaves first.
-QUIET = {"log_level": 0}
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    with Cluster(
-        nodes=3, topics={"orders": 3}, properties={"group.share.min.record.lock.duration.ms": 1_000}
-    ) as running:
+    properties = {"group.share.min.record.lock.duration.ms": 1_000}
+    with Cluster(nodes=3, topics={"orders": 3}, properties=properties) as running:
         yield running
 
 
 def _produce(cluster: Cluster, count: int, *, codec: str = "none", idempotent: bool = False) -> list[bytes]:
     """Values v0, v1, … over all partitions; returned when the broker has them."""
-    producer = Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "compression.type": codec,
-            "enable.idempotence": idempotent,
-            "linger.ms": 5,
-            **QUIET,
-        }
-    )
+    settings = {"compression.type": codec, "enable.idempotence": idempotent, "linger.ms": 5, **QUIET}
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, **settings})
     values = [b"v%d" % number for number in range(count)]
     failures: list[object] = []
     for number, value in enumerate(values):
-        producer.produce(
-            "orders",
-            key=b"k%d" % number,
-            value=value,
-            headers=[("number", b"%d" % number)],
-            on_delivery=lambda error, _: failures.append(error) if error else None,
-        )
+        key, headers = b"k%d" % number, {"number": b"%d" % number}
+        producer.produce("orders", value, key, on_delivery=lambda error, _: failures.append(error), headers={**headers})
     assert producer.flush(PATIENCE_S) == 0
-    assert failures == []
+    assert failures == [None] * count
     return values
 
 
@@ -68,41 +45,14 @@ def _value(message: Message) -> bytes:
 
 
 def _consume(cluster: Cluster, count: int, protocol: str) -> list[Message]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": f"group-{protocol}",
-            "group.protocol": protocol,
-            "auto.offset.reset": "earliest",
-            **QUIET,
-        }
-    )
-    with closing(consumer):
+    group = {"group.id": f"group-{protocol}", "group.protocol": protocol, "auto.offset.reset": "earliest"}
+    with closing(Consumer({"bootstrap.servers": cluster.bootstrap_servers, **group, **QUIET})) as consumer:
         consumer.subscribe(["orders"])
         messages: list[Message] = []
         deadline = time.monotonic() + PATIENCE_S
         while len(messages) < count and time.monotonic() < deadline:
             messages += [message for message in consumer.consume(1_000, 0.2) if message.error() is None]
     return messages
-
-
-def _share_consumer(cluster: Cluster, group: str, *, explicit: bool) -> ShareConsumer:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **QUIET})
-    entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(PATIENCE_S)
-    mode = "explicit" if explicit else "implicit"
-    consumer = ShareConsumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": group,
-            "share.acknowledgement.mode": mode,
-            **QUIET,
-        }
-    )
-    consumer.subscribe(["orders"])
-    return consumer
 
 
 def _polled(consumer: ShareConsumer) -> Iterable[Message]:
@@ -135,7 +85,7 @@ def test_a_consumer_of_the_kip_848_protocol_gets_every_record(cluster: Cluster) 
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_second_consumer_goes_on_where_the_first_has_committed(cluster: Cluster, protocol: str) -> None:
+def test_a_second_consumer_continues_at_the_committed_offset(cluster: Cluster, protocol: str) -> None:
     values = _produce(cluster, 30)
     assert len(_consume(cluster, len(values), protocol)) == len(values)
 
@@ -147,7 +97,7 @@ def test_a_second_consumer_goes_on_where_the_first_has_committed(cluster: Cluste
 def test_a_share_consumer_acknowledges_implicitly(cluster: Cluster) -> None:
     values = _produce(cluster, 1_000)
     got: list[bytes] = []
-    with closing(_share_consumer(cluster, "implicit", explicit=False)) as consumer:
+    with closing(share_consumer(cluster, "implicit", explicit=False)) as consumer:
         deadline = time.monotonic() + PATIENCE_S
         while len(got) < len(values) and time.monotonic() < deadline:
             got += [_value(message) for message in _polled(consumer)]
@@ -155,14 +105,14 @@ def test_a_share_consumer_acknowledges_implicitly(cluster: Cluster) -> None:
     assert sorted(got) == sorted(values)
 
 
-def test_share_consumers_share_partitions_and_released_records_come_again(cluster: Cluster) -> None:
+def test_share_consumers_share_partitions_and_get_released_records_again(cluster: Cluster) -> None:
     """Three members: every record that is released is delivered once more, nothing else is, nothing is lost."""
     values = _produce(cluster, 600)
     deliveries: Counter[bytes] = Counter()
     released: set[bytes] = set()
     accepted: set[bytes] = set()
     with ExitStack() as stack:
-        consumers = [stack.enter_context(closing(_share_consumer(cluster, "several", explicit=True))) for _ in range(3)]
+        consumers = [stack.enter_context(closing(share_consumer(cluster, "several", explicit=True))) for _ in range(3)]
         deadline = time.monotonic() + PATIENCE_S
         while len(accepted) < len(values) and time.monotonic() < deadline:
             for consumer in consumers:
@@ -183,7 +133,7 @@ def test_share_consumers_share_partitions_and_released_records_come_again(cluste
 def test_a_rejected_record_is_never_seen_again(cluster: Cluster) -> None:
     values = _produce(cluster, 50)
     deliveries: Counter[bytes] = Counter()
-    with closing(_share_consumer(cluster, "rejecting", explicit=True)) as consumer:
+    with closing(share_consumer(cluster, "rejecting", explicit=True)) as consumer:
         deadline = time.monotonic() + PATIENCE_S
         while len(deliveries) < len(values) and time.monotonic() < deadline:
             for message in _polled(consumer):
@@ -196,7 +146,7 @@ def test_a_rejected_record_is_never_seen_again(cluster: Cluster) -> None:
     assert deliveries == Counter(values)
 
 
-def test_topics_are_made_listed_and_deleted(cluster: Cluster) -> None:
+def test_topics_are_created_listed_and_deleted(cluster: Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **QUIET})
 
     admin.create_topics([NewTopic("made", 4, 2)])["made"].result(PATIENCE_S)

@@ -9,11 +9,10 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from mockbroker import Cluster
+from tests.clients.librdkafka import PATIENCE_S, QUIET
 
 pytestmark = pytest.mark.client
 
-PATIENCE_S = 40.0
-QUIET = {"log_level": 0}
 #: Not cooperative-sticky: librdkafka has data of its own in its assignments, which no broker can carry over.
 CLASSIC: dict[str, object] = {"partition.assignment.strategy": "range", "session.timeout.ms": 10_000}
 NEWER: dict[str, object] = {"group.protocol": "consumer"}
@@ -23,10 +22,8 @@ PARTITIONS = 4
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     properties = {"group.initial.rebalance.delay.ms": 0, "group.consumer.heartbeat.interval.ms": 1_000}
-    with Cluster(
-        topics={"orders": PARTITIONS},
-        properties={**properties, "group.consumer.min.heartbeat.interval.ms": 100},
-    ) as running:
+    properties["group.consumer.min.heartbeat.interval.ms"] = 100
+    with Cluster(topics={"orders": PARTITIONS}, properties=properties) as running:
         yield running
 
 
@@ -71,7 +68,7 @@ class Rolling:
 
     def group_type(self) -> str:
         """What the coordinator says the group is."""
-        group = self.cluster.run(lambda server: server.core.state.nodes[0].groups.find("g"))
+        group = self.cluster.run(lambda server: server.core.state.nodes[0].groups.find_group("g"))
         assert group is not None
         return str(group.kind.value)
 

@@ -1,4 +1,4 @@
-"""The raw client against a running cluster: records of every codec in and out, and ways of asking."""
+"""The raw client against a running cluster: records of every codec, pipelining, and the command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kwire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.records import Codec, Record, read_batches, write_batch
 from mockbroker import Cluster
-from tests.mockbroker.security.sasl_kit import CONFIG as SASL
+from tests.support.brokers.sasl_clients import CONFIG as SASL
 
 
 def records(count: int, size: int = 100) -> list[Record]:
@@ -90,7 +90,7 @@ def test_a_version_that_is_too_new_closes_the_connection_but_not_for_api_version
             client.send_raw(3, 99, b"")
 
 
-def test_the_command_asks_a_running_cluster(kafka: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_sends_a_request_to_a_running_cluster(kafka: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     kafka.create_topic("orders", partitions=3)
 
     code = main(["request", "--bootstrap", kafka.bootstrap_servers, "Metadata", '{"topics": null}'])

@@ -16,9 +16,6 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     ResourcePatternType,
     ResourceType,
     ScramCredentialInfo,
@@ -28,12 +25,11 @@ from confluent_kafka.admin import (
 from kafka import KafkaConsumer, KafkaProducer
 
 from mockbroker import Cluster
-from tests.clients import java_tools
+from tests.clients.java_tools import CONSOLE_CONSUMER, ToolShell
+from tests.clients.librdkafka import PATIENCE_S, QUIET, share_from_earliest
 
 pytestmark = [pytest.mark.client, pytest.mark.timeout(300)]
 
-PATIENCE_S = 40.0
-QUIET = {"log_level": 0}
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PROPERTIES = {
@@ -47,10 +43,7 @@ PROPERTIES = {
     "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": f"{_SCRAM} required;",
 }
 USERS = ["SCRAM-SHA-256=[name=alice,password=alice-secret]", "SCRAM-SHA-512=[name=alice,password=alice-secret]"]
-ACLS = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:admin",
-}
+ACLS = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users": "User:admin"}
 
 
 @pytest.fixture
@@ -62,7 +55,7 @@ def cluster() -> Iterator[Cluster]:
 def _as(
     cluster: Cluster, user: str, mechanism: str = "PLAIN", password: str | None = None
 ) -> dict[str, str | int | float | bool]:
-    """What librdkafka is to be told."""
+    """The configuration of librdkafka for a user."""
     return {
         "bootstrap.servers": cluster.bootstrap_servers,
         "security.protocol": "SASL_PLAINTEXT",
@@ -71,6 +64,12 @@ def _as(
         "sasl.password": password if password is not None else f"{user}-secret",
         **QUIET,
     }
+
+
+def _as_alice(bootstrap: str) -> dict[str, str]:
+    """The configuration of kafka-python and aiokafka for alice."""
+    login = {"sasl_plain_username": "alice", "sasl_plain_password": "alice-secret"}
+    return {"bootstrap_servers": bootstrap, "security_protocol": "SASL_PLAINTEXT", **login}
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
@@ -89,7 +88,7 @@ def test_librdkafka_produces_and_consumes_as_a_user(cluster: Cluster, mechanism:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-def test_librdkafka_is_told_that_a_password_is_wrong(cluster: Cluster, mechanism: str) -> None:
+def test_librdkafka_reports_a_wrong_password(cluster: Cluster, mechanism: str) -> None:
     errors: list[KafkaError] = []
     producer = Producer({**_as(cluster, "alice", mechanism, "misremembered"), "error_cb": errors.append})
     deadline = time.monotonic() + PATIENCE_S
@@ -100,7 +99,7 @@ def test_librdkafka_is_told_that_a_password_is_wrong(cluster: Cluster, mechanism
     assert "misremembered" not in str([exchange.to_json() for exchange in cluster.exchanges()])
 
 
-def test_librdkafka_authenticates_anew_before_its_session_ends() -> None:
+def test_librdkafka_reauthenticates_before_its_session_ends() -> None:
     with Cluster(topics={"orders": 1}, properties={**PROPERTIES, "connections.max.reauth.ms": 1_000}) as cluster:
         producer = Producer(_as(cluster, "alice"))
         deadline = time.monotonic() + PATIENCE_S
@@ -118,19 +117,15 @@ def test_librdkafka_authenticates_anew_before_its_session_ends() -> None:
 def test_a_share_consumer_gets_what_its_user_may_have() -> None:
     with Cluster(topics={"orders": 1}, properties={**PROPERTIES, **ACLS}) as cluster:
         admin = AdminClient(_as(cluster, "admin"))
-        acls = [
-            AclBinding(kind, name, pattern, "User:alice", "*", AclOperation.READ, AclPermissionType.ALLOW)
-            for kind, name, pattern in (
-                (ResourceType.TOPIC, "orders", ResourcePatternType.LITERAL),
-                (ResourceType.GROUP, "read", ResourcePatternType.PREFIXED),
-            )
+        patterns = [
+            (ResourceType.TOPIC, "orders", ResourcePatternType.LITERAL),
+            (ResourceType.GROUP, "read", ResourcePatternType.PREFIXED),
         ]
+        read, allow = AclOperation.READ, AclPermissionType.ALLOW
+        acls = [AclBinding(kind, name, pattern, "User:alice", "*", read, allow) for kind, name, pattern in patterns]
         for future in admin.create_acls(acls).values():
             future.result(PATIENCE_S)
-        entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.GROUP, "readers", incremental_configs=[entry])
-        for future in admin.incremental_alter_configs([resource]).values():
-            future.result(PATIENCE_S)
+        share_from_earliest(_as(cluster, "admin"), "readers")
         producer = Producer(_as(cluster, "admin"))
         producer.produce("orders", b"v")
         assert producer.flush(PATIENCE_S) == 0
@@ -153,36 +148,27 @@ def _shared(cluster: Cluster, user: str) -> list[bytes | None]:
 
 def test_librdkafka_makes_a_user_of_scram_who_then_logs_in(cluster: Cluster) -> None:
     admin = AdminClient(_as(cluster, "admin"))
-    made = UserScramCredentialUpsertion(
-        "carol", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 8192), b"carol-secret"
-    )
+    credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 8192)
+    made = UserScramCredentialUpsertion("carol", credential, b"carol-secret")
     for future in admin.alter_user_scram_credentials([made]).values():
         future.result(PATIENCE_S)
     futures = admin.describe_user_scram_credentials(["carol"])
     assert isinstance(futures, dict)
     described = futures["carol"].result(PATIENCE_S)
 
-    assert [(one.mechanism, one.iterations) for one in described.scram_credential_infos] == [
-        (ScramMechanism.SCRAM_SHA_512, 8192)
-    ]
+    [info] = described.scram_credential_infos
+    assert (info.mechanism, info.iterations) == (ScramMechanism.SCRAM_SHA_512, 8192)
     carol = AdminClient(_as(cluster, "carol", "SCRAM-SHA-512"))
     assert "orders" in carol.list_topics(timeout=PATIENCE_S).topics
 
 
 def test_kafka_python_logs_in_by_scram(cluster: Cluster) -> None:
-    options = {
-        "bootstrap_servers": cluster.bootstrap_servers,
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "SCRAM-SHA-512",
-        "sasl_plain_username": "alice",
-        "sasl_plain_password": "alice-secret",
-    }
+    options = {**_as_alice(cluster.bootstrap_servers), "sasl_mechanism": "SCRAM-SHA-512"}
     producer = KafkaProducer(**options)
     producer.send("orders", b"v").get(PATIENCE_S)
     producer.close()
-    consumer = KafkaConsumer(
-        "orders", group_id="g", auto_offset_reset="earliest", consumer_timeout_ms=int(PATIENCE_S * 1_000), **options
-    )
+    reads = {"group_id": "g", "auto_offset_reset": "earliest", "consumer_timeout_ms": int(PATIENCE_S * 1_000)}
+    consumer = KafkaConsumer("orders", **reads, **options)
 
     assert next(consumer).value == b"v"
     consumer.close()
@@ -193,12 +179,7 @@ def test_aiokafka_logs_in_by_plain_and_scram(cluster: Cluster) -> None:
 
 
 async def _through_aiokafka(bootstrap: str) -> bytes | None:
-    options = {
-        "bootstrap_servers": bootstrap,
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_plain_username": "alice",
-        "sasl_plain_password": "alice-secret",
-    }
+    options = _as_alice(bootstrap)
     producer = AIOKafkaProducer(sasl_mechanism="PLAIN", **options)
     await producer.start()
     await producer.send_and_wait("orders", b"v")
@@ -212,45 +193,44 @@ async def _through_aiokafka(bootstrap: str) -> bytes | None:
 
 
 def _login(path: Path, module: str, options: str, mechanism: str) -> str:
-    """A file that tells a Java client how to log in."""
+    """Write the login configuration of a Java client. Returns: the path of the file."""
     path.write_text(
         f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\nsasl.jaas.config={module} required {options};\n"
     )
     return str(path)
 
 
-def test_kafkas_tools_make_users_and_tokens_and_log_in_by_them(tmp_path: Path) -> None:
+def test_kafkas_tools_create_users_and_tokens_and_log_in_with_them(tmp_path: Path, tools: ToolShell) -> None:
     properties = {**PROPERTIES, "delegation.token.secret.key": "mysterious"}
-    with Cluster(topics={"orders": 1}, properties=properties) as cluster, java_tools.shell() as shell:
+    with Cluster(topics={"orders": 1}, properties=properties) as cluster:
         server = ("--bootstrap-server", cluster.bootstrap_servers)
         admin = _login(tmp_path / "admin", _PLAIN, 'username="admin" password="admin-secret"', "PLAIN")
-        shell.run(
+        tools.run(
             "kafka.admin.ConfigCommand",
             *(*server, "--command-config", admin, "--alter", "--entity-type", "users", "--entity-name", "carol"),
             *("--add-config", "SCRAM-SHA-256=[iterations=8192,password=carol-secret]"),
         )
         carol = _login(tmp_path / "carol", _SCRAM, 'username="carol" password="carol-secret"', "SCRAM-SHA-256")
-        made = shell.run(
+        made = tools.run(
             "org.apache.kafka.tools.DelegationTokenCommand",
             *(*server, "--command-config", carol, "--create", "--max-life-time-period", "-1"),
         )
         token_id, hmac = made.splitlines()[-1].split()[:2]
         by_token = f'username="{token_id}" password="{hmac}" tokenauth="true"'
         token = _login(tmp_path / "token", _SCRAM, by_token, "SCRAM-SHA-256")
-        topics = shell.run(
+        topics = tools.run(
             "kafka.admin.ConfigCommand",
             *(*server, "--command-config", token, "--describe", "--entity-type", "topics", "--entity-name", "orders"),
         )
         producer = Producer(_as(cluster, "alice"))
         producer.produce("orders", b"v")
         assert producer.flush(PATIENCE_S) == 0
-        consumed = shell.run(
-            "org.apache.kafka.tools.consumer.ConsoleConsumer",
+        consumed = tools.run(
+            CONSOLE_CONSUMER,
             *(*server, "--command-config", carol, "--topic", "orders", "--from-beginning", "--max-messages", "1"),
         )
-        users = shell.run(
-            "kafka.admin.ConfigCommand",
-            *(*server, "--command-config", admin, "--describe", "--entity-type", "users"),
+        users = tools.run(
+            "kafka.admin.ConfigCommand", *(*server, "--command-config", admin, "--describe", "--entity-type", "users")
         )
 
         assert consumed == "v"

@@ -1,4 +1,4 @@
-"""librdkafka pushes its metrics (KIP-714) to a broker that wants them."""
+"""librdkafka pushes its metrics (KIP-714) to a broker with a metrics receiver."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATIENCE_S = 40.0
 _CLIENT_METRICS = 16
 
 
-def test_librdkafka_pushes_the_metrics_that_a_subscription_asks_for() -> None:
+def test_librdkafka_pushes_the_metrics_of_a_subscription() -> None:
     with Cluster(topics={"orders": 1}, properties={"metric.reporters": "some.Receiver"}) as cluster:
         _subscribe(cluster, metrics="*", match="client_id=measured", **{"interval.ms": "100"})
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "client.id": "measured", "log_level": 0})
@@ -31,15 +31,15 @@ def test_librdkafka_pushes_the_metrics_that_a_subscription_asks_for() -> None:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline and len(cluster.exchanges("PushTelemetry")) < 2:
             producer.poll(0.05)
-        told: Any = cluster.exchanges("GetTelemetrySubscriptions")[0].response
+        subscription: Any = cluster.exchanges("GetTelemetrySubscriptions")[0].response
         pushes: list[Any] = [(push.request, push.response) for push in cluster.exchanges("PushTelemetry")[:2]]
 
-        assert told.requested_metrics == ("*",)
+        assert subscription.requested_metrics == ("*",)
         assert [response.error_code for _, response in pushes] == [0, 0]
         assert pushes[0][0].metrics
 
 
-def test_without_a_receiver_no_client_asks() -> None:
+def test_without_a_receiver_no_client_requests_subscriptions() -> None:
     with Cluster(topics={"orders": 1}) as cluster:
         _subscribe(cluster, metrics="*", **{"interval.ms": "100"})
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})

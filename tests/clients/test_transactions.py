@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, Message, Producer, TopicPartition
 
 from mockbroker import Cluster
-from tests.clients import java_tools
+from tests.clients.java_tools import ToolShell
+from tests.clients.librdkafka import PATIENCE_S, QUIET
 
 pytestmark = [pytest.mark.client, pytest.mark.timeout(600)]
 
-PATIENCE_S = 40.0
-QUIET = {"log_level": 0}
 PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
-CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
-FORMATTERS = "org.apache.kafka.tools.consumer."
 
 
 @pytest.fixture
@@ -31,31 +26,28 @@ def cluster() -> Iterator[Cluster]:
 
 
 def _producer(cluster: Cluster, name: str = "tx") -> Producer:
-    producer = Producer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": name, "linger.ms": 1, **QUIET}
-    )
+    settings = {"transactional.id": name, "linger.ms": 1, **QUIET}
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, **settings})
     producer.init_transactions(PATIENCE_S)
     return producer
 
 
-def _write(producer: Producer, topic: str, values: list[bytes]) -> None:
+def _begin(producer: Producer, topic: str, values: list[bytes]) -> None:
+    """Begin a transaction, and write these records in it."""
+    producer.begin_transaction()
     for number, value in enumerate(values):
         producer.produce(topic, value=value, key=b"%d" % number)
     assert producer.flush(PATIENCE_S) == 0
 
 
+def _end(producer: Producer, *, commit: bool = True) -> None:
+    (producer.commit_transaction if commit else producer.abort_transaction)(PATIENCE_S)
+
+
 def _consumer(cluster: Cluster, group: str = "readers", *, isolation: str = "read_committed") -> Consumer:
-    return Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": group,
-            "isolation.level": isolation,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            **QUIET,
-        }
-    )
+    settings = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "enable.partition.eof": True, **QUIET}
+    group_settings = {"group.id": group, "isolation.level": isolation}
+    return Consumer({"bootstrap.servers": cluster.bootstrap_servers, **group_settings, **settings})
 
 
 def _read(cluster: Cluster, topic: str, partitions: int, *, isolation: str) -> list[bytes]:
@@ -91,16 +83,12 @@ def _polled(consumer: Consumer, count: int) -> list[Message]:
     return messages
 
 
-def test_committed_records_are_read_and_aborted_ones_only_by_those_who_ask_for_them(cluster: Cluster) -> None:
+def test_committed_records_are_read_and_aborted_ones_only_by_read_uncommitted(cluster: Cluster) -> None:
     producer = _producer(cluster)
     kept, dropped = [b"kept %d" % at for at in range(30)], [b"dropped %d" % at for at in range(30)]
     for values, commit in ((kept, True), (dropped, False)):
-        producer.begin_transaction()
-        _write(producer, "orders", values)
-        if commit:
-            producer.commit_transaction(PATIENCE_S)
-        else:
-            producer.abort_transaction(PATIENCE_S)
+        _begin(producer, "orders", values)
+        _end(producer, commit=commit)
 
     assert _read(cluster, "orders", 3, isolation="read_committed") == sorted(kept)
     assert _read(cluster, "orders", 3, isolation="read_uncommitted") == sorted(kept + dropped)
@@ -108,39 +96,32 @@ def test_committed_records_are_read_and_aborted_ones_only_by_those_who_ask_for_t
 
 def test_records_of_an_open_transaction_wait(cluster: Cluster) -> None:
     producer = _producer(cluster)
-    producer.begin_transaction()
-    _write(producer, "bills", [b"open"])
+    _begin(producer, "bills", [b"open"])
 
     assert _read(cluster, "bills", 1, isolation="read_committed") == []
     assert _read(cluster, "bills", 1, isolation="read_uncommitted") == [b"open"]
-    producer.commit_transaction(PATIENCE_S)
+    _end(producer)
     assert _read(cluster, "bills", 1, isolation="read_committed") == [b"open"]
 
 
 def test_many_transactions_in_a_row_are_each_whole(cluster: Cluster) -> None:
     producer = _producer(cluster)
-    values = []
+    values: list[bytes] = []
     for number in range(25):
-        producer.begin_transaction()
         batch = [b"%d of %d" % (at, number) for at in range(6)]
-        _write(producer, "orders", batch)
-        if number % 3:
-            values += batch
-            producer.commit_transaction(PATIENCE_S)
-        else:
-            producer.abort_transaction(PATIENCE_S)
+        _begin(producer, "orders", batch)
+        _end(producer, commit=number % 3 > 0)
+        values += batch if number % 3 else []
 
     assert _read(cluster, "orders", 3, isolation="read_committed") == sorted(values)
 
 
 def test_a_second_producer_of_the_name_fences_the_first(cluster: Cluster) -> None:
     first = _producer(cluster)
-    first.begin_transaction()
-    _write(first, "bills", [b"first"])
+    _begin(first, "bills", [b"first"])
     second = _producer(cluster)
-    second.begin_transaction()
-    _write(second, "bills", [b"second"])
-    second.commit_transaction(PATIENCE_S)
+    _begin(second, "bills", [b"second"])
+    _end(second)
 
     with pytest.raises(KafkaException) as caught:
         first.commit_transaction(PATIENCE_S)
@@ -149,23 +130,18 @@ def test_a_second_producer_of_the_name_fences_the_first(cluster: Cluster) -> Non
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_offsets_are_sent_with_what_was_made_of_them(cluster: Cluster, commit: bool) -> None:
+def test_offsets_are_committed_with_the_records_made_from_them(cluster: Cluster, commit: bool) -> None:
     source = _producer(cluster, "source")
-    source.begin_transaction()
-    _write(source, "bills", [b"a", b"b", b"c"])
-    source.commit_transaction(PATIENCE_S)
+    _begin(source, "bills", [b"a", b"b", b"c"])
+    _end(source)
     producer = _producer(cluster)
     with closing(_consumer(cluster)) as consumer:
         consumer.subscribe(["bills"])
         messages = _polled(consumer, 3)
-        producer.begin_transaction()
-        _write(producer, "orders", [b"made of " + (message.value() or b"") for message in messages])
+        _begin(producer, "orders", [b"made of " + (message.value() or b"") for message in messages])
         positions = consumer.position(consumer.assignment())
         producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), PATIENCE_S)
-        if commit:
-            producer.commit_transaction(PATIENCE_S)
-        else:
-            producer.abort_transaction(PATIENCE_S)
+        _end(producer, commit=commit)
         committed = consumer.committed([TopicPartition("bills", 0)], PATIENCE_S)
 
     made = [b"made of a", b"made of b", b"made of c"]
@@ -173,8 +149,8 @@ def test_offsets_are_sent_with_what_was_made_of_them(cluster: Cluster, commit: b
     assert _read(cluster, "orders", 3, isolation="read_committed") == (made if commit else [])
 
 
-def test_kafkas_own_producer_commits_under_the_second_version(cluster: Cluster) -> None:
-    written = java_tools.run(
+def test_kafkas_own_producer_commits_under_the_second_version(cluster: Cluster, tools: ToolShell) -> None:
+    written = tools.run(
         PERFORMANCE,
         *("--topic", "orders", "--num-records", "300", "--record-size", "10", "--throughput", "-1"),
         *("--transactional-id", "java", "--transaction-duration-ms", "20"),
@@ -183,49 +159,32 @@ def test_kafkas_own_producer_commits_under_the_second_version(cluster: Cluster) 
 
     assert "300 records sent" in written
     assert len(_read(cluster, "orders", 3, isolation="read_committed")) == 300
-    listed = java_tools.run(TRANSACTIONS, "--bootstrap-server", cluster.bootstrap_servers, "list")
+    listed = tools.run(TRANSACTIONS, "--bootstrap-server", cluster.bootstrap_servers, "list")
     row = next(line for line in listed.splitlines() if line.startswith("java"))
     assert "CompleteCommit" in row
 
 
-def test_the_admin_client_describes_what_is_open(cluster: Cluster) -> None:
+def test_the_admin_client_describes_an_open_transaction(cluster: Cluster, tools: ToolShell) -> None:
     producer = _producer(cluster)
-    producer.begin_transaction()
-    _write(producer, "bills", [b"open"])
+    _begin(producer, "bills", [b"open"])
 
-    described = java_tools.run(
-        TRANSACTIONS, "--bootstrap-server", cluster.bootstrap_servers, "describe", "--transactional-id", "tx"
-    )
+    server = ("--bootstrap-server", cluster.bootstrap_servers)
+    described = tools.run(TRANSACTIONS, *server, "describe", "--transactional-id", "tx")
     assert "Ongoing" in described
     assert "bills-0" in described
 
 
-def test_kafkas_formatters_read_the_records_of_both_coordinators(cluster: Cluster) -> None:
+def test_kafkas_formatters_read_the_records_of_both_coordinators(cluster: Cluster, tools: ToolShell) -> None:
     producer = _producer(cluster)
     with closing(_consumer(cluster)) as consumer:
-        producer.begin_transaction()
-        _write(producer, "bills", [b"one"])
+        _begin(producer, "bills", [b"one"])
         position = TopicPartition("bills", 0, 17)
         producer.send_offsets_to_transaction([position], consumer.consumer_group_metadata(), PATIENCE_S)
-        producer.commit_transaction(PATIENCE_S)
+        _end(producer)
 
-    transactions = _formatted(cluster, "__transaction_state", "TransactionLogMessageFormatter")
+    transactions = tools.read_topic(cluster, "__transaction_state", "TransactionLogMessageFormatter")
     assert [row["key"]["data"]["transactionalId"] for row in transactions] == ["tx"] * len(transactions)
     assert [row["value"]["data"]["transactionStatus"] for row in transactions] == [0, 1, 1, 2, 4]
-    offsets = [
-        row
-        for row in _formatted(cluster, "__consumer_offsets", "OffsetsMessageFormatter")
-        if row["key"]["data"]["group"] == "readers"
-    ]
-    assert [row["value"]["data"]["offset"] for row in offsets] == [17]
-
-
-def _formatted(cluster: Cluster, topic: str, formatter: str) -> list[dict[str, Any]]:
-    """What Kafka's console consumer prints of a coordinator's topic."""
-    arguments = ["--topic", topic, "--from-beginning", "--timeout-ms", "5000", "--formatter", FORMATTERS + formatter]
-    written = java_tools.run(CONSOLE, "--bootstrap-server", cluster.bootstrap_servers, *arguments)
-    decoder, at, found = json.JSONDecoder(), 0, []
-    while at < len(written.rstrip()):  # One object follows the other, on the same line.
-        row, at = decoder.raw_decode(written, at)
-        found.append(row)
-    return found
+    offsets = tools.read_topic(cluster, "__consumer_offsets", "OffsetsMessageFormatter")
+    of_readers = [row for row in offsets if row["key"]["data"]["group"] == "readers"]
+    assert [row["value"]["data"]["offset"] for row in of_readers] == [17]

@@ -1,43 +1,48 @@
-"""Asks real brokers live: starts Kafka 4.3.0 as the scripts name it, plays them, and compares with what is recorded.
+"""Runs scripts with real brokers: starts a release of Kafka as the scripts require, and compares with the recordings.
 
-    python -m tests.conversations.live [-j N] [--within SECONDS] [NAME...]
-    python -m tests.conversations.live --record NAME...
-    python -m tests.conversations.live --generated COUNT [--seed FIRST] [-j N] [KIND...]
+    python -m tests.conversations.live [--release RELEASE] [-j N] [--within SECONDS] [NAME...]
+    python -m tests.conversations.live --record [--release RELEASE] NAME...
+    python -m tests.conversations.live --generated COUNT [--release RELEASE] [--seed FIRST] [-j N] [KIND...]
 
-NAME may hold *. What differs beside others is asked again alone. Within a time the broker of most scripts comes first,
-then another one each day, and the end says how many scripts were not played. --record plays scripts twice and writes
-down what was answered alike. --generated plays COUNT new histories of each kind (`histories.py`) here, on virtual time,
-and at a real broker, and compares those. Needs Java and Maven; one broker runs at a time. Exit code 1 when an answer
-differs.
+NAME may contain *. A script that differs when it runs concurrently is repeated alone. With a time limit the broker of
+most scripts is first, then another one each day, and the summary counts the scripts that were not run. --record runs
+scripts twice and stores the responses that are equal, with every release of the script unless one is named.
+--generated runs COUNT new random scripts of each kind (`random_script_kinds.py`) on virtual time and with a real
+broker, and compares them. The release is the newest one unless one is named. Needs Java and Maven; one broker runs at a
+time. Exit code 1 when a response differs.
 """
 
 from __future__ import annotations
 
-import argparse
 import signal
 import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from datetime import date
 from fnmatch import fnmatchcase
 from itertools import product
 from typing import NamedTuple
 
 from kwire.errors import WireError
-from tests.conversations import library
-from tests.conversations.brokers import COLD, features, real_properties, venue
-from tests.conversations.histories import KINDS
-from tests.conversations.normal import Json, difference
-from tests.conversations.player import Player
-from tests.conversations.record import write
-from tests.conversations.sockets import WallVenue
-from tests.conversations.warm import warm_up
-from tools.oracle.broker import running
+from kwire.schema import RELEASES
+from tests.conversations import script_library
+from tests.conversations.random_script_kinds import KINDS
+from tools.oracle.broker import run_broker
+from tools.oracle.conversations.broker_properties import COLD, features, real_properties, virtual_broker
+from tools.oracle.conversations.coordinator_warm_up import warm_up
+from tools.oracle.conversations.normalization import Json, difference
+from tools.oracle.conversations.script_runner import ScriptRunner
+from tools.oracle.conversations.socket_brokers import RealTimeBroker
+from tools.oracle.jars import KAFKA_VERSIONS
+
+#: What ends a script whose broker answers otherwise than it expects.
+_SCRIPT_ERRORS = (OSError, WireError, LookupError, AssertionError)
 
 
-class Result(NamedTuple):
-    """How a script went: `differs` says where it differs first, or is None."""
+class ScriptResult(NamedTuple):
+    """The result of a script: `differs` is the first difference, or None."""
 
     name: str
     differs: str | None
@@ -48,160 +53,177 @@ class Result(NamedTuple):
         return f"{line} {self.differs}" if self.differs else line
 
 
-_FIRST_SEED = 1000
-_ATTEMPTS = 3
-
-
-class Question(NamedTuple):
-    """A script and its answers as they should be."""
+class RecordedScript(NamedTuple):
+    """A script and its expected responses."""
 
     script: Json
     expected: Json
 
 
-def compare(question: Question, addresses: Mapping[str, str]) -> Result:
-    """Play a script at a broker and compare what it answers with what it should."""
-    began = time.monotonic()
+def _run_named_broker(broker: str, release: str) -> AbstractContextManager[Mapping[str, str]]:
+    return run_broker(real_properties(broker), features(broker), version=KAFKA_VERSIONS[release])
+
+
+def compare(recorded: RecordedScript, addresses: Mapping[str, str]) -> ScriptResult:
+    """Run a script with a broker and compare its responses with the expected ones."""
+    started = time.monotonic()
     try:
-        differs = difference(question.expected, Player(WallVenue(addresses), question.script).play())
-    except (OSError, WireError, LookupError, AssertionError) as error:
+        differs = difference(recorded.expected, ScriptRunner(RealTimeBroker(addresses), recorded.script).run())
+    except _SCRIPT_ERRORS as error:
         differs = f"{type(error).__name__}: {error}"
-    return Result(question.script["name"], differs, time.monotonic() - began)
+    return ScriptResult(recorded.script["name"], differs, time.monotonic() - started)
 
 
-def play(
-    sittings: Iterable[library.Sitting],
-    questions: Mapping[str, Question],
+def run_schedules(
+    schedules: Iterable[script_library.BrokerSchedule],
+    scripts: Mapping[str, RecordedScript],
     workers: int,
     *,
+    release: str,
     within_s: float = float("inf"),
-) -> list[Result]:
-    """Play at the brokers that the scripts name, one broker at a time; one line is printed for each script.
+) -> list[ScriptResult]:
+    """Run the scripts of each broker, one broker at a time; one line is printed for each script.
 
-    within_s: no broker is started after so many seconds.
+    within_s: no broker is started after this many seconds.
     """
-    results: dict[str, Result] = {}
+    results: dict[str, ScriptResult] = {}
     at_first = time.monotonic()
-    for sitting in sittings:
-        began = time.monotonic()
-        if began - at_first > within_s:
+    for schedule in schedules:
+        started = time.monotonic()
+        if started - at_first > within_s:
             break
-        with running(real_properties(sitting.broker), features(sitting.broker)) as addresses:
-            if sitting.broker not in COLD:
+        with _run_named_broker(schedule.broker, release) as addresses:
+            if schedule.broker not in COLD:
                 warm_up(addresses["PLAINTEXT"])
             ready = time.monotonic()
-            for result in _sit(sitting, questions, addresses, workers):
+            for result in _run_schedule(schedule, scripts, addresses, workers):
                 print(result, flush=True)
                 results[result.name] = result
         took_s = time.monotonic() - ready
-        print(f"-- {sitting.broker}: up in {ready - began:.1f} s, played in {took_s:.1f} s", flush=True)
+        print(f"-- {schedule.broker}: up in {ready - started:.1f} s, played in {took_s:.1f} s", flush=True)
     return list(results.values())
 
 
-def _sit(
-    sitting: library.Sitting, questions: Mapping[str, Question], addresses: Mapping[str, str], workers: int
-) -> Iterator[Result]:
-    for name in sitting.first:
-        yield compare(questions[name], addresses)
-    crowded: list[str] = []
+def _run_schedule(
+    schedule: script_library.BrokerSchedule,
+    scripts: Mapping[str, RecordedScript],
+    addresses: Mapping[str, str],
+    workers: int,
+) -> Iterator[ScriptResult]:
+    for name in schedule.first:
+        yield compare(scripts[name], addresses)
+    differing: list[str] = []
     with ThreadPoolExecutor(workers) as pool:
-        for result in pool.map(lambda name: compare(questions[name], addresses), sitting.side_by_side):
+        for result in pool.map(lambda name: compare(scripts[name], addresses), schedule.concurrent):
             yield result
             if result.differs:
-                crowded.append(result.name)
-    # Who comes first within a broker, and what is in time, is as it was recorded only where the broker has time, and
-    # Kafka gives what is left of a budget to anybody: what differs is asked again, alone, and that counts.
-    for name in crowded:
-        for _ in range(_ATTEMPTS):
-            result = compare(questions[name], addresses)
+                differing.append(result.name)
+    # Order and timing are as recorded only on an idle broker, and Kafka assigns the remainder of a budget at random:
+    # a script that differs is repeated alone.
+    for name in differing:
+        for _ in range(script_library.ATTEMPTS):
+            result = compare(scripts[name], addresses)
             yield result
             if not result.differs:
                 break
-    for name in sitting.last:
-        yield compare(questions[name], addresses)
+    for name in schedule.last:
+        yield compare(scripts[name], addresses)
 
 
-def record(names: Iterable[str]) -> list[Result]:
-    """Play scripts twice, each time at a fresh broker, and write down what is answered alike."""
-    results: list[Result] = []
-    for name in names:
-        script = library.read(name)
-        broker = library.broker_of(script)
-        began = time.monotonic()
-        answers: list[Json] = []
-        for _ in range(2):
-            with running(real_properties(broker), features(broker)) as addresses:
-                if broker not in COLD:
-                    warm_up(addresses["PLAINTEXT"])
-                for earlier in library.RAN_BEFORE.get(name, ()):
-                    Player(WallVenue(addresses), library.read(earlier)).play()
-                answers.append(Player(WallVenue(addresses), script).play())
-        results.append(Result(name, difference(*answers), time.monotonic() - began))
-        if results[-1].differs is None:
-            write(library.SCRIPTS / f"{name}.expected.json", answers[0])
-        print(results[-1], flush=True)
-    return results
+def record(patterns: Collection[str], release: str | None) -> list[ScriptResult]:
+    """Run scripts twice, each time with a fresh broker and one by one, and store the responses that are equal.
 
-
-def written(patterns: Collection[str], workers: int, *, within_s: float = float("inf")) -> list[Result]:
-    """The recorded scripts that these names and patterns mean, all when there are none, against what was recorded.
-
-    within_s: as of `play`, with the greatest sitting first and the others in an order of the day.
+    release: None for every release of a script.
     """
-    names = [
-        name
-        for name in library.names()
-        if library.is_recorded(name) and any(fnmatchcase(name, pattern) for pattern in patterns or ["*"])
-    ]
-    questions = {name: Question(library.read(name), library.recorded(name)) for name in names}
-    sittings = library.sittings(names)
-    if within_s < float("inf"):
-        sittings.sort(key=lambda sitting: -len(sitting.side_by_side))
-        others = sittings[1:]
-        first = date.today().toordinal() % max(1, len(others))
-        sittings = [*sittings[:1], *others[first:], *others[:first]]
-    results = play(sittings, questions, workers, within_s=within_s)
-    if len(results) < len(names):
-        print(f"{len(names) - len(results)} scripts were not played within {within_s:.0f} s")
+    results: list[ScriptResult] = []
+    for one in RELEASES if release is None else (release,):
+        names = _matching(script_library.script_names(one), patterns)
+        for schedule in script_library.make_schedules(names):
+            first, second = _run_one_by_one(schedule, one), _run_one_by_one(schedule, one)
+            for name, answers in first.items():
+                differs = answers if isinstance(answers, str) else difference(answers, second[name])
+                results.append(ScriptResult(f"{name} {one}", differs, 0))
+                if differs is None:
+                    script_library.RECORDED.store(name, one, answers, script_library.script_releases(name))
+                print(results[-1], flush=True)
     return results
 
 
-def generated(kinds: Collection[str], seeds: Iterable[int], workers: int) -> list[Result]:
-    """New histories of these kinds, all when there are none, against what our broker answers."""
-    questions: dict[str, Question] = {}
-    brokers: dict[str, library.Sitting] = {}
+def _matching(names: Iterable[str], patterns: Collection[str]) -> list[str]:
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns or ["*"])]
+
+
+def _run_one_by_one(schedule: script_library.BrokerSchedule, release: str) -> dict[str, list[Json] | str]:
+    """The responses to each script on one fresh broker, or the text of what ended it."""
+    answers: dict[str, list[Json] | str] = {}
+    with _run_named_broker(schedule.broker, release) as addresses:
+        if schedule.broker not in COLD:
+            warm_up(addresses["PLAINTEXT"])
+        for name in (*schedule.first, *schedule.concurrent, *schedule.last):
+            preceding = [one for one in script_library.PRECEDING_SCRIPTS.get(name, ()) if one not in answers]
+            for one in (*preceding, name):
+                script = script_library.read_script(one, release)
+                try:
+                    answers[one] = ScriptRunner(RealTimeBroker(addresses), script).run()
+                except _SCRIPT_ERRORS as error:
+                    answers[one] = f"{type(error).__name__}: {error}"
+    return {name: answers[name] for name in (*schedule.first, *schedule.concurrent, *schedule.last)}
+
+
+def run_recorded(
+    patterns: Collection[str], workers: int, *, release: str, within_s: float = float("inf")
+) -> list[ScriptResult]:
+    """Run the recorded scripts of these names and patterns, all without any, and compare them with the recordings.
+
+    within_s: as in `run_schedules`; the largest schedule is first, the others in an order of the day.
+    """
+    recorded = [name for name in script_library.script_names(release) if script_library.RECORDED.find(name, release)]
+    names = _matching(recorded, patterns)
+    read_script, read_recorded = script_library.read_script, script_library.RECORDED.read
+    scripts = {name: RecordedScript(read_script(name, release), read_recorded(name, release)) for name in names}
+    schedules = script_library.make_schedules(names)
+    if within_s < float("inf"):
+        schedules.sort(key=lambda schedule: -len(schedule.concurrent))
+        others = schedules[1:]
+        first = date.today().toordinal() % max(1, len(others))
+        schedules = [*schedules[:1], *others[first:], *others[:first]]
+    results = run_schedules(schedules, scripts, workers, release=release, within_s=within_s)
+    if len(results) < len(names):
+        print(f"{len(names) - len(results)} scripts were not run within {within_s:.0f} s")
+    return results
+
+
+def run_generated(kinds: Collection[str], seeds: Iterable[int], workers: int, release: str) -> list[ScriptResult]:
+    """Run new random scripts of these kinds, all without any, and compare them with the mock's responses."""
+    scripts: dict[str, RecordedScript] = {}
+    brokers: dict[str, script_library.BrokerSchedule] = {}
     for kind, seed in product(kinds or KINDS, seeds):
-        script = KINDS[kind](seed).script()
-        broker = library.broker_of(script)
+        script = {**KINDS[kind](seed).build(), "edition": release}
+        broker = script_library.broker_name(script)
         name = script["name"]
-        questions[name] = Question(script, Player(venue(broker), script).play())
-        brokers.setdefault(broker, library.Sitting(broker, [], [], [])).side_by_side.append(name)
-    return play(brokers.values(), questions, workers)
+        scripts[name] = RecordedScript(script, ScriptRunner(virtual_broker(broker, release), script).run())
+        brokers.setdefault(broker, script_library.BrokerSchedule(broker, [], [], [])).concurrent.append(name)
+    return run_schedules(brokers.values(), scripts, workers, release=release)
 
 
 def main(arguments: list[str]) -> int:
-    """Play, and sum up."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.conversations.live", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("-j", type=int, default=3, dest="workers", help="scripts side by side, 3 unless given")
+    """Run the scripts and print a summary."""
+    parser = script_library.command_parser("tests.conversations.live", __doc__)
     parser.add_argument("--within", type=float, default=float("inf"), metavar="SECONDS")
-    parser.add_argument("--record", action="store_true")
-    parser.add_argument("--generated", type=int, default=0, metavar="COUNT")
-    parser.add_argument("--seed", type=int, default=_FIRST_SEED, metavar="FIRST")
-    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--release", choices=RELEASES)
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # So that brokers are ended on the way out.
-    began = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # So that brokers are stopped.
+    started = time.monotonic()
+    release = options.release or script_library.NEWEST_RELEASE
     if options.record:
-        results = record(options.names)
+        results = record(options.names, options.release)
     elif options.generated:
         seeds = range(options.seed, options.seed + options.generated)
-        results = generated(options.names, seeds, options.workers)
+        results = run_generated(options.names, seeds, options.workers, release)
     else:
-        results = written(options.names, options.workers, within_s=options.within)
+        results = run_recorded(options.names, options.workers, release=release, within_s=options.within)
     different = [result.name for result in results if result.differs]
-    print(f"{len(results) - len(different)} agree, {len(different)} differ, {time.monotonic() - began:.0f} s")
+    print(f"{len(results) - len(different)} agree, {len(different)} differ, {time.monotonic() - started:.0f} s")
     return 1 if different or not results else 0
 
 

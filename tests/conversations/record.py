@@ -1,50 +1,52 @@
-"""Asks a real broker: plays scripts against an address, and compares its answers with the record or writes them anew.
+"""Runs scripts with a broker at an address, and compares the responses with the recordings or records them again.
 
-    python -m tests.conversations.record check|record HOST:PORT[,LISTENER=HOST:PORT...] SCRIPT.json...
+    python -m tests.conversations.record check|record [--release RELEASE] HOST:PORT[,LISTENER=HOST:PORT...] NAME...
 
-Listeners beside PLAINTEXT have names. The broker is to run with the properties of `brokers.py`:
-`tools/oracle/start-kafka` starts one.
+Listeners other than PLAINTEXT have names. The broker has to run with the properties of
+`tools/oracle/conversations/broker_properties.py`: `tools/oracle/start-kafka` starts one. Exit code 1 when one differs.
 """
 
 from __future__ import annotations
 
-import json
+import argparse
 import sys
-from pathlib import Path
 
-from tests.conversations.normal import Json, difference
-from tests.conversations.player import Player
-from tests.conversations.sockets import WallVenue
+from kwire.schema import RELEASES
+from tests.conversations import script_library
+from tools.oracle.conversations.normalization import difference
+from tools.oracle.conversations.script_runner import ScriptRunner
+from tools.oracle.conversations.socket_brokers import RealTimeBroker
 
 
-def wall(bootstrap: str) -> WallVenue:
-    """The venue of HOST:PORT[,LISTENER=HOST:PORT...]."""
+def real_broker(bootstrap: str) -> RealTimeBroker:
+    """The broker at HOST:PORT[,LISTENER=HOST:PORT...]."""
     first, *named = bootstrap.split(",")
-    return WallVenue({"PLAINTEXT": first, **dict(pair.split("=", 1) for pair in named)})
-
-
-def write(path: Path, answers: list[Json]) -> None:
-    """One answer a line, as the records are kept."""
-    lines = ",\n".join(json.dumps(answer, separators=(",", ":"), ensure_ascii=False) for answer in answers)
-    path.write_text(f"[\n{lines}\n]\n", "utf-8")
+    return RealTimeBroker({"PLAINTEXT": first, **dict(pair.split("=", 1) for pair in named)})
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code 0 when all agree or are recorded, 1 when one differs, 2 for wrong use."""
-    if len(arguments) < 3 or arguments[0] not in ("check", "record"):
-        print(__doc__, file=sys.stderr)
-        return 2
+    """Run the scripts and print a line for each."""
+    form = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.conversations.record", description=__doc__, formatter_class=form
+    )
+    parser.add_argument("mode", choices=("check", "record"))
+    parser.add_argument("--release", choices=RELEASES, default=RELEASES[0])
+    parser.add_argument("address")
+    parser.add_argument("names", nargs="+", metavar="NAME")
+    options = parser.parse_args(arguments)
     different = 0
-    for name in arguments[2:]:
-        script, record = Path(name), Path(name).with_suffix(".expected.json")
-        answers = Player(wall(arguments[1]), json.loads(script.read_text("utf-8"))).play()
-        if arguments[0] == "record":
-            write(record, answers)
-            print(f"{script.stem}: {len(answers)} answers recorded")
+    for name in options.names:
+        script = script_library.read_script(name, options.release)
+        answers = ScriptRunner(real_broker(options.address), script).run()
+        if options.mode == "record":
+            releases = script_library.script_releases(name)
+            script_library.RECORDED.store(name, options.release, answers, releases)
+            print(f"{name}: {len(answers)} answers recorded")
             continue
-        found = difference(json.loads(record.read_text("utf-8")), answers)
-        different += found is not None
-        print(f"{script.stem}: {found or 'agrees'}")
+        first_difference = difference(script_library.RECORDED.read(name, options.release), answers)
+        different += first_difference is not None
+        print(f"{name}: {first_difference or 'agrees'}")
     return 1 if different else 0
 
 

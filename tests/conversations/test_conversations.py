@@ -1,6 +1,6 @@
-"""Scripts of raw requests against the answers of a real Apache Kafka 4.3.0: on virtual time, and through sockets.
+"""Scripts of raw requests and the responses of real brokers of each release: on virtual time, and through sockets.
 
-A script whose answer lists APIs that the broker does not serve yet is skipped, and says how many.
+A script whose response lists unsupported APIs is skipped.
 """
 
 from __future__ import annotations
@@ -9,52 +9,62 @@ from typing import Any
 
 import pytest
 
+from kwire.schema import RELEASES
 from mockbroker import Cluster
 from mockbroker.handlers import ROUTES
-from tests.conversations import library
-from tests.conversations.brokers import BROKERS, features, properties, venue
-from tests.conversations.normal import difference
-from tests.conversations.player import Player
-from tests.conversations.sockets import MovedVenue
-from tests.conversations.venues import Venue
+from tests.conversations import script_library
+from tools.oracle.conversations.broker_properties import BROKERS, features, properties, virtual_broker
+from tools.oracle.conversations.normalization import difference
+from tools.oracle.conversations.script_runner import ScriptRunner
+from tools.oracle.conversations.socket_brokers import ClockedBroker
+from tools.oracle.conversations.virtual_broker import Broker
 
 SERVED = {route.name for route in ROUTES.values()}
+CONVERSATIONS = [(name, release) for release in RELEASES for name in script_library.script_names(release)]
+#: All scripts with the newest release, and with an older one those that it answers otherwise.
+OVER_SOCKETS = [
+    (name, release)
+    for name, release in CONVERSATIONS
+    if release == RELEASES[0]
+    or script_library.RECORDED.find(name, release) != script_library.RECORDED.find(name, RELEASES[0])
+]
 
 
-def _check(script: Any, expected: Any) -> None:
+def _check_supported(script: Any, expected: Any) -> None:
     missing = sorted({step["api"] for step in script["steps"] if "api" in step} - SERVED)
     if missing:
-        pytest.fail(f"asks for {', '.join(missing)}, not served")
-    listed = {row["apiKey"] for answer in expected for row in answer.get("apiKeys", ())}
+        pytest.fail(f"requires {', '.join(missing)}, not supported")
+    listed = script_library.listed_apis(expected)
     if listed - ROUTES.keys():
-        pytest.skip(f"lists {len(listed - ROUTES.keys())} APIs that are not served yet")
-    if library.broker_of(script) not in BROKERS:
+        pytest.skip(f"lists {len(listed - ROUTES.keys())} unsupported APIs")
+    if script_library.broker_name(script) not in BROKERS:
         pytest.fail(f"needs the broker {script['broker']!r}")
 
 
-def _play(name: str, place: Venue) -> None:
-    for earlier in library.RAN_BEFORE.get(name, ()):
-        Player(place, library.read(earlier)).play()
-    expected, answers = library.recorded(name), Player(place, library.read(name)).play()
+def _run_and_compare(name: str, release: str, broker: Broker) -> None:
+    for earlier in script_library.PRECEDING_SCRIPTS.get(name, ()):
+        ScriptRunner(broker, script_library.read_script(earlier, release)).run()
+    expected = script_library.RECORDED.read(name, release)
+    answers = ScriptRunner(broker, script_library.read_script(name, release)).run()
 
     for index, (want, got) in enumerate(zip(expected, answers, strict=False)):
         assert difference(want, got) is None, f"answer {index}"
     assert len(answers) == len(expected)
 
 
-@pytest.mark.parametrize("name", library.names())
-def test_conversation(name: str) -> None:
-    script = library.read(name)
-    _check(script, library.recorded(name))
+@pytest.mark.parametrize(("name", "release"), CONVERSATIONS)
+def test_conversation(name: str, release: str) -> None:
+    script = script_library.read_script(name, release)
+    _check_supported(script, script_library.RECORDED.read(name, release))
 
-    _play(name, venue(library.broker_of(script)))
+    _run_and_compare(name, release, virtual_broker(script_library.broker_name(script), release))
 
 
-@pytest.mark.parametrize("name", library.names())
-def test_conversation_over_sockets(name: str) -> None:
-    script = library.read(name)
-    _check(script, library.recorded(name))
-    broker = library.broker_of(script)
+@pytest.mark.parametrize(("name", "release"), OVER_SOCKETS)
+def test_conversation_over_sockets(name: str, release: str) -> None:
+    script = script_library.read_script(name, release)
+    _check_supported(script, script_library.RECORDED.read(name, release))
+    broker = script_library.broker_name(script)
 
-    with Cluster(properties=properties(broker), features=features(broker)) as cluster:
-        _play(name, MovedVenue(cluster))
+    with Cluster(properties=properties(broker), features=features(broker), release=release) as cluster:
+        _run_and_compare(name, release, ClockedBroker(cluster))

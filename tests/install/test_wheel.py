@@ -41,6 +41,7 @@ def binaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _run(*command: str, cwd: Path | None = None, environment: dict[str, str] | None = None) -> str:
     env = {**os.environ, **(environment or {})}
+    env.pop("PYTHONPATH", None)  # Packages found there would pass for installed ones.
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=cwd, env=env, check=False)
     assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout

@@ -1,4 +1,4 @@
-"""Nothing that comes from the wire can act on a terminal, and what is shown still says exactly what came."""
+"""Escaped text cannot affect a terminal, and different texts stay different."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from kwire.escape import escape, one_line, safe_json
         ("\\x1b", "\\\\x1b"),
     ],
 )
-def test_characters_that_act_are_written_out(text: str, shown: str) -> None:
+def test_unsafe_characters_are_escaped(text: str, shown: str) -> None:
     assert escape(text) == shown
 
 
-def test_different_texts_never_look_the_same() -> None:
+def test_different_texts_are_escaped_differently() -> None:
     every = [chr(code) for code in range(0x3000)] + ["\\x1b", "\\\\", "\\u202e", "\\n"]
 
     assert len({escape(text) for text in every}) == len(every)
 
 
-def test_every_character_there_is_becomes_printable() -> None:
+def test_every_character_becomes_printable() -> None:
     for start in range(0, sys.maxunicode, 0x1000):
         assert escape("".join(map(chr, range(start, start + 0x1000)))).isprintable()
 
 
-def test_a_long_text_is_cut_before_it_is_escaped_and_says_so() -> None:
+def test_a_long_text_is_truncated_before_it_is_escaped() -> None:
     assert escape("\x1b" * 5, limit=2) == "\\x1b\\x1b... (3 more characters)"
     assert escape("ab", limit=2) == "ab"
 
 
-def test_a_message_keeps_its_backslashes_and_loses_its_line_breaks() -> None:
+def test_one_line_keeps_backslashes_and_removes_line_breaks() -> None:
     assert one_line("a\\x1b\nb") == "a\\x1b\\nb"
 
 
-def test_json_stays_json_and_every_language_readable() -> None:
+def test_safe_json_is_valid_json_and_keeps_printable_characters() -> None:
     tree = {"käse": ["日本", "\x1b\x7f\x9b\u202e\u2028\U000e0041\ud800", '"\\'], "n": 1}
 
     text = safe_json(tree, indent=2)

@@ -1,4 +1,4 @@
-"""Frames come out whole, however the stream is cut."""
+"""Frames are returned complete for any split of the stream."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ import random
 import pytest
 
 from kwire.errors import InvalidLength
-from kwire.frames import FrameReader, frame
+from kwire.frames import FrameReader, encode_frame
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_any_split_of_the_stream_gives_the_same_frames(seed: int) -> None:
     chance = random.Random(seed)
     wanted = [chance.randbytes(chance.choice((0, 1, 5, 100, 5000, 70_000))) for _ in range(60)]
-    stream = memoryview(b"".join(map(frame, wanted)))
+    stream = memoryview(b"".join(map(encode_frame, wanted)))
     reader, at = FrameReader(), 0
-    found: list[bytes] = []
+    frames: list[bytes] = []
     while at < len(stream):
         size = chance.choice((1, 3, 10, 4095, 5000, 70_000, 200_000))
         reader.feed(stream[at : at + size])
         at += size
         if chance.random() < 0.7:
-            found += reader
+            frames += reader
 
-    found += reader
-    assert found == wanted
+    frames += reader
+    assert frames == wanted
     assert (reader.pending, reader.position) == (0, len(stream))
 
 
-def test_a_frame_that_is_not_whole_waits() -> None:
+def test_an_incomplete_frame_is_not_returned() -> None:
     reader = FrameReader()
     reader.feed(b"\0\0\0\2a")
 
@@ -41,18 +41,18 @@ def test_a_frame_that_is_not_whole_waits() -> None:
 
 
 @pytest.mark.parametrize(("length", "words"), [(-1, "length -1 is negative"), (101, "above the limit of 100")])
-def test_a_length_that_cannot_be_is_refused_before_anything_waits_for_it(length: int, words: str) -> None:
+def test_an_impossible_length_is_rejected_before_its_bytes_arrive(length: int, words: str) -> None:
     reader = FrameReader(max_size=100)
-    reader.feed(frame(b"good") + length.to_bytes(4, "big", signed=True))
+    reader.feed(encode_frame(b"good") + length.to_bytes(4, "big", signed=True))
     frames = iter(reader)
 
     assert next(frames) == b"good"
     with pytest.raises(InvalidLength, match=words) as caught:
         next(frames)
-    assert caught.value.at == 8
+    assert (caught.value.path, caught.value.at) == ("frame", 8)
 
 
-def test_many_single_bytes_are_gathered() -> None:
+def test_single_bytes_are_merged() -> None:
     reader = FrameReader()
     reader.feed(b"\0\0\x10\0")
     for _ in range(4095):
@@ -64,5 +64,5 @@ def test_many_single_bytes_are_gathered() -> None:
     assert list(reader) == [b"x" * 4095 + b"y"]
 
 
-def test_parts_of_any_kind_make_one_frame() -> None:
-    assert frame([b"a", bytearray(b"bc"), memoryview(b"def")]) == b"\0\0\0\6abcdef"
+def test_parts_of_any_buffer_type_make_one_frame() -> None:
+    assert encode_frame([b"a", bytearray(b"bc"), memoryview(b"def")]) == b"\0\0\0\6abcdef"

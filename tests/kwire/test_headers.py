@@ -1,4 +1,4 @@
-"""Request and response headers, and which version goes where."""
+"""Request and response headers and their versions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_an_unknown_api_key_is_named() -> None:
 
 
 @pytest.mark.parametrize("size", range(13))
-def test_a_cut_header_is_truncated(size: int) -> None:
+def test_an_incomplete_header_is_truncated(size: int) -> None:
     frame = headers.encode_request(ShareFetchRequest("g"), 1, 7, "me")[:size]
 
     with pytest.raises(Truncated) as caught:
@@ -64,18 +64,18 @@ def test_a_cut_header_is_truncated(size: int) -> None:
     assert (caught.value.at or 0) <= size
 
 
-def test_a_lenient_header_takes_what_kafka_takes() -> None:
+def test_a_lenient_header_accepts_what_kafka_accepts() -> None:
     frame = bytes.fromhex("0012 0000 00000001 0001 ff")
     with pytest.raises(WireError):
         headers.decode_request_header(frame)
 
-    header, body, oddities = headers.decode_request_header_lenient(frame)
+    header, body, warnings = headers.decode_request_header_lenient(frame)
 
     assert (header.client_id, body) == ("\ufffd", 11)
-    assert [oddity.path for oddity in oddities] == ["RequestHeader.client_id"]
+    assert [warning.path for warning in warnings] == ["RequestHeader.client_id"]
 
 
-def test_parts_are_the_bytes_that_are_not_joined_yet() -> None:
+def test_parts_join_to_the_encoded_bytes() -> None:
     request = ApiVersionsRequest("kwire", "1")
 
     assert b"".join(headers.request_parts(request, 3, 1, "c")) == headers.encode_request(request, 3, 1, "c")

@@ -10,11 +10,13 @@ import pytest
 from kwire import UnsupportedVersion, registry, schema
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 
+pytestmark = pytest.mark.slow
+
 
 def test_every_message_that_has_versions_has_a_class() -> None:
     for edition in registry.EDITIONS:
-        for name in schema.own_names(edition):
-            spec = schema.load(name, edition)
+        for name in schema.own_message_names(edition):
+            spec = schema.load_schema(name, edition)
             if not spec.versions:
                 with pytest.raises(UnsupportedVersion):
                     registry.message_class(name, edition)
@@ -26,7 +28,7 @@ def test_every_message_that_has_versions_has_a_class() -> None:
             assert (made.NAME, made.EDITION) == (codec.name, codec.edition) == (name, edition)  # type: ignore[attr-defined]
             assert (spec.versions.low, spec.versions.high) == made.VERSIONS  # type: ignore[attr-defined]
             assert made.API_KEY == codec.api_key == (-1 if spec.api_key is None else spec.api_key)  # type: ignore[attr-defined]
-            assert list(codec.readers) == list(codec.writers) == list(spec.versions.each())
+            assert list(codec.readers) == list(codec.writers) == list(spec.versions.to_range())
 
 
 def test_an_api_key_gives_name_versions_request_and_response() -> None:
@@ -59,7 +61,7 @@ def test_header_versions_follow_the_first_flexible_version(api_key: int, version
     assert registry.header_versions(api_key, version) == wanted
 
 
-def test_no_message_is_imported_before_it_is_asked_for() -> None:
+def test_no_message_module_is_imported_before_its_first_use() -> None:
     code = (
         "import sys, kwire, kwire.registry as r\n"
         "before = [n for n in sys.modules if n.startswith('kwire.messages.') and n != 'kwire.messages.index']\n"

@@ -14,7 +14,14 @@ import pytest
 from kwire import Client
 from kwire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kwire.messages.metadata import MetadataRequest
+from kwire.package_version import version_line
 from mockbroker import cli
+
+#: Of which the second has a port for two nodes.
+TWO_LISTENERS = (
+    *("--set", "listeners=PLAINTEXT://127.0.0.1:0,B://127.0.0.1:65534"),
+    *("--set", "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,B:PLAINTEXT"),
+)
 
 
 @contextmanager
@@ -48,31 +55,33 @@ def test_a_properties_file_and_settings_reach_the_broker(tmp_path: Path) -> None
     with _running("--port", "0", "--properties", str(file), "--set", "num.partitions=4") as (process, bootstrap):
         with Client(bootstrap) as client:
             nodes = [broker.node_id for broker in client.send(MetadataRequest(topics=None)).brokers]
-            resource = DescribeConfigsResource(
-                resource_type=4, resource_name="7", configuration_keys=("num.partitions", "message.max.bytes")
-            )
+            resource = DescribeConfigsResource(4, "7", ("num.partitions", "message.max.bytes"))
             result = client.send(DescribeConfigsRequest(resources=[resource])).results[0]
         process.send_signal(signal.SIGINT)
         _, log = process.communicate(timeout=15)
 
     assert nodes == [7]
-    assert {config.name: config.value for config in result.configs} == {
-        "num.partitions": "4",
-        "message.max.bytes": "2000",
-    }
-    assert "accepted, without a meaning here: num.io.threads" in log
+    values = {config.name: config.value for config in result.configs}
+    assert values == {"num.partitions": "4", "message.max.bytes": "2000"}
+    assert "configurations without effect: num.io.threads" in log
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--set", "num.partitions=none"], "num.partitions"),
         (["--set", "group.share.delivery.count.limit=99"], "group.share.delivery.count.limit"),
         (["--set", "nonsense"], "'nonsense'"),
         (["--topic", "orders:x"], "orders:x"),
+        (["--topic", "a:1", "--topic", "a:2"], "--topic 'a:2': 'a' is given twice"),
+        (["--port", "70000"], "port: 70000 is not between 0 and 65535"),
+        (["--port", "-1"], "port: -1 is not between 0 and 65535"),
+        (["--port", "65535", "--nodes", "2"], "port: node 1 of 2 would listen on 65536"),
+        (["--nodes", "3", *TWO_LISTENERS], "port: node 2 of 3 would listen on 65536"),
         (["--topic", "a b"], "a b"),
         (["--feature", "share.version=9"], "share.version"),
-        (["--share-edition", "kip932-r9"], "share-edition: 'kip932-r9' is not one of 4.3, 4.0-early-access"),
+        (["--share-edition", "kip932-r9"], "share-edition: 'kip932-r9' is not one of 4.0-early-access"),
+        (["--profile", "slow"], "profile: 'slow' is not one of kafka, quick"),
         (["--share-persister", "paper"], "share-persister: 'paper' is not one of default, no-op, control-records"),
         (["--set", "group.share.persister.class.name=Mine"], "group.share.persister.class.name: 'Mine'"),
         (["--control", "1"], "control: 1 is not supported yet"),
@@ -82,10 +91,38 @@ def test_a_properties_file_and_settings_reach_the_broker(tmp_path: Path) -> None
         (["--set", "listeners=SASL_SSL://127.0.0.1:0"], "sasl.enabled.mechanisms: GSSAPI of the listener SASL_SSL"),
     ],
 )
-def test_wrong_use_is_one_line_and_exit_2(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_prints_one_line_and_exits_with_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["--port", "0", *arguments]) == 2
 
     written = capsys.readouterr()
-    assert told in written.err
+    assert message in written.err
     assert written.err.count("\n") == 1
     assert written.out == ""
+
+
+@pytest.mark.parametrize("count", ["0", "101", "-1", "many"])
+def test_a_wrong_number_of_nodes_is_named(count: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([f"--nodes={count}"])
+
+    assert ended.value.code == 2
+    assert f"argument --nodes: '{count}' is not a number of nodes from 1 to 100" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["mockbroker", "kwire"])
+def test_the_commands_run_as_modules_and_print_their_version(command: str) -> None:
+    result = subprocess.run([sys.executable, "-m", command, "--version"], capture_output=True, text=True, check=True)
+
+    assert result.stdout.startswith(version_line(command))
+
+
+def test_help_names_no_option_that_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+
+    printed = capsys.readouterr().out
+    assert "--release" in printed
+    assert "--control" not in printed
+    assert "--data-dir" not in printed

@@ -1,1 +1,1 @@
-"""Benchmarks: each module runs alone (`python -m tools.bench.records`) and writes its own section of the docs."""
+"""Benchmarks: each module (`python -m tools.bench.records`) writes its section of docs/performance.md."""

@@ -1,4 +1,4 @@
-"""`python -m tools.bench`: every benchmark, one after another; each writes its own section of docs/performance.md."""
+"""`python -m tools.bench`: every benchmark, one after another; each writes its section of docs/performance.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NAMES = ("codec", "records", "window", "broker", "share", "capture")
 
 
 def main() -> int:
-    """Run them in processes of their own, so that none warms up or burdens the next; 1 when one failed."""
+    """Run each in a separate process, so that none affects the next; returns 1 when one has failed."""
     failed = []
     for name in NAMES:
         print(f"==> {name}", flush=True)

@@ -1,19 +1,17 @@
-"""`python -m tools.bench.broker`: start-up and throughput beside kfake and a real Kafka; writes its own section."""
+"""`python -m tools.bench.broker`: benchmark of start-up and throughput against kfake and Apache Kafka."""
 
 from __future__ import annotations
 
 import argparse
-import shutil
 import statistics
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 
 from kwire import Client
 from kwire.messages.metadata import MetadataRequest
 from mockbroker import Cluster
-from tools.bench import brokers, drive
-from tools.bench.page import machine, table, write_section
+from tools.bench import brokers, client_workload
+from tools.bench.page import describe_machine, markdown_table, publish_section, spread_text
 
 
 def main() -> None:
@@ -23,40 +21,36 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="interleaved runs of every broker")
     parser.add_argument("--dry-run", action="store_true", help="print only")
     args = parser.parse_args()
-    go = shutil.which("go")
-    peers = [brokers.mockbroker(), *([brokers.kfake(go)] if go else []), brokers.kafka()]
-
-    text = "\n\n".join((_startup(peers, args.rounds), _throughput(peers, args.count, args.rounds)))
-    print(text)
-    if not args.dry_run:
-        write_section("broker", text)
+    peers = brokers.available_peers()
+    text = "\n\n".join((_measure_startup(peers, args.rounds), _measure_throughput(peers, args.count, args.rounds)))
+    publish_section("broker", text, write=not args.dry_run)
 
 
-def _startup(peers: Sequence[brokers.Peer], rounds: int) -> str:
+def _measure_startup(peers: Sequence[brokers.Peer], rounds: int) -> str:
     answers: dict[str, list[float]] = {peer.name: [] for peer in peers}
     shares: dict[str, list[float]] = {peer.name: [] for peer in peers}
     for _ in range(rounds):
         for peer in peers:
             began = time.perf_counter()
-            process, bootstrap = brokers.start(peer)
+            process, bootstrap = brokers.start_broker(peer)
             try:
-                brokers.wait_until_it_answers(bootstrap, process)
-                answers[peer.name].append(_first_metadata(bootstrap, began))
-                shares[peer.name].append(drive.first_share_record_s(bootstrap) * 1e3)
+                brokers.wait_until_listening(bootstrap, process)
+                answers[peer.name].append(_first_metadata_ms(bootstrap, began))
+                shares[peer.name].append(client_workload.measure_first_share_record_s(bootstrap) * 1e3)
             finally:
-                brokers.stop(process)
-    rows = [[peer.name, _spread(answers[peer.name]), _spread(shares[peer.name])] for peer in peers]
-    rows.append(["mockbroker, fixture `kafka`", _spread(_fixture(rounds * 4)), "as above"])
+                brokers.stop_process(process)
+    rows = [[peer.name, spread_text(answers[peer.name]), spread_text(shares[peer.name])] for peer in peers]
+    rows.append(["mockbroker, fixture `kafka`", spread_text(_fixture_times(rounds * 4)), "as above"])
     head = ["broker", "start to first Metadata answer, ms", "subscribe to first share record, ms"]
     return (
-        f"## Start-up\n\nMedian [least … most] of {rounds} interleaved starts; {machine()}. The share record waits for "
-        "the\nsecond heartbeat, 5 s after the first, as in Kafka: the first brings no partitions yet.\n\n"
-        f"{table(head, rows)}"
+        f"## Start-up\n\nMedian [least … most] of {rounds} interleaved starts; {describe_machine()}. The share record "
+        "waits for the\nsecond heartbeat, 5 s after the first, as in Kafka: the first brings no partitions yet.\n\n"
+        f"{markdown_table(head, rows)}"
     )
 
 
-def _first_metadata(bootstrap: str, began: float) -> float:
-    """Milliseconds until a Metadata answer; a broker that accepts but is not ready yet is asked again."""
+def _first_metadata_ms(bootstrap: str, began: float) -> float:
+    """Milliseconds until a Metadata answer; repeats the request while the broker is not ready."""
     while True:
         try:
             with Client(bootstrap) as client:
@@ -67,44 +61,38 @@ def _first_metadata(bootstrap: str, began: float) -> float:
                 raise
 
 
-def _fixture(rounds: int) -> list[float]:
-    """The same in a process that has the package loaded, as a test suite's has from its first test on."""
+def _fixture_times(rounds: int) -> list[float]:
+    """The same in a process that has imported the package, as in a test suite."""
     spent = []
     for _ in range(rounds):
         began = time.perf_counter()
         with Cluster() as cluster:
-            spent.append(_first_metadata(cluster.bootstrap_servers, began))
+            spent.append(_first_metadata_ms(cluster.bootstrap_servers, began))
     return spent
 
 
-def _throughput(peers: Sequence[brokers.Peer], count: int, rounds: int) -> str:
-    measured: dict[str, list[drive.Rates]] = {peer.name: [] for peer in peers}
+def _measure_throughput(peers: Sequence[brokers.Peer], count: int, rounds: int) -> str:
+    measured: dict[str, list[client_workload.Rates]] = {peer.name: [] for peer in peers}
     for _ in range(rounds):
-        # A fresh process for each run: what a broker still holds of the run before is no part of this one.
+        # A new process for each run, so that data of earlier runs has no effect.
         for peer in peers:
-            with ExitStack() as stack:
-                bootstrap = stack.enter_context(brokers.running(peer))
-                measured[peer.name].append(drive.rates(bootstrap, count=count, size=1024))
+            with brokers.run_broker(peer) as bootstrap:
+                measured[peer.name].append(client_workload.measure_rates(bootstrap, count=count, size=1024))
     real = measured[peers[-1].name]
     rows = []
     for peer in peers:
-        own = measured[peer.name]
-        cells = []
+        row = [peer.name]
         for step in ("produce", "consume"):
-            values = [getattr(rates, step) for rates in own]
+            values = [getattr(rates, step) for rates in measured[peer.name]]
             ratio = statistics.median(values) / statistics.median(getattr(rates, step) for rates in real)
-            cells += [_spread(values), f"{ratio:.2f}"]
-        rows.append([peer.name, *cells])
+            row += [spread_text(values), f"{ratio:.2f}"]
+        rows.append(row)
     head = ["broker", "produce, messages/s", "to Kafka", "consume, messages/s", "to Kafka"]
     return (
         f"## Produce and consume\n\n{count:,} messages of 1 KiB by confluent-kafka, one partition, acks=all, no "
         f"compression, linger 5 ms, then\nread from the start. Median [least … most] of {rounds} interleaved runs, "
-        f"journal and all checks on.\n\n{table(head, rows)}"
+        f"journal and all checks on.\n\n{markdown_table(head, rows)}"
     )
-
-
-def _spread(values: Sequence[float]) -> str:
-    return f"{statistics.median(values):,.0f} [{min(values):,.0f} … {max(values):,.0f}]"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""The brokers that are measured beside each other: how each is started, and found again when it should end."""
+"""The brokers of the benchmarks: how each is started and stopped."""
 
 from __future__ import annotations
 
+import shutil
 import socket
 import subprocess
 import sys
@@ -12,11 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.oracle.jars import VERSION
+from tools.oracle.broker import find_free_ports
+from tools.oracle.jars import NEWEST_VERSION
 
 _HERE = Path(__file__).parent
 _ORACLE = _HERE.parent / "oracle" / "start-kafka"
-_PATIENCE_S = 90.0
+_TIMEOUT_S = 90.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,40 +30,32 @@ class Peer:
     port: int | None = None
 
 
-def mockbroker() -> Peer:
-    """Ours, with the journal and every check that users have."""
+def mockbroker_peer() -> Peer:
+    """mockbroker, with journal and all checks, as users run it."""
     return Peer("mockbroker", (sys.executable, "-m", "mockbroker.cli", "--port", "0", "--log-level", "error"))
 
 
-def kfake(go: str) -> Peer:
-    """franz-go's kfake, built here with its own tool chain."""
+def build_kfake(go: str) -> Peer:
+    """franz-go's kfake, built by the Go tool chain."""
     binary = Path(tempfile.gettempdir()) / "kwire-bench-kfake"
     subprocess.run([go, "build", "-o", str(binary), "."], cwd=_HERE / "kfake", check=True, timeout=600)
     return Peer("kfake", (str(binary),))
 
 
-def kafka() -> Peer:
+def available_peers(*, with_kafka: bool = True) -> list[Peer]:
+    """mockbroker, kfake where Go is installed, and Apache Kafka."""
+    go = shutil.which("go")
+    return [mockbroker_peer(), *([build_kfake(go)] if go else []), *([kafka_peer()] if with_kafka else [])]
+
+
+def kafka_peer() -> Peer:
     """Apache Kafka from Maven, one node; its controller takes the port after."""
-    port = _free_port_pair()
-    return Peer(f"Apache Kafka {VERSION}", ("bash", str(_ORACLE), str(port)), port)
+    port = find_free_ports([0, 1])
+    return Peer(f"Apache Kafka {NEWEST_VERSION}", ("bash", str(_ORACLE), str(port)), port)
 
 
-def _free_port_pair() -> int:
-    """A port whose successor is free too, as far as a moment's look can tell."""
-    for _ in range(100):
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError("no two free ports beside each other")
-
-
-def start(peer: Peer) -> tuple[subprocess.Popen[str], str]:
-    """The process, and its bootstrap list as soon as it is printed; of one that prints none, its address."""
+def start_broker(peer: Peer) -> tuple[subprocess.Popen[str], str]:
+    """The process and its bootstrap list: the one that it prints, or the address of its port."""
     piped = subprocess.PIPE if peer.port is None else subprocess.DEVNULL
     process = subprocess.Popen(peer.command, stdout=piped, stderr=subprocess.DEVNULL, text=True)
     if peer.port is not None:
@@ -73,8 +67,8 @@ def start(peer: Peer) -> tuple[subprocess.Popen[str], str]:
     return process, bootstrap
 
 
-def stop(process: subprocess.Popen[str]) -> None:
-    """End a process and let go of its pipe."""
+def stop_process(process: subprocess.Popen[str]) -> None:
+    """End a process and close its pipe."""
     process.terminate()
     try:
         process.wait(30)
@@ -85,10 +79,10 @@ def stop(process: subprocess.Popen[str]) -> None:
         process.stdout.close()
 
 
-def wait_until_it_answers(bootstrap: str, process: subprocess.Popen[str]) -> None:
-    """Return when a connection is accepted; TimeoutError or RuntimeError when that does not come about."""
+def wait_until_listening(bootstrap: str, process: subprocess.Popen[str]) -> None:
+    """Return when a connection is accepted; raises TimeoutError or RuntimeError otherwise."""
     host, port = bootstrap.split(",", 1)[0].rsplit(":", 1)
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _TIMEOUT_S
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise RuntimeError(f"the broker at {bootstrap} ended with {process.returncode}")
@@ -98,15 +92,15 @@ def wait_until_it_answers(bootstrap: str, process: subprocess.Popen[str]) -> Non
             time.sleep(0.001)
         else:
             return
-    raise TimeoutError(f"nothing accepted at {bootstrap} within {_PATIENCE_S:g} s")
+    raise TimeoutError(f"nothing accepted at {bootstrap} within {_TIMEOUT_S:g} s")
 
 
 @contextmanager
-def running(peer: Peer) -> Iterator[str]:
+def run_broker(peer: Peer) -> Iterator[str]:
     """The bootstrap list of a broker that accepts connections, for as long as the block lasts."""
-    process, bootstrap = start(peer)
+    process, bootstrap = start_broker(peer)
     try:
-        wait_until_it_answers(bootstrap, process)
+        wait_until_listening(bootstrap, process)
         yield bootstrap
     finally:
-        stop(process)
+        stop_process(process)

@@ -1,4 +1,4 @@
-"""`python -m tools.bench.capture_reader WHAT FILE`: read a capture once and keep nothing; what `capture` measures."""
+"""`python -m tools.bench.capture_reader WHAT FILE`: read a capture once and discard the rows, for `capture`."""
 
 from __future__ import annotations
 
@@ -9,49 +9,45 @@ from tools.bench.capture_tools import FEW, HEADERS
 
 
 def main() -> None:
-    """Read."""
+    """Read the capture; print the number of rows or packets, or the peak memory."""
     what, file, *rest = sys.argv[1:]
-    if what == "dpkt":
-        print(_dpkt(file, rest[0]))
-    elif what == "memory":
-        _ours(file, "decoded")
-        print(_most_memory())
+    if what == "memory":
+        _read_with_kwire(file, "decoded")
+        print(_peak_memory())
     else:
-        print(_ours(file, what))
+        print(_read_with_dpkt(file, rest[0]) if what == "dpkt" else _read_with_kwire(file, what))
 
 
-def _ours(file: str, what: str) -> int:
-    from kwire.capture import arrow, lane
-    from kwire.capture.schemas import MESSAGES
+def _read_with_kwire(file: str, what: str) -> int:
+    from kwire.capture import columnar
+    from kwire.capture.reader import read_batches
+    from kwire.capture.rows.columns import MESSAGES
 
-    every = [column.name for column in MESSAGES]
+    names = [column.name for column in MESSAGES]
     choices = {
         "headers": list(HEADERS),
         "few": list(FEW),
-        "decoded": [name for name in every if name in lane.COLUMNS and name != "issues"],
-        "checked": [name for name in every if name in lane.COLUMNS],
-        "json": every,
+        "decoded": [name for name in names if name in columnar.COLUMNS and name != "issues"],
+        "checked": [name for name in names if name in columnar.COLUMNS],
+        "json": names,
     }
-    return sum(batch.num_rows for batch in arrow.batches(file, "messages", columns=choices[what]))
+    return sum(batch.num_rows for batch in read_batches(file, "messages", columns=choices[what]))
 
 
-def _most_memory() -> float:
-    """MiB. What the system tells of a process that has ended counts what its parent had when it began."""
-    told = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(told.partition("VmHWM:")[2].split()[0]) / 1024
+def _peak_memory() -> float:
+    """MiB. The usage of an ended process would include the memory of its parent at the fork."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
-def _dpkt(file: str, folder: str) -> int:
+def _read_with_dpkt(file: str, folder: str) -> int:
     sys.path.insert(0, folder)
     import dpkt  # type: ignore[import-not-found]
 
-    count = 0
     with open(file, "rb") as source:
-        # Raw IP, as the captures have it.
-        for _, data in dpkt.pcap.UniversalReader(source):
-            packet = dpkt.ip.IP(data)
-            count += isinstance(packet.data, dpkt.tcp.TCP)
-    return count
+        # Raw IP, the link type of these captures.
+        packets = (dpkt.ip.IP(data) for _, data in dpkt.pcap.UniversalReader(source))
+        return sum(isinstance(packet.data, dpkt.tcp.TCP) for packet in packets)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The readers of captures that are measured beside each other: each as a command, timed by the CPU that it takes."""
+"""The readers of captures that `capture` compares: the command of each, and its CPU time."""
 
 from __future__ import annotations
 
@@ -11,15 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-#: What a reader of latency and errors asks for, of tshark and of us.
-TSHARK_FIELDS = (
-    "frame.number",
-    "kafka.api_key",
-    "kafka.api_version",
-    "kafka.correlation_id",
-    "kafka.client_id",
-    "kafka.error",
-)
+#: The fields for latency and errors, in tshark and in kwire.
+_KAFKA_FIELDS = ("api_key", "api_version", "correlation_id", "client_id", "error")
+TSHARK_FIELDS = ("frame.number", *(f"kafka.{field}" for field in _KAFKA_FIELDS))
 FEW = ("req_packet", "api_key", "api_version", "correlation_id", "client_id", "error_code")
 HEADERS = (
     *("conn_id", "client_id", "api_key", "api_name", "api_version", "correlation_id", "req_packet", "resp_packet"),
@@ -28,7 +22,7 @@ HEADERS = (
 
 
 class Tool(NamedTuple):
-    """A reader: what it is called, what it does, and its command; `{file}` and `{port}` are put in."""
+    """A reader: its name, what it reads, and its command with `{file}` and `{port}`."""
 
     name: str
     does: str
@@ -39,28 +33,28 @@ class Tool(NamedTuple):
         return [part.replace("{file}", str(file)).replace("{port}", str(port)) for part in self.command]
 
 
-def tshark(does: str, *options: str) -> Tool:
-    """The tshark that is installed. Raises: FileNotFoundError."""
+def tshark_tool(does: str, *options: str) -> Tool:
+    """The installed tshark. Raises: FileNotFoundError."""
     path = shutil.which("tshark")
     if path is None:
         raise FileNotFoundError("tshark is not installed")
-    name = "tshark " + " ".join(options[:2])
-    return Tool(name, does, (path, "-r", "{file}", "-d", "tcp.port=={port},kafka", *options))
+    command = (path, "-r", "{file}", "-d", "tcp.port=={port},kafka", *options)
+    return Tool("tshark " + " ".join(options[:2]), does, command)
 
 
 def tshark_version() -> str:
-    """As it tells it itself."""
+    """The version that tshark prints."""
     out = subprocess.run(["tshark", "--version"], capture_output=True, text=True, check=True).stdout
     return out.split("(Wireshark) ")[-1].split()[0].rstrip(".")
 
 
-def ours(does: str, what: str) -> Tool:
-    """kwire, reading rows as record batches that nobody keeps."""
+def kwire_tool(does: str, what: str) -> Tool:
+    """kwire, reading rows as record batches and discarding them."""
     return Tool("kwire", does, (sys.executable, "-m", "tools.bench.capture_reader", what, "{file}"))
 
 
-def dpkt() -> Tool | None:
-    """dpkt, in a folder of its own for the time of the benchmark; None where it cannot be had."""
+def dpkt_tool() -> Tool | None:
+    """dpkt, installed in a temporary folder; None if it cannot be installed."""
     folder = Path(tempfile.gettempdir()) / "kwire-bench-dpkt"
     command = [sys.executable, "-m", "pip", "install", "-q", "--target", str(folder), "dpkt==1.9.8"]
     if not folder.exists() and subprocess.run(command, check=False).returncode:
@@ -70,7 +64,7 @@ def dpkt() -> Tool | None:
 
 
 def run(command: list[str]) -> float:
-    """Run it; CPU seconds of user and system together. Raises: CalledProcessError."""
+    """Run a command; return the CPU seconds of user and system. Raises: CalledProcessError."""
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT) as process:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -79,13 +73,13 @@ def run(command: list[str]) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def most_memory(file: Path) -> float:
-    """What was resident at most while we decoded every body of a capture, MiB. Raises: CalledProcessError."""
-    command = ours("", "memory").on(file, 0)
+def peak_memory(file: Path) -> float:
+    """Peak resident memory of kwire decoding every body of a capture, MiB. Raises: CalledProcessError."""
+    command = kwire_tool("", "memory").on(file, 0)
     return float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT).stdout)
 
 
 def use_one_core() -> None:
-    """This process and all that it starts stay on one core, where the system allows that."""
+    """Run this process and its children on one core, if the system supports it."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})

@@ -1,9 +1,9 @@
-"""Captures to measure with: real clients (confluent-kafka) against the mock broker, which writes them itself.
+"""Make captures for benchmarks: real clients (confluent-kafka) against mockbroker, which writes the capture.
 
 `python -m tools.bench.capture_traffic small OUT.pcapng --messages 20000` makes packets of about 200 bytes: every
-message is a Produce request of its own, waited for, and fetched at once; a group commits after each poll, a share group
-acknowledges. `old` is the same by aiokafka, which speaks versions of 2019, and no share groups. `large` makes packets
-of 32 KB in the mean: batches of 64 KB, produced and fetched, and a short packet for each.
+message is one Produce request, awaited, and fetched at once; a group commits after each poll, a share group
+acknowledges. `old` is the same with aiokafka, which uses versions of 2019, and no share groups. `large` makes packets
+of 32 KB on average: batches of 64 KB, produced and fetched, and a short packet for each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaException, Producer, ShareConsumer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-_PATIENCE_S = 120.0
+_TIMEOUT_S = 120.0
 _QUIET = {"log_level": 0}
 _SMALL_VALUE, _LARGE_VALUE = 40, 16_200
 _BATCH_SIZE = 65_100
@@ -40,30 +40,28 @@ def main() -> None:
 
 
 def write_capture(kind: str, out: Path, *, messages: int) -> int:
-    """Run the clients of one kind against a broker that writes `out`; the broker's port."""
+    """Run the clients of one kind against a broker that writes `out`; return the broker's port."""
     with _broker(out) as bootstrap:
         admin = AdminClient({"bootstrap.servers": bootstrap, **_QUIET})
-        admin.create_topics([NewTopic("bench", _PARTITIONS, 1)])["bench"].result(_PATIENCE_S)
+        admin.create_topics([NewTopic("bench", _PARTITIONS, 1)])["bench"].result(_TIMEOUT_S)
         {"small": _small, "old": _old, "large": _large}[kind](bootstrap, messages)
     return int(bootstrap.rpartition(":")[2])
 
 
 def _small(bootstrap: str, messages: int) -> None:
-    """Producers that wait for each message, beside a group and a share group that read what they write."""
+    """Producers that wait for each message, and a group and a share group that read the messages."""
     is_over = threading.Event()
     is_ready = [threading.Event() for _ in range(2)]
     readers = [
         threading.Thread(target=read, args=(bootstrap, is_over, ready))
         for read, ready in zip((_consume, _share_consume), is_ready, strict=True)
     ]
-    writers = [
-        threading.Thread(target=_produce_each, args=(bootstrap, messages // _PARTITIONS, index))
-        for index in range(_PARTITIONS)
-    ]
+    share = messages // _PARTITIONS
+    writers = [threading.Thread(target=_produce_each, args=(bootstrap, share, index)) for index in range(_PARTITIONS)]
     for thread in readers:
         thread.start()
-    while not all(each.is_set() for each in is_ready):
-        # Both groups need some seconds to be given their partitions; a share group begins with what comes after that.
+    while not all(ready.is_set() for ready in is_ready):
+        # Both groups get their partitions after some seconds; a share group starts with the messages after that.
         _produce_each(bootstrap, 1, 0)
         is_ready[-1].wait(0.1)
     for thread in writers:
@@ -76,7 +74,7 @@ def _small(bootstrap: str, messages: int) -> None:
 
 
 def _old(bootstrap: str, messages: int) -> None:
-    """The same without a share group, by a client whose versions older readers know."""
+    """The same without a share group, with a client whose versions older readers support."""
     asyncio.run(_old_clients(bootstrap, messages))
 
 
@@ -101,10 +99,9 @@ async def _old_clients(bootstrap: str, messages: int) -> None:
 
 
 def _large(bootstrap: str, messages: int) -> None:
-    """A producer of full batches, and then a consumer that reads all of it."""
-    producer = Producer(
-        {"bootstrap.servers": bootstrap, "linger.ms": 50, "batch.size": _BATCH_SIZE, "client.id": "bulk", **_QUIET}
-    )
+    """A producer of full batches, then a consumer that reads all of them."""
+    settings = {"linger.ms": 50, "batch.size": _BATCH_SIZE, "client.id": "bulk", **_QUIET}
+    producer = Producer({"bootstrap.servers": bootstrap, **settings})
     value = os.urandom(_LARGE_VALUE)
     for number in range(messages):
         while True:
@@ -113,50 +110,37 @@ def _large(bootstrap: str, messages: int) -> None:
                 break
             except BufferError:
                 producer.poll(0.1)
-    if producer.flush(_PATIENCE_S):
-        raise RuntimeError("messages are left that were not produced")
-    settings = {
-        "group.id": "bulk",
-        "auto.offset.reset": "earliest",
-        "fetch.wait.max.ms": 100,
-        "fetch.message.max.bytes": _BATCH_SIZE,
-        "fetch.max.bytes": _BATCH_SIZE,
-        "message.max.bytes": _BATCH_SIZE,
-    }
-    with closing(Consumer({"bootstrap.servers": bootstrap, **settings, **_QUIET})) as consumer:
+    if producer.flush(_TIMEOUT_S):
+        raise RuntimeError("some messages were not produced")
+    settings = {"group.id": "bulk", "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100, **_QUIET}
+    limits = dict.fromkeys(("fetch.message.max.bytes", "fetch.max.bytes", "message.max.bytes"), _BATCH_SIZE)
+    with closing(Consumer({"bootstrap.servers": bootstrap, **settings, **limits})) as consumer:
         consumer.subscribe(["bench"])
-        _take(lambda: len(consumer.consume(1000, 1.0)), messages)
+        _consume_messages(lambda: len(consumer.consume(1000, 1.0)), messages)
 
 
-def _take(some: Callable[[], int], count: int) -> None:
+def _consume_messages(consume: Callable[[], int], count: int) -> None:
     idle = 0
     while count > 0:
-        got = some()
-        count -= got
-        idle = 0 if got else idle + 1
-        if idle > _PATIENCE_S:
-            raise TimeoutError(f"{count} messages did not come")
+        received = consume()
+        count -= received
+        idle = 0 if received else idle + 1
+        if idle > _TIMEOUT_S:
+            raise TimeoutError(f"{count} messages were not received")
 
 
 def _produce_each(bootstrap: str, messages: int, index: int) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "client.id": f"writer-{index}", **_QUIET})
     for _ in range(messages):
         producer.produce("bench", os.urandom(_SMALL_VALUE), key=f"key-{index}", partition=index)
-        if producer.flush(_PATIENCE_S):
+        if producer.flush(_TIMEOUT_S):
             raise RuntimeError("a message was not produced")
 
 
 def _consume(bootstrap: str, is_over: threading.Event, is_ready: threading.Event) -> None:
-    settings = {
-        "bootstrap.servers": bootstrap,
-        "group.id": "readers",
-        "client.id": "reader",
-        "auto.offset.reset": "earliest",
-        "enable.auto.commit": False,
-        "fetch.wait.max.ms": 10,
-        **_QUIET,
-    }
-    with closing(Consumer(settings)) as consumer:
+    names = {"bootstrap.servers": bootstrap, "group.id": "readers", "client.id": "reader", **_QUIET}
+    settings = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "fetch.wait.max.ms": 10}
+    with closing(Consumer({**names, **settings})) as consumer:
         consumer.subscribe(["bench"])
         while not is_over.is_set():
             if consumer.consume(50, 0.05):
@@ -177,7 +161,7 @@ def _share_consume(bootstrap: str, is_over: threading.Event, is_ready: threading
 
 @contextmanager
 def _broker(out: Path) -> Iterator[str]:
-    """A mock broker of its own process that captures; its bootstrap address."""
+    """mockbroker in another process, which writes a capture; yields its bootstrap address."""
     command = [sys.executable, "-m", "mockbroker.cli", "--port", "0", "--log-level", "error", "--capture", str(out)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as broker:
         assert broker.stdout is not None
@@ -186,7 +170,7 @@ def _broker(out: Path) -> Iterator[str]:
             yield next(word for word in line.replace(",", " ").split() if ":" in word).split("//")[-1]
         finally:
             broker.terminate()
-            broker.wait(_PATIENCE_S)
+            broker.wait(_TIMEOUT_S)
 
 
 if __name__ == "__main__":

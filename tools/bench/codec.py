@@ -1,4 +1,4 @@
-"""Messages against kio (Rust decoder), kafka-python 3 and aiokafka: decode and encode, all of our checks on.
+"""Benchmark of messages against kio (Rust decoder), kafka-python 3 and aiokafka: decode and encode, with all checks.
 
 `python -m tools.bench.codec` prints the tables and writes them into docs/performance.md; `--print` only prints.
 """
@@ -12,13 +12,13 @@ from statistics import geometric_mean
 
 import kwire
 from kwire.registry import message_class
-from tools.bench.codec_peers import Case, Pair, cases, peers
-from tools.bench.page import machine, table, write_section
-from tools.bench.rounds import Timed, compare
+from tools.bench.codec_peers import Case, Pair, load_cases, peer_pairs
+from tools.bench.page import describe_machine, markdown_table, publish_section
+from tools.bench.rounds import Timing, compare_candidates
 
 PEERS = ("kio", "kafka-python", "aiokafka")
 
-#: What we promise, as geometric means of the peer's time by ours.
+#: The goals: geometric means of the peer's time divided by kwire's.
 GOALS = {("decode", "kafka-python"): 2.5, ("encode", "kafka-python"): 4.0, ("encode", "kio"): 8.0}
 
 _LABELS = {
@@ -37,89 +37,81 @@ _LABELS = {
 _TEXT = """
 ## Messages
 
-Time of the peer divided by ours: above 1 kwire is faster. All take turns in one process, CPU time of the thread,
-median of the rounds' ratios, on the same bytes, which each writes back alike; a peer stands where it knows the message.
-kwire is pure Python and strict: ranges, lengths, UTF-8, booleans, tags and trailing bytes are checked. kio decodes in
-Rust and encodes in Python. The work is not quite the same: kwire leaves UUIDs as 16 bytes and record batches as views
-of the frame; the peers make UUID objects, and copy.
+Time of each library divided by the time of kwire: above 1 kwire is faster. All run alternately in one process, CPU time
+of the thread, median of the rounds' ratios, on the same bytes, which each library writes back unchanged; "-" where a
+library does not have the message. kwire is pure Python and strict: ranges, lengths, UTF-8, booleans, tags, trailing
+bytes are checked. kio decodes in Rust and encodes in Python. The results differ slightly: kwire returns UUIDs as
+16 bytes and record batches as views of the frame; the others build UUID objects and copy.
 """
 
 
-def ours(case: Case) -> Pair:
-    """Through the front door, as everybody uses it."""
-    made = message_class(case.message)
-    message = kwire.decode(made, case.version, case.data)
+def kwire_pair(case: Case) -> Pair:
+    """By the public functions, as in programs."""
+    message_type = message_class(case.message)
+    message = kwire.decode(message_type, case.version, case.data)
     if kwire.encode(message, case.version) != case.data:
         raise ValueError(f"kwire writes other bytes for {case.name}")
-    return Pair(
-        lambda: kwire.decode(made, case.version, case.data),
-        lambda: kwire.encode(message, case.version),
-    )
+    _, _, version, data = case
+    return Pair(lambda: kwire.decode(message_type, version, data), lambda: kwire.encode(message, version))
 
 
-def measure(rounds: int) -> dict[str, dict[str, dict[str, Timed]]]:
-    """By decode or encode, and by case: our time and that of each peer."""
-    found: dict[str, dict[str, dict[str, Timed]]] = {"decode": {}, "encode": {}}
-    for case in cases():
-        pairs = {"kwire": ours(case), **peers(case)}
+def measure(rounds: int) -> dict[str, dict[str, dict[str, Timing]]]:
+    """By decode or encode, and by case: the time of kwire and of each peer."""
+    timings: dict[str, dict[str, dict[str, Timing]]] = {"decode": {}, "encode": {}}
+    for case in load_cases():
+        pairs = {"kwire": kwire_pair(case), **peer_pairs(case)}
         decoders = {name: pair.decode for name, pair in pairs.items()}
         encoders = {name: pair.encode for name, pair in pairs.items()}
-        found["decode"][case.name] = compare(decoders, rounds=rounds)
-        found["encode"][case.name] = compare(encoders, rounds=rounds)
+        timings["decode"][case.name] = compare_candidates(decoders, rounds=rounds)
+        timings["encode"][case.name] = compare_candidates(encoders, rounds=rounds)
         print(f"{case.name}: {len(case.data):,} bytes", file=sys.stderr, flush=True)
-    return found
+    return timings
 
 
-def means(by_case: Mapping[str, Mapping[str, Timed]]) -> dict[str, float]:
-    """The geometric mean of each peer's ratios, over the cases it knows."""
+def geometric_means(by_case: Mapping[str, Mapping[str, Timing]]) -> dict[str, float]:
+    """The geometric mean of each peer's ratios, over the cases that it supports."""
     return {peer: geometric_mean([timed[peer].ratio for timed in by_case.values() if peer in timed]) for peer in PEERS}
 
 
-def render(found: Mapping[str, Mapping[str, Mapping[str, Timed]]]) -> str:
+def render_section(timings: Mapping[str, Mapping[str, Mapping[str, Timing]]]) -> str:
     """The section of the page."""
     parts = [_TEXT.strip()]
-    for what, by_case in found.items():
+    for what, by_case in timings.items():
         rows = [
             [_LABELS[name], f"{timed['kwire'].seconds * 1e6:,.1f}", *(_ratio(timed, peer) for peer in PEERS)]
             for name, timed in by_case.items()
         ]
-        mean = means(by_case)
+        mean = geometric_means(by_case)
         rows.append(["**geometric mean**", "", *(f"**{mean[peer]:.2f}**" for peer in PEERS)])
         head = [what.capitalize(), "kwire, us", *(f"{peer} / kwire" for peer in PEERS)]
-        parts.append(table(head, rows))
+        parts.append(markdown_table(head, rows))
     goals = [f"{what} {goal:g} times {peer}" for (what, peer), goal in GOALS.items()]
-    parts.append(f"The goals are {', '.join(goals)}: {'all reached' if not missed(found) else 'not all reached'}.")
-    parts.append(f"{machine()}.")
-    return "\n\n".join(parts)
+    verdict = "not all reached" if missed_goals(timings) else "all reached"
+    return "\n\n".join([*parts, f"The goals are {', '.join(goals)}: {verdict}.", f"{describe_machine()}."])
 
 
-def _ratio(timed: Mapping[str, Timed], peer: str) -> str:
+def _ratio(timed: Mapping[str, Timing], peer: str) -> str:
     return f"{timed[peer].ratio:.2f}" if peer in timed else "-"
 
 
-def missed(found: Mapping[str, Mapping[str, Mapping[str, Timed]]]) -> list[str]:
-    """The goals that this run did not reach."""
-    return [
-        f"{what} is {means(found[what])[peer]:.2f} times {peer}, not {goal:g}"
-        for (what, peer), goal in GOALS.items()
-        if means(found[what])[peer] < goal
-    ]
+def missed_goals(timings: Mapping[str, Mapping[str, Mapping[str, Timing]]]) -> list[str]:
+    """The goals that this run has missed."""
+    means = {(what, peer): geometric_means(timings[what])[peer] for what, peer in GOALS}
+    rows = ((*key, means[key], goal) for key, goal in GOALS.items() if means[key] < goal)
+    return [f"{what} is {mean:.2f} times {peer}, not {goal:g}" for what, peer, mean, goal in rows]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print and write; exit code 1 when a goal is missed."""
     parser = argparse.ArgumentParser(prog="python -m tools.bench.codec", description=__doc__)
-    parser.add_argument("--print", action="store_true", dest="only_print", help="leave docs/performance.md as it is")
-    parser.add_argument("--rounds", type=int, default=31, help="turns of each library; more are steadier")
+    parser.add_argument("--print", action="store_true", dest="only_print", help="do not change docs/performance.md")
+    parser.add_argument("--rounds", type=int, default=31, help="rounds of each library; more are more stable")
     options = parser.parse_args(arguments)
-    found = measure(options.rounds)
-    text = render(found)
-    print(text)
-    if not options.only_print:
-        write_section("codec", text)
-    for line in missed(found):
+    timings = measure(options.rounds)
+    publish_section("codec", render_section(timings), write=not options.only_print)
+    for line in missed_goals(timings):
         print(f"missed: {line}", file=sys.stderr)
-    return 1 if missed(found) else 0
+    return 1 if missed_goals(timings) else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The same messages in the hands of other libraries: kio (Rust decoder), kafka-python 3 and aiokafka."""
+"""Decoding and encoding by other libraries: kio (Rust decoder), kafka-python 3 and aiokafka."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _AIOKAFKA = {
 
 
 class Case(NamedTuple):
-    """A message to time, of a size as real traffic has it."""
+    """A message to measure, of a size as in real traffic."""
 
     name: str
     message: str
@@ -52,13 +52,13 @@ class Case(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """What a library does with a case."""
+    """Decoding and encoding of a case by one library."""
 
     decode: Work
     encode: Work
 
 
-def cases() -> Iterator[Case]:
+def load_cases() -> Iterator[Case]:
     """The messages of the comparison."""
     with gzip.open(Path(__file__).with_name("codec_cases.jsonl.gz"), "rt", encoding="utf-8") as file:
         for line in file:
@@ -66,28 +66,32 @@ def cases() -> Iterator[Case]:
             yield Case(row["case"], row["message"], row["version"], bytes.fromhex(row["hex"]))
 
 
-def peers(case: Case) -> dict[str, Pair]:
-    """The libraries that know the message in this version; each is checked to write the same bytes back."""
-    found: dict[str, Pair] = {}
+def peer_pairs(case: Case) -> dict[str, Pair]:
+    """The libraries that support the message in this version; checks that each writes the same bytes."""
+    pairs: dict[str, Pair] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python's way of loading its schemas.
-        for name, make in (("kio", _kio), ("kafka-python", _kafka_python), ("aiokafka", _aiokafka)):
+        for name, make in (("kio", _kio_pair), ("kafka-python", _kafka_python_pair), ("aiokafka", _aiokafka_pair)):
             pair = make(case)
             if pair is None:
                 continue
             if bytes(pair.encode()) != case.data:
                 raise ValueError(f"{name} writes other bytes for {case.name}")
-            found[name] = pair
-    return found
+            pairs[name] = pair
+    return pairs
 
 
-def _kio(case: Case) -> Pair | None:
+def _class_of(package: str, place: tuple[str, str]) -> Any:
+    module, name = place
+    return getattr(importlib.import_module(f"{package}.{module}"), name)
+
+
+def _kio_pair(case: Case) -> Pair | None:
     if case.name not in _KIO:
         return None
     serial = importlib.import_module("kio.serial")
-    module, name = _KIO[case.name]
-    made = getattr(importlib.import_module(f"kio.schema.{module}"), name)
-    read, write = serial.entity_reader(made), serial.entity_writer(made)
+    entity = _class_of("kio.schema", _KIO[case.name])
+    read, write = serial.entity_reader(entity), serial.entity_writer(entity)
     value = read(case.data, 0)[0]
 
     def encode() -> bytes:
@@ -98,20 +102,18 @@ def _kio(case: Case) -> Pair | None:
     return Pair(lambda: read(case.data, 0), encode)
 
 
-def _kafka_python(case: Case) -> Pair | None:
+def _kafka_python_pair(case: Case) -> Pair | None:
     if case.name not in _KAFKA_PYTHON:
         return None
-    module, name = _KAFKA_PYTHON[case.name]
-    made = getattr(importlib.import_module(f"kafka.protocol.{module}"), name)
-    value = made.decode(case.data, version=case.version)
+    entity = _class_of("kafka.protocol", _KAFKA_PYTHON[case.name])
+    value = entity.decode(case.data, version=case.version)
     value._header = None  # Without it encode() raises an AttributeError for a message that was decoded.
-    return Pair(lambda: made.decode(case.data, version=case.version), lambda: value.encode(version=case.version))
+    return Pair(lambda: entity.decode(case.data, version=case.version), lambda: value.encode(version=case.version))
 
 
-def _aiokafka(case: Case) -> Pair | None:
+def _aiokafka_pair(case: Case) -> Pair | None:
     if case.name not in _AIOKAFKA:
         return None
-    module, name = _AIOKAFKA[case.name]
-    made = getattr(importlib.import_module(f"aiokafka.protocol.{module}"), name)
-    value = made.decode(case.data)
-    return Pair(lambda: made.decode(case.data), value.encode)
+    entity = _class_of("aiokafka.protocol", _AIOKAFKA[case.name])
+    value = entity.decode(case.data)
+    return Pair(lambda: entity.decode(case.data), value.encode)

@@ -1,45 +1,53 @@
-"""Put measured tables into docs/performance.md: each benchmark owns what lies between its two markers."""
+"""Writes sections of docs/performance.md: each benchmark replaces the text between its two markers."""
 
 from __future__ import annotations
 
 import os
 import platform
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 _HEAD = """# Performance
 
-Measured by `python -m tools.bench.NAME`, which writes its own section here. Times are of the machine that ran it; the
-ratios are what carries over.
+Measured by `python -m tools.bench.NAME`, which writes its section here. Times depend on the machine; compare the
+ratios.
 """
 
 
 def write_section(name: str, text: str, page: Path = PAGE) -> None:
-    """Replace what is between `<!-- name:begin -->` and `<!-- name:end -->`; a new section is appended."""
+    """Replace the text between `<!-- name:begin -->` and `<!-- name:end -->`; a new section is appended."""
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
     old = page.read_text(encoding="utf-8") if page.exists() else _HEAD
     section = f"{begin}\n{text.strip()}\n{end}"
     before, found, rest = old.partition(begin)
-    if found:
-        _, found, after = rest.partition(end)
-        if not found:
-            raise ValueError(f"{page}: {begin} without {end}")
-        new = f"{before}{section}{after}"
-    else:
-        new = f"{old.rstrip()}\n\n{section}\n"
+    _, is_whole, after = rest.partition(end)
+    if found and not is_whole:
+        raise ValueError(f"{page}: {begin} without {end}")
     page.parent.mkdir(exist_ok=True)
-    page.write_text(new, encoding="utf-8")
+    page.write_text(f"{before}{section}{after}" if found else f"{old.rstrip()}\n\n{section}\n", encoding="utf-8")
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def publish_section(name: str, text: str, *, write: bool) -> None:
+    """Print a section, and write it into the page if requested."""
+    print(text)
+    if write:
+        write_section(name, text)
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table; all columns but the first are numbers."""
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def machine() -> str:
-    """The machine in a few words, for the line under a table."""
-    return (
-        f"{platform.python_implementation()} {platform.python_version()}, {os.cpu_count()} CPUs, {platform.machine()}"
-    )
+def describe_machine() -> str:
+    """A short description of the machine, for the line below a table."""
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    return f"{python}, {os.cpu_count()} CPUs, {platform.machine()}"
+
+
+def spread_text(values: Sequence[float]) -> str:
+    """Median, minimum and maximum of measured values."""
+    return f"{statistics.median(values):,.0f} [{min(values):,.0f} … {max(values):,.0f}]"

@@ -1,19 +1,20 @@
-"""Record batches against aiokafka (Cython) and kafka-python: decode and encode, everybody checking the checksum.
+"""Benchmark of record batches against aiokafka (Cython) and kafka-python: decode and encode, with checksums.
 
-`python -m tools.bench.records` prints the tables; with `--write` they go into docs/performance.md.
+`python -m tools.bench.records` prints the tables; with `--write` they are written into docs/performance.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import warnings
 from collections.abc import Callable
 from statistics import geometric_mean
 from typing import Any
 
-from kwire.records import Codec, Record, parse_header, place, with_append_time, write_batch
-from tools.bench.page import machine, table, write_section
-from tools.bench.rounds import Timed, compare
+from kwire.records import Codec, Record, parse_header, patch_offset_and_epoch, with_append_time, write_batch
+from tools.bench.page import describe_machine, markdown_table, publish_section
+from tools.bench.rounds import Timing, compare_candidates
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python's way of loading its schemas.
@@ -25,6 +26,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder as AioBuil
 Work = Callable[[], object]
 
 US = 1e6
+PEERS = ("aiokafka", "kafka-python")
 SHAPES: dict[str, tuple[int, int, tuple[tuple[str, bytes], ...]]] = {
     "1,000 x 1 KiB": (1_000, 1_024, ()),
     "1,000 x 1 KiB, 2 headers each": (1_000, 1_024, (("trace", b"0123456789abcdef"), ("kind", b"order"))),
@@ -32,17 +34,17 @@ SHAPES: dict[str, tuple[int, int, tuple[tuple[str, bytes], ...]]] = {
 }
 
 
-def records(shape: str) -> list[Record]:
-    """Records of a shape; the values repeat a little, as real ones do."""
+def build_records(shape: str) -> list[Record]:
+    """Records of a shape, with values that repeat a little, as in practice."""
     count, size, headers = SHAPES[shape]
     text = b"".join(b"field-%d=%d;" % (number % 40, number * 7919 % 1000) for number in range(size))
     return [
-        Record(number, 1_700_000_000_000 + number, b"key-%d" % number, text[number % 50 :][:size], headers)
-        for number in range(count)
+        Record(index, 1_700_000_000_000 + index, b"key-%d" % index, text[index % 50 :][:size], headers)
+        for index in range(count)
     ]
 
 
-def decoders(data: bytes, *, kafka_python: bool = True) -> dict[str, Work]:
+def build_decoders(data: bytes, *, kafka_python: bool = True) -> dict[str, Work]:
     """The three readers of one batch."""
 
     def ours() -> object:
@@ -62,88 +64,84 @@ def decoders(data: bytes, *, kafka_python: bool = True) -> dict[str, Work]:
     return peers | {"kafka-python": peer(KafkaPythonBatch)} if kafka_python else peers
 
 
-def encoders(made: list[Record]) -> dict[str, Work]:
-    """The three writers of one batch without compression; levels differ too much for a fair race with it."""
+def build_encoders(records: list[Record]) -> dict[str, Work]:
+    """The three writers of one batch without compression; compression levels differ too much for a fair comparison."""
 
     def peer(builder: Callable[..., Any]) -> Work:
         def write() -> object:
             batch = builder(magic=2, compression_type=0, is_transactional=0, producer_id=-1, producer_epoch=-1,
                             base_sequence=-1, batch_size=1 << 26)  # fmt: skip
-            for record in made:
+            for record in records:
                 batch.append(record.offset, record.timestamp, record.key, record.value, list(record.headers))
             return batch.build()
 
         return write
 
-    return {"kwire": lambda: write_batch(made), "aiokafka": peer(AioBuilder), "kafka-python": peer(KafkaPythonBuilder)}
+    ours = functools.partial(write_batch, records)
+    return {"kwire": ours, "aiokafka": peer(AioBuilder), "kafka-python": peer(KafkaPythonBuilder)}
 
 
 def measure(rounds: int) -> str:
-    """Run everything; the section as Markdown."""
-    decoded = {shape: compare(decoders(write_batch(records(shape))), rounds=rounds) for shape in SHAPES}
+    """Run all measurements; returns the section as Markdown."""
+    batches = {shape: write_batch(build_records(shape)) for shape in SHAPES}
+    decoded = {shape: compare_candidates(build_decoders(batch), rounds=rounds) for shape, batch in batches.items()}
     for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD):
-        data = write_batch(records("1,000 x 1 KiB"), codec=codec)
-        # kafka-python reads snappy by another package, which is not installed here.
-        candidates = decoders(data, kafka_python=codec is not Codec.SNAPPY)
-        decoded[f"1,000 x 1 KiB, {codec.label}"] = compare(candidates, rounds=rounds)
-    encoded = {shape: compare(encoders(records(shape)), rounds=rounds) for shape in SHAPES}
+        data = write_batch(build_records("1,000 x 1 KiB"), codec=codec)
+        # kafka-python reads snappy by a package that is not installed here.
+        candidates = build_decoders(data, kafka_python=codec is not Codec.SNAPPY)
+        decoded[f"1,000 x 1 KiB, {codec.label}"] = compare_candidates(candidates, rounds=rounds)
+    encoded = {shape: compare_candidates(build_encoders(build_records(shape)), rounds=rounds) for shape in SHAPES}
     return "\n\n".join(
         [
             "## Record batches (magic 2)",
-            "Time of the peer divided by ours: above 1 kwire is faster. All take turns in one process, CPU time of\n"
-            "the thread, median of the rounds' ratios; all check the checksum and give keys and values as bytes.\n"
-            "aiokafka is compiled (Cython), the other two are Python.",
-            "Decode:\n\n" + _rows(decoded),
-            "Encode, without compression:\n\n" + _rows(encoded),
-            "What a broker does with a batch it was sent:\n\n" + _hot_path(rounds),
-            f"{machine()}.",
+            "Time of each library divided by the time of kwire: above 1 kwire is faster. All run alternately in\n"
+            "one process, CPU time of the thread, median of the rounds' ratios; all verify the checksum and return\n"
+            "keys and values as bytes. aiokafka is compiled (Cython), the other two are Python.",
+            "Decode:\n\n" + _render_rows(decoded),
+            "Encode, without compression:\n\n" + _render_rows(encoded),
+            "Work of a broker on a produced batch:\n\n" + _render_broker_path(rounds),
+            f"{describe_machine()}.",
         ]
     )
 
 
-def _rows(results: dict[str, dict[str, Timed]]) -> str:
+def _render_rows(results: dict[str, dict[str, Timing]]) -> str:
     rows = []
     for name, timed in results.items():
         ours = timed["kwire"].seconds * US
-        rows.append([name, f"{ours:,.0f}", *(_ratio(timed.get(peer)) for peer in ("aiokafka", "kafka-python"))])
-    means = [
-        f"{geometric_mean([timed[peer].ratio for timed in results.values() if peer in timed]):.2f}"
-        for peer in ("aiokafka", "kafka-python")
-    ]
-    return table(
-        ["batch", "kwire, us", "aiokafka / kwire", "kafka-python / kwire"], [*rows, ["**geometric mean**", "", *means]]
-    )
+        rows.append([name, f"{ours:,.0f}", *(_ratio_text(timed.get(peer)) for peer in PEERS)])
+    ratios = [[timed[peer].ratio for timed in results.values() if peer in timed] for peer in PEERS]
+    rows.append(["**geometric mean**", "", *(f"{geometric_mean(peer_ratios):.2f}" for peer_ratios in ratios)])
+    return markdown_table(["batch", "kwire, us", *(f"{peer} / kwire" for peer in PEERS)], rows)
 
 
-def _ratio(timed: Timed | None) -> str:
+def _ratio_text(timed: Timing | None) -> str:
     return "-" if timed is None else f"{timed.ratio:.2f}"
 
 
-def _hot_path(rounds: int) -> str:
-    data = write_batch(records("1,000 x 1 KiB")[:16])
+def _render_broker_path(rounds: int) -> str:
+    data = write_batch(build_records("1,000 x 1 KiB")[:16])
     buffer, batch = bytearray(data), parse_header(data)
-    timed = compare(
+    timed = compare_candidates(
         {
             "read the header": lambda: parse_header(data),
-            "compare the checksum": batch.check_crc,
-            "place at an offset": lambda: place(buffer, 1_000_000, 3),
+            "verify the checksum": batch.check_crc,
+            "write the base offset": lambda: patch_offset_and_epoch(buffer, 1_000_000, 3),
             "copy with append time": lambda: with_append_time(data, 1_700_000_000_000),
         },
         rounds=rounds,
     )
-    return table(["16 records of 1 KiB", "us"], [[name, f"{one.seconds * US:.2f}"] for name, one in timed.items()])
+    rows = [[name, f"{timing.seconds * US:.2f}"] for name, timing in timed.items()]
+    return markdown_table(["16 records of 1 KiB", "us"], rows)
 
 
 def main() -> None:
-    """Measure, print, and write if asked to."""
+    """Measure, print, and write if requested."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=31)
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the tables into docs/performance.md")
     args = parser.parse_args()
-    text = measure(args.rounds)
-    print(text)
-    if args.write:
-        write_section("records", text)
+    publish_section("records", measure(args.rounds), write=args.write)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Compare candidates fairly on a busy machine: all in one process, in turns, by CPU time of the thread.
+"""Comparison of candidates on a busy machine: alternately in one process, by CPU time of the thread.
 
-Each round gives every candidate a slice of some milliseconds, in an order that changes from round to round. What
-counts is the ratio within a round; the median over the rounds is reported, so a noisy moment costs one round only.
+Each round runs every candidate for some milliseconds, in an order that changes from round to round. The result is
+the median of the ratios within a round, so a disturbance affects one round only.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ from typing import NamedTuple
 SLICE_S = 0.004
 
 
-class Timed(NamedTuple):
+class Timing(NamedTuple):
     """One candidate: seconds per call (median), and how much longer it took than the first candidate (median ratio)."""
 
     seconds: float
     ratio: float
 
 
-def compare(candidates: Mapping[str, Callable[[], object]], *, rounds: int = 31, seed: int = 1) -> dict[str, Timed]:
+def compare_candidates(candidates: Mapping[str, Callable[[], object]], *, rounds: int = 31) -> dict[str, Timing]:
     """Time the candidates against the first of them."""
     calls = {name: _calls_per_slice(work) for name, work in candidates.items()}
     times: dict[str, list[float]] = {name: [] for name in candidates}
     order = list(candidates)
-    shuffle = random.Random(seed).shuffle
+    shuffle = random.Random(1).shuffle
     for _ in range(rounds):
         shuffle(order)
         for name in order:
-            times[name].append(_timed(candidates[name], calls[name]))
+            times[name].append(_seconds_per_call(candidates[name], calls[name]))
     first = times[next(iter(candidates))]
     return {
-        name: Timed(median(own), median(mine / ours for mine, ours in zip(own, first, strict=True)))
-        for name, own in times.items()
+        name: Timing(median(seconds), median(one / base for one, base in zip(seconds, first, strict=True)))
+        for name, seconds in times.items()
     }
 
 
 def _calls_per_slice(work: Callable[[], object]) -> int:
     work()
     calls = 1
-    while (spent := _timed(work, calls) * calls) < SLICE_S:
+    while (spent := _seconds_per_call(work, calls) * calls) < SLICE_S:
         calls = max(calls + 1, int(calls * min(10.0, 1.2 * SLICE_S / max(spent, 1e-6))))
     return calls
 
 
-def _timed(work: Callable[[], object], calls: int) -> float:
+def _seconds_per_call(work: Callable[[], object], calls: int) -> float:
     start = time.thread_time()
     for _ in range(calls):
         work()

@@ -1,4 +1,4 @@
-"""Time against size of data as one SVG, in colours that fit light and dark pages."""
+"""Plot time against data size as one SVG, in colours for light and dark pages."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ _COLOURS = ("#2563eb", "#d97706", "#059669")
 _GB = 1_000_000_000
 
 
+#: Gives the place of a size and a time in the picture.
+Position = Callable[[float, float], tuple[float, float]]
+
+
 class Point(Protocol):
-    """What is plotted."""
+    """A measurement to plot."""
 
     @property
     def query(self) -> str: ...  # noqa: D102
@@ -25,15 +29,13 @@ class Point(Protocol):
 
 
 def plot(points: Sequence[Point]) -> str:
-    """A line for each query, with its points, and a thin straight one from 0 through the first of them."""
-    queries = [
-        [point for point in points if point.query == query] for query in dict.fromkeys(each.query for each in points)
-    ]
+    """A line for each query with its points, and a thin straight line from 0 through the first point."""
+    names = dict.fromkeys(point.query for point in points)
+    queries = [[point for point in points if point.query == name] for name in names]
     size_max = max(point.size for point in points) * 1.05
-    seconds_max = max(max(each.seconds for each in own) for own in queries)
-    seconds_max = max(seconds_max, *(_straight(own) for own in queries)) * 1.05
+    seconds_max = max(*(point.seconds for point in points), *map(_linear_estimate, queries)) * 1.05
 
-    def place(size: float, seconds: float) -> tuple[float, float]:
+    def position(size: float, seconds: float) -> tuple[float, float]:
         x = _LEFT + size / size_max * (_WIDTH - _LEFT - _RIGHT)
         return round(x, 1), round(_HEIGHT - _BOTTOM - seconds / seconds_max * (_HEIGHT - _TOP - _BOTTOM), 1)
 
@@ -45,40 +47,40 @@ def plot(points: Sequence[Point]) -> str:
         f'<path d="M{_LEFT} {_TOP}V{_HEIGHT - _BOTTOM}H{_WIDTH - _RIGHT}" fill="none"/>',
     ]
     for size in sorted({point.size for point in points}):
-        x, y = place(size, 0)
+        x, y = position(size, 0)
         parts.append(f'<text x="{x}" y="{y + 18}" text-anchor="middle" stroke="none">{size / _GB:.1f} GB</text>')
     step = _round_step(seconds_max / 5)
     for number in range(1, int(seconds_max / step) + 1):
         seconds = step * number
-        x, y = place(0, seconds)
+        x, y = position(0, seconds)
         parts.append(f'<path d="M{x} {y}H{_WIDTH - _RIGHT}" opacity=".25"/>')
         parts.append(f'<text x="{x - 6}" y="{y + 4}" text-anchor="end" stroke="none">{seconds:g} s</text>')
     parts.append("</g>")
-    for number, own in enumerate(queries):
-        parts += _line(own, place, number)
+    for number, query_points in enumerate(queries):
+        parts += _line(query_points, position, number)
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _line(own: Sequence[Point], place: Callable[[float, float], tuple[float, float]], number: int) -> Iterator[str]:
-    """What is drawn of one query."""
+def _line(points: Sequence[Point], position: Position, number: int) -> Iterator[str]:
+    """The SVG elements of one query."""
     colour = _COLOURS[number % len(_COLOURS)]
-    places = [place(point.size, point.seconds) for point in own]
-    line = " ".join(f"{x},{y}" for x, y in places)
-    x0, y0 = place(0, 0)
-    x1, y1 = place(own[-1].size, _straight(own))
+    positions = [position(point.size, point.seconds) for point in points]
+    line = " ".join(f"{x},{y}" for x, y in positions)
+    x0, y0 = position(0, 0)
+    x1, y1 = position(points[-1].size, _linear_estimate(points))
     yield f'<path d="M{x0} {y0}L{x1} {y1}" stroke="{colour}" stroke-dasharray="3 4" opacity=".6"/>'
     yield f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>'
-    for x, y in places:
+    for x, y in positions:
         yield f'<circle cx="{x}" cy="{y}" r="4" fill="{colour}"/>'
-    yield f'<text x="{_LEFT + 12}" y="{20 + number * 16}" fill="{colour}">{escape(own[0].query)}</text>'
+    yield f'<text x="{_LEFT + 12}" y="{20 + number * 16}" fill="{colour}">{escape(points[0].query)}</text>'
 
 
-def _straight(own: Sequence[Point]) -> float:
-    """What the last of a query's points would take if time grew as the data from the first one on."""
-    return own[0].seconds * own[-1].size / own[0].size
+def _linear_estimate(points: Sequence[Point]) -> float:
+    """The time of the last point if time grew in proportion to the data from the first point on."""
+    return points[0].seconds * points[-1].size / points[0].size
 
 
-def _round_step(least: float) -> float:
-    """The next of 1, 2, 5, 10, 20 ... (and of 0.5, 0.2 ...) that is not smaller."""
-    unit = 10.0 ** floor(log10(least))
-    return next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= least)
+def _round_step(step_min: float) -> float:
+    """The smallest of 1, 2, 5, 10, 20 ... (and of 0.5, 0.2 ...) that is not smaller than this."""
+    unit = 10.0 ** floor(log10(step_min))
+    return next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= step_min)

@@ -1,16 +1,15 @@
-"""`python -m tools.bench.share`: share consumption beside kfake and a real Kafka; writes its own section."""
+"""`python -m tools.bench.share`: benchmark of share consumption against kfake and Apache Kafka."""
 
 from __future__ import annotations
 
 import argparse
-import shutil
 import statistics
 from collections.abc import Sequence
 
-from tools.bench import brokers, drive
-from tools.bench.page import machine, table, write_section
+from tools.bench import brokers, client_workload
+from tools.bench.page import describe_machine, markdown_table, publish_section, spread_text
 
-#: How records are acknowledged: the column, and whether the client does it itself.
+#: The modes of acknowledgement: the column, and whether the client acknowledges explicitly.
 _MODES = (("implicit", False), ("explicit", True))
 
 
@@ -19,56 +18,43 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.bench.share", description=__doc__)
     parser.add_argument("--count", type=int, default=200_000, help="messages of 1 KiB in a run")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved runs of every broker")
-    parser.add_argument("--without-kafka", action="store_true", help="leave the real Kafka out, for a quick look")
+    parser.add_argument("--without-kafka", action="store_true", help="omit Apache Kafka, for a fast run")
     parser.add_argument("--dry-run", action="store_true", help="print only")
     args = parser.parse_args()
-    go = shutil.which("go")
-    peers = [brokers.mockbroker(), *([brokers.kfake(go)] if go else [])]
-    if not args.without_kafka:
-        peers.append(brokers.kafka())
-
-    text = _section(_measured(peers, args.count, args.rounds), args.count, args.rounds)
-    print(text)
-    if not args.dry_run:
-        write_section("share", text)
+    peers = brokers.available_peers(with_kafka=not args.without_kafka)
+    text = _render_section(_measure(peers, args.count, args.rounds), args.count, args.rounds)
+    publish_section("share", text, write=not args.dry_run)
 
 
-def _measured(peers: Sequence[brokers.Peer], count: int, rounds: int) -> dict[str, dict[str, list[float]]]:
+def _measure(peers: Sequence[brokers.Peer], count: int, rounds: int) -> dict[str, dict[str, list[float]]]:
     """Messages per second by broker and mode, each run in a fresh process."""
     rates: dict[str, dict[str, list[float]]] = {peer.name: {mode: [] for mode, _ in _MODES} for peer in peers}
     for _ in range(rounds):
         for mode, explicit in _MODES:
             for peer in peers:
-                with brokers.running(peer) as bootstrap:
-                    rate = drive.share_rate(bootstrap, count=count, size=1024, explicit=explicit)
+                with brokers.run_broker(peer) as bootstrap:
+                    rate = client_workload.measure_share_rate(bootstrap, count=count, size=1024, explicit=explicit)
                 rates[peer.name][mode].append(rate)
     return rates
 
 
-def _section(rates: dict[str, dict[str, list[float]]], count: int, rounds: int) -> str:
+def _render_section(rates: dict[str, dict[str, list[float]]], count: int, rounds: int) -> str:
     ours, *others = rates
-    rows = []
-    for name, modes in rates.items():
-        cells = [_spread(modes[mode]) for mode, _ in _MODES]
-        rows.append([name, *cells])
+    rows = [[name, *(spread_text(modes[mode]) for mode, _ in _MODES)] for name, modes in rates.items()]
     for other in others:
-        cells = [f"{_ratio(rates[ours][mode], rates[other][mode]):.2f}" for mode, _ in _MODES]
-        rows.append([f"**{ours} / {other}**", *cells])
+        ratios = (_ratio(rates[ours][mode], rates[other][mode]) for mode, _ in _MODES)
+        rows.append([f"**{ours} / {other}**", *(f"{ratio:.2f}" for ratio in ratios)])
     head = ["broker", "implicit, messages/s", "explicit, messages/s"]
     return (
         f"## Share consumption\n\n{count:,} messages of 1 KiB of one partition to one share consumer of "
-        "confluent-kafka, which has the\npartition assigned before the clock starts. Implicit: the next poll "
-        "acknowledges. Explicit: every message is\nacknowledged by itself, each poll's are committed before the next. "
-        f"Median [least … most] of {rounds} interleaved runs;\n{machine()}.\n\n{table(head, rows)}"
+        "confluent-kafka, whose\npartition is assigned before the measurement. Implicit: the next poll "
+        "acknowledges. Explicit: every message is\nacknowledged separately, and committed before the next poll. "
+        f"Median [least … most] of {rounds} interleaved runs;\n{describe_machine()}.\n\n{markdown_table(head, rows)}"
     )
 
 
 def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return statistics.median(ours) / statistics.median(theirs)
-
-
-def _spread(values: Sequence[float]) -> str:
-    return f"{statistics.median(values):,.0f} [{min(values):,.0f} … {max(values):,.0f}]"
 
 
 if __name__ == "__main__":

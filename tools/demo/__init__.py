@@ -1,1 +1,1 @@
-"""The demo: five share consumers with habits of their own, a capture, Spark, and three counts that must agree."""
+"""The demo: five share consumers with different behaviours, a capture, Spark, and three counts that must agree."""

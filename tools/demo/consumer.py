@@ -1,6 +1,6 @@
-"""One real share consumer with a habit, as a process of its own; prints what it got and did as JSON lines.
+"""A share consumer process with a given behaviour; prints deliveries and acknowledgements as JSON lines.
 
-`python -m tools.demo.consumer BOOTSTRAP GROUP TOPIC HABIT`, until a line comes in on stdin or it closes.
+`python -m tools.demo.consumer BOOTSTRAP GROUP TOPIC BEHAVIOUR`; a line on stdin, or its end, stops it.
 """
 
 from __future__ import annotations
@@ -12,81 +12,59 @@ from collections.abc import Iterable
 
 from confluent_kafka import AcknowledgeType, Message, ShareConsumer
 
-#: Habits that settle what they get; the others hold on to their first records.
-SETTLING = ("accept", "reject", "release")
+#: Behaviours that keep their first records; the others acknowledge all of them.
 HOLDING = ("crash", "stall")
 
 
 def main() -> int:
-    """Consume until told to stop."""
-    bootstrap, group, topic, habit = sys.argv[1:]
-    consumer = ShareConsumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            "client.id": f"demo-{habit}",
-            "share.acknowledgement.mode": "explicit",
-        }
-    )
+    """Consume until a stop is requested."""
+    bootstrap, group, topic, behaviour = sys.argv[1:]
+    names = {"bootstrap.servers": bootstrap, "group.id": group, "client.id": f"demo-{behaviour}"}
+    consumer = ShareConsumer({**names, "share.acknowledgement.mode": "explicit"})
     consumer.subscribe([topic])
-    _say({"event": "subscribed"})
-    while not _told_to_stop():
+    _print_event("subscribed")
+    while not _stop_requested():
         messages = [message for message in consumer.poll(0.2) if message.error() is None]
         for message in messages:
-            _say(
-                {
-                    "event": "delivered",
-                    "partition": message.partition(),
-                    "offset": message.offset(),
-                    "count": message.delivery_count(),
-                }
-            )
-        if messages and habit in HOLDING:
-            _say({"event": "holding"})
+            _print_event("delivered", message, count=message.delivery_count())
+        if messages and behaviour in HOLDING:
+            _print_event("holding")
             sys.stdin.readline()  # The connection stays open, and the records stay locked.
             break
         if messages:
-            _settle(consumer, habit, messages)
+            _acknowledge(consumer, behaviour, messages)
     consumer.close()
-    _say({"event": "closed"})
+    _print_event("closed")
     return 0
 
 
-def _settle(consumer: ShareConsumer, habit: str, messages: Iterable[Message]) -> None:
-    done = []
-    for message in messages:
-        kind = _verdict(habit, message)
+def _acknowledge(consumer: ShareConsumer, behaviour: str, messages: Iterable[Message]) -> None:
+    done = [(message, _acknowledge_type(behaviour, message)) for message in messages]
+    for message, kind in done:
         consumer.acknowledge(message, kind)
-        done.append((message, kind))
     consumer.commit_sync(10)
     for message, kind in done:
-        _say(
-            {
-                "event": "acknowledged",
-                "partition": message.partition(),
-                "offset": message.offset(),
-                "type": kind.name.lower(),
-            }
-        )
+        _print_event("acknowledged", message, type=kind.name.lower())
 
 
-def _verdict(habit: str, message: Message) -> AcknowledgeType:
-    """Reject refuses every seventh order; release gives back each record that it sees for the first time."""
+def _acknowledge_type(behaviour: str, message: Message) -> AcknowledgeType:
+    """`reject` rejects every seventh record; `release` releases each record at its first delivery."""
     offset = message.offset()
     assert offset is not None  # A delivered record has one.
-    if habit == "reject" and offset % 7 == 0:
+    if behaviour == "reject" and offset % 7 == 0:
         return AcknowledgeType.REJECT
-    if habit == "release" and message.delivery_count() == 1:
+    if behaviour == "release" and message.delivery_count() == 1:
         return AcknowledgeType.RELEASE
     return AcknowledgeType.ACCEPT
 
 
-def _told_to_stop() -> bool:
+def _stop_requested() -> bool:
     return bool(select.select([sys.stdin], [], [], 0)[0])
 
 
-def _say(event: dict[str, object]) -> None:
-    print(json.dumps(event), flush=True)
+def _print_event(event: str, message: Message | None = None, **more: object) -> None:
+    place = {} if message is None else {"partition": message.partition(), "offset": message.offset()}
+    print(json.dumps({"event": event, **place, **more}), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The same facts counted three times: from what clients printed, from the journal, from the capture by Spark."""
+"""Deliveries and acknowledgements, counted from the output of clients, from the journal, and from the capture."""
 
 from __future__ import annotations
 
@@ -15,104 +15,91 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from mockbroker.journal import Exchange
-    from tools.demo.members import Told
+    from tools.demo.members import MemberOutput
 
 ACK_NAMES = {0: "gap", 1: "accept", 2: "release", 3: "reject", 4: "renew"}
 
 
 @dataclass
 class Counts:
-    """Deliveries of each record, by (partition, offset); the highest delivery count of each; acknowledgements taken."""
+    """Deliveries by (partition, offset), the highest delivery count of each record, and acknowledgements."""
 
     deliveries: Counter[tuple[int, int]] = field(default_factory=Counter)
     delivery_count: dict[tuple[int, int], int] = field(default_factory=dict)
     acknowledged: Counter[str] = field(default_factory=Counter)
 
     def deliver(self, partition: int, offset: int, count: int, *, times: int = 1) -> None:
-        """A record went to a member with this delivery count."""
+        """Count a delivery of a record with this delivery count."""
         self.deliveries[partition, offset] += times
         self.delivery_count[partition, offset] = max(count, self.delivery_count.get((partition, offset), 0))
 
     def difference(self, other: Counts) -> list[str]:
-        """What the other counted otherwise, as sentences; at most ten."""
-        found = [
-            f"partition {partition}, offset {offset}: {mine} deliveries here, {theirs} there"
+        """The differences from other counts, as sentences; at most ten."""
+        differences = [
+            f"partition {partition}, offset {offset}: {count} deliveries here, {other_count} there"
             for (partition, offset) in sorted(self.deliveries.keys() | other.deliveries.keys())
-            if (mine := self.deliveries[partition, offset]) != (theirs := other.deliveries[partition, offset])
+            if (count := self.deliveries[partition, offset]) != (other_count := other.deliveries[partition, offset])
         ]
-        found += [
+        differences += [
             f"partition {key[0]}, offset {key[1]}: delivery count {self.delivery_count.get(key)} here, "
             f"{other.delivery_count.get(key)} there"
             for key in sorted(self.delivery_count.keys() | other.delivery_count.keys())
             if self.delivery_count.get(key) != other.delivery_count.get(key)
         ]
-        found += [
+        differences += [
             f"{self.acknowledged[name]} times {name} here, {other.acknowledged[name]} there"
             for name in sorted(self.acknowledged.keys() | other.acknowledged.keys())
             if self.acknowledged[name] != other.acknowledged[name]
         ]
-        return found[:10]
+        return differences[:10]
 
 
-def from_clients(told: Iterable[Told]) -> Counts:
-    """What the consumer processes printed."""
+def count_client_output(outputs: Iterable[MemberOutput]) -> Counts:
+    """Counts of the output of the consumer processes."""
     counts = Counts()
-    for one in told:
-        for (partition, offset, count), times in one.deliveries.items():
+    for output in outputs:
+        for (partition, offset, count), times in output.deliveries.items():
             counts.deliver(partition, offset, count, times=times)
-        counts.acknowledged += one.acknowledged
+        counts.acknowledged += output.acknowledged
     return counts
 
 
-def from_journal(exchanges: Iterable[Exchange]) -> Counts:
-    """What the broker's journal holds: acquisitions it answered, acknowledgements it answered without an error."""
+def count_journal(exchanges: Iterable[Exchange]) -> Counts:
+    """Counts of the broker's journal: acquired records, and acknowledgements without an error."""
     counts = Counts()
     for exchange in exchanges:
         request, response = exchange.request, exchange.response
+        errors: dict[tuple[bytes, int], int] = {}
         if isinstance(request, ShareFetchRequest) and isinstance(response, ShareFetchResponse):
-            _count_fetch(counts, request, response)
+            for topic in response.responses:
+                for row in topic.partitions:
+                    errors[topic.topic_id, row.partition_index] = row.acknowledge_error_code
+                    for acquired in row.acquired_records:
+                        for offset in range(acquired.first_offset, acquired.last_offset + 1):
+                            counts.deliver(row.partition_index, offset, acquired.delivery_count)
+            _count_acknowledgements(counts, request, errors)
         if isinstance(request, ShareAcknowledgeRequest) and isinstance(response, ShareAcknowledgeResponse):
-            _count_acknowledge(counts, request, response)
+            for answer in response.responses:
+                errors |= {(answer.topic_id, row.partition_index): row.error_code for row in answer.partitions}
+            _count_acknowledgements(counts, request, errors)
     return counts
 
 
-def _count_fetch(counts: Counts, request: ShareFetchRequest, response: ShareFetchResponse) -> None:
-    errors = {}
-    for topic in response.responses:
-        for row in topic.partitions:
-            errors[topic.topic_id, row.partition_index] = row.acknowledge_error_code
-            for acquired in row.acquired_records:
-                for offset in range(acquired.first_offset, acquired.last_offset + 1):
-                    counts.deliver(row.partition_index, offset, acquired.delivery_count)
-    for wanted in request.topics:
-        for partition in wanted.partitions:
-            if errors.get((wanted.topic_id, partition.partition_index)) == ErrorCode.NONE:
-                for batch in partition.acknowledgement_batches:
-                    _count_types(counts, batch.first_offset, batch.last_offset, batch.acknowledge_types)
-
-
-def _count_acknowledge(counts: Counts, request: ShareAcknowledgeRequest, response: ShareAcknowledgeResponse) -> None:
-    errors = {
-        (topic.topic_id, row.partition_index): row.error_code
-        for topic in response.responses
-        for row in topic.partitions
-    }
+def _count_acknowledgements(
+    counts: Counts, request: ShareFetchRequest | ShareAcknowledgeRequest, errors: dict[tuple[bytes, int], int]
+) -> None:
+    """Count the acknowledgements of the partitions without an error; `errors` is by topic id and partition."""
     for topic in request.topics:
         for partition in topic.partitions:
             if errors.get((topic.topic_id, partition.partition_index)) == ErrorCode.NONE:
                 for batch in partition.acknowledgement_batches:
-                    _count_types(counts, batch.first_offset, batch.last_offset, batch.acknowledge_types)
+                    # A single type applies to the whole range, several apply to one offset each.
+                    types, size = batch.acknowledge_types, batch.last_offset - batch.first_offset + 1
+                    counts.acknowledged.update(ACK_NAMES[kind] for kind in (types if len(types) > 1 else types * size))
 
 
-def _count_types(counts: Counts, first: int, last: int, types: tuple[int, ...]) -> None:
-    """One type stands for the whole range, several stand for one offset each."""
-    size = last - first + 1
-    for kind in types if len(types) > 1 else types * size:
-        counts.acknowledged[ACK_NAMES[kind]] += 1
-
-
-def from_capture(acquired: DataFrame, acks: DataFrame) -> Counts:
-    """What Spark finds in the decoded capture."""
+def count_capture(acquired: DataFrame, acks: DataFrame) -> Counts:
+    """Counts of the decoded capture, by Spark."""
     from kwire.spark import analyses
 
     counts = Counts()

@@ -1,4 +1,4 @@
-"""The demo's consumer processes, and what they say."""
+"""The consumer processes of the demo and their output."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ Record = tuple[int, int]
 
 
 @dataclass
-class Told:
-    """What one member printed: how often it got each record with which delivery count, and what it did with it."""
+class MemberOutput:
+    """The output of one member: deliveries by record and delivery count, and acknowledgements."""
 
     deliveries: Counter[tuple[int, int, int]] = field(default_factory=Counter)
     acknowledged: Counter[str] = field(default_factory=Counter)
-    settled: set[Record] = field(default_factory=set)
+    completed: set[Record] = field(default_factory=set)
     events: set[str] = field(default_factory=set)
 
 
 class Member:
-    """A consumer process. Its output is read by a thread, so that it never waits for us."""
+    """A consumer process. Its output is read by a thread, so that it never blocks."""
 
-    def __init__(self, bootstrap: str, group: str, topic: str, habit: str) -> None:
-        self.habit = habit
-        self.told = Told()
+    def __init__(self, bootstrap: str, group: str, topic: str, behaviour: str) -> None:
+        self.behaviour = behaviour
+        self.output = MemberOutput()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tools.demo.consumer", bootstrap, group, topic, habit],
+            [sys.executable, "-m", "tools.demo.consumer", bootstrap, group, topic, behaviour],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -45,26 +45,26 @@ class Member:
             event = json.loads(line)
             match event["event"]:
                 case "delivered":
-                    self.told.deliveries[event["partition"], event["offset"], event["count"]] += 1
+                    self.output.deliveries[event["partition"], event["offset"], event["count"]] += 1
                 case "acknowledged":
-                    self.told.acknowledged[event["type"]] += 1
+                    self.output.acknowledged[event["type"]] += 1
                     if event["type"] != "release":
-                        self.told.settled.add((event["partition"], event["offset"]))
+                        self.output.completed.add((event["partition"], event["offset"]))
                 case name:
-                    self.told.events.add(name)
+                    self.output.events.add(name)
 
     @property
-    def holding(self) -> bool:
-        """Whether it has records and sits on them."""
-        return "holding" in self.told.events
+    def is_holding(self) -> bool:
+        """Whether it keeps records without acknowledging them."""
+        return "holding" in self.output.events
 
     def kill(self) -> None:
-        """End it as a crash would: no goodbye, the connection just breaks."""
+        """Kill the process, as in a crash: the connection breaks."""
         self._process.kill()
         self._finish()
 
     def stop(self) -> None:
-        """Ask it to close its consumer and end."""
+        """Request it to close its consumer and end."""
         if self._process.poll() is None and self._process.stdin is not None:
             try:
                 self._process.stdin.write("stop\n")

@@ -1,4 +1,4 @@
-"""What the emitters of decode and encode functions share."""
+"""The base class of the emitters of decode and encode functions."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ class Emitter:
         self.message = message
         self.version = version
         self.flexible = message.spec.is_flexible(version)
-        #: What the module must import or build.
+        #: The names that the module must import or build.
         self.uses = uses
         self.name = name
+        #: Whether record batches are read, as views of the whole message.
+        self.uses_view = False
         self.out = Source(1)
         self.names = Names()
-        #: Fields of fixed size, as struct code and expression, that wait for something of variable size, or the end.
+        #: Fields of fixed size, as struct code and expression, that are to be read or packed by one call.
         self.run: list[tuple[str, str]] = []
-        #: Functions for the known tagged fields of structs; off the main road, so that it stays short.
+        #: Functions for the known tagged fields of structs; separate, so that the main function stays short.
         self.helpers: dict[str, str] = {}
 
     def use(self, name: str) -> str:
-        """Note that the module must import or build something; returns its name."""
+        """Record that the module must import or build this name; returns the name."""
         self.uses.add(name)
         return name
 

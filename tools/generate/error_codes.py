@@ -1,4 +1,4 @@
-"""Writes kwire/error_codes.py from errors.tsv, the protocol's table of error codes."""
+"""Generates kwire/error_codes.py from errors.tsv, the protocol's table of error codes."""
 
 from __future__ import annotations
 
@@ -15,27 +15,29 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+__all__ = ["ErrorCode", "is_retriable", "name_of"]
+
 
 class ErrorCode(IntEnum):
-    """An error code as it stands in a response; the comment behind it is the exception that Java clients throw."""
+    """An error code of a response; the comment behind it is the exception that Java clients throw."""
 
 '''
 
 _TAIL = '''
 
 def is_retriable(code: int) -> bool:
-    """Whether a client may send the same request again; False for codes we do not know."""
+    """Whether a client may send the same request again; False for unknown codes."""
     return code in _RETRIABLE
 
 
 def name_of(code: int) -> str:
-    """The name of a code, UNKNOWN(n) for one that 4.3 does not have."""
+    """The name of a code, UNKNOWN(n) for a code that Kafka does not have."""
     member = _NAMES.get(code)
     return member if member is not None else f"UNKNOWN({code})"
 '''
 
 
-def render() -> str:
+def render_error_codes() -> str:
     """The whole text of kwire/error_codes.py."""
     with TABLE.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))

@@ -1,15 +1,16 @@
-"""Which classes a module has, and what they are called."""
+"""The modules to generate: their messages, and the names of their classes."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kwire.errors import SchemaError
-from kwire.schema import DEFAULT_EDITION, EDITIONS, MessageSpec, StructSpec, load, own_names, snake_case
+from kwire.schema import DEFAULT_EDITION, EDITIONS, MessageSpec, StructSpec, load_schema, own_message_names, snake_case
 from kwire.schema.spec import FieldSpec
 
-#: Words that generated modules use themselves.
+#: Names that generated modules use themselves.
 _RESERVED = {"ClassVar", "Codec", "Struct", "Part", "Tags"}
 
 
@@ -38,16 +39,16 @@ class Module:
     messages: list[Message]
 
 
-def plan() -> list[Module]:
+def plan_modules() -> list[Module]:
     """All modules to write, for all editions."""
     modules: list[Module] = []
     for edition in EDITIONS:
         by_module: dict[str, list[MessageSpec]] = {}
-        for name in own_names(edition):
-            spec = load(name, edition)
+        for name in own_message_names(edition):
+            spec = load_schema(name, edition)
             if spec.versions:
                 by_module.setdefault(_module_name(spec, edition), []).append(spec)
-        modules += [_module(edition, dotted, specs) for dotted, specs in by_module.items()]
+        modules += [_build_module(edition, dotted, specs) for dotted, specs in by_module.items()]
     return sorted(modules, key=lambda module: module.dotted)
 
 
@@ -67,22 +68,24 @@ def _module_name(spec: MessageSpec, edition: str) -> str:
 
 
 def edition_package(edition: str) -> str:
-    """The sub-package of an edition: 4.0-early-access is in `early_access`, kip932-r3 in `drafts.r3`."""
-    return EDITIONS[edition].directories[0].replace("/", ".").replace("-", "_")
+    """The sub-package of an edition: 4.3 is in `releases.v4_3`, 4.0-early-access in `early_access`."""
+    names = [re.sub(r"\W", "_", name) for name in EDITIONS[edition].directories[0].split("/")]
+    return ".".join(name if name.isidentifier() else f"v{name}" for name in names)
 
 
-def _module(edition: str, dotted: str, specs: list[MessageSpec]) -> Module:
-    messages = [_message(spec, edition) for spec in sorted(specs, key=lambda spec: (spec.kind != "request", spec.name))]
-    _part_names(messages)
-    title = messages[0].spec.name.removesuffix("Request") if len(messages) > 1 else messages[0].spec.name
-    if messages[0].spec.kind == "header":
+def _build_module(edition: str, dotted: str, specs: list[MessageSpec]) -> Module:
+    specs = sorted(specs, key=lambda spec: (spec.kind != "request", spec.name))
+    messages = [_build_message(spec, edition) for spec in specs]
+    _assign_class_names(messages)
+    title = specs[0].name.removesuffix("Request") if len(specs) > 1 else specs[0].name
+    if specs[0].kind == "header":
         title = "Headers"
-    if messages[0].spec.kind.startswith("coordinator"):
-        title = messages[0].spec.name.removesuffix("Key").removesuffix("Value")
+    if specs[0].kind.startswith("coordinator"):
+        title = specs[0].name.removesuffix("Key").removesuffix("Value")
     return Module(edition, Path(*dotted.split(".")).with_suffix(".py"), dotted, title, messages)
 
 
-def _message(spec: MessageSpec, edition: str) -> Message:
+def _build_message(spec: MessageSpec, edition: str) -> Message:
     structs: dict[str, StructSpec] = {}
 
     def visit(fields: tuple[FieldSpec, ...]) -> None:
@@ -98,25 +101,25 @@ def _message(spec: MessageSpec, edition: str) -> Message:
     return Message(spec, edition, structs, {name: name for name in structs})
 
 
-def _part_names(messages: list[Message]) -> None:
-    """Structs of one name but different shapes get the message's name in front; equal ones are one class."""
+def _assign_class_names(messages: list[Message]) -> None:
+    """Structs of one name but different fields get the name of the message as a prefix; equal ones are one class."""
     for message in messages:
         for name, struct in message.structs.items():
             others = [other for other in messages if other is not message]
-            if any(_clashes(message, struct, other) for other in others):
+            if any(_has_other_shape(message, struct, other) for other in others):
                 message.class_names[name] = message.spec.name + name
 
 
-def _clashes(message: Message, struct: StructSpec, other: Message) -> bool:
+def _has_other_shape(message: Message, struct: StructSpec, other: Message) -> bool:
     if struct.name == other.spec.name:
         return True
-    twin = other.structs.get(struct.name)
-    if twin is None:
+    if (twin := other.structs.get(struct.name)) is None:
         return False
-    return _shape(twin) != _shape(struct) or message.spec.flexible_versions != other.spec.flexible_versions
+    flexible, other_flexible = message.spec.flexible_versions, other.spec.flexible_versions
+    return _without_prose(twin) != _without_prose(struct) or flexible != other_flexible
 
 
-def _shape(struct: StructSpec) -> StructSpec:
-    """A struct without its prose."""
-    fields = tuple(replace(field, about="", struct=field.struct and _shape(field.struct)) for field in struct.fields)
-    return replace(struct, about="", fields=fields)
+def _without_prose(struct: StructSpec) -> StructSpec:
+    """A struct without its texts."""
+    fields = (replace(field, about="", struct=field.struct and _without_prose(field.struct)) for field in struct.fields)
+    return replace(struct, about="", fields=tuple(fields))

@@ -1,4 +1,4 @@
-"""Text that grows line by line, and names that do not clash."""
+"""Source text that is built line by line, unique local names, and line breaking."""
 
 from __future__ import annotations
 
@@ -8,32 +8,39 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: Names that generated functions use themselves, beside Python's own.
-_TAKEN = {"data", "at", "end", "size", "tag", "tags", "parts", "view", "message", "known", "field_count", "previous"}
-_RESERVED = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | _TAKEN
+#: Names that generated functions use themselves.
+_USED_BY_FUNCTIONS = {
+    *("data", "at", "end", "size", "tag", "tags", "parts", "view", "message", "known", "field_count", "previous")
+}
+_RESERVED = _USED_BY_FUNCTIONS.union(dir(builtins), keyword.kwlist, keyword.softkwlist)
 
 #: The width of the repository's lines.
 WIDTH = 120
 
 
 class Source:
-    """Lines with an indentation that blocks raise for a while."""
+    """Lines of source text; blocks indent them."""
 
     def __init__(self, indent: int = 0) -> None:
         self.lines: list[str] = []
         self.indent = indent
 
-    def __call__(self, line: str = "") -> None:
-        """Append a line at the current indentation."""
-        self.lines.append(" " * 4 * self.indent + line if line else "")
+    def __call__(self, *lines: str) -> None:
+        """Append lines at the current indentation."""
+        self.lines += [" " * 4 * self.indent + line if line else "" for line in lines]
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """A head such as `if x:` and what stands indented under it."""
+        """A head such as `if x:`; lines that are added inside are indented."""
         self(head)
         self.indent += 1
         yield
         self.indent -= 1
+
+    def add_block(self, head: str, *lines: str) -> None:
+        """A head and all the lines of its block."""
+        with self.block(head):
+            self(*lines)
 
     def text(self) -> str:
         """All lines, each with its newline."""
@@ -46,17 +53,17 @@ class Names:
     def __init__(self) -> None:
         self._used: set[str] = set()
 
-    def new(self, wanted: str, owner: str = "") -> str:
-        """The name wanted; with its owner's in front, or a number behind, when it is taken."""
-        candidates = [wanted, f"{owner}_{wanted}" if owner else f"{wanted}_value"]
+    def new_name(self, preferred: str, owner: str = "") -> str:
+        """A name that is not in use: the preferred one, with its owner's in front, or with a number behind."""
+        candidates = [preferred, f"{owner}_{preferred}" if owner else f"{preferred}_value"]
         candidates += [f"{candidates[-1]}{n}" for n in range(2, 100)]
         name = next(name for name in candidates if name not in self._used and name not in _RESERVED)
         self._used.add(name)
         return name
 
 
-def singular(name: str) -> str:
-    """What one of them is called: entries, entry; batches, batch; topics, topic."""
+def singular_of(name: str) -> str:
+    """The singular of a name: entries, entry; batches, batch; topics, topic."""
     if name.endswith("ies") and len(name) > 4:
         return name[:-3] + "y"
     if name.endswith(("ches", "shes", "xes", "sses")):
@@ -66,20 +73,19 @@ def singular(name: str) -> str:
     return name
 
 
-def wrap(text: str, indent: int, first: str, rest: str) -> list[str]:
+def wrap_text(text: str, indent: int, first: str, rest: str) -> list[str]:
     """A paragraph broken to the width of the repository."""
     pad = " " * 4 * indent
+    return _wrap(text, pad + first, pad + rest)
+
+
+def _wrap(text: str, first: str, rest: str) -> list[str]:
     return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=pad + first,
-        subsequent_indent=pad + rest,
-        break_long_words=False,
-        break_on_hyphens=False,
+        text, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
     )
 
 
-def fit(line: str) -> list[str]:
+def fit_line(line: str) -> list[str]:
     """A line of code, broken inside its longest brackets when it is too wide."""
     if len(line) <= WIDTH:
         return [line]
@@ -87,15 +93,15 @@ def fit(line: str) -> list[str]:
     target, equals, call = line.partition(" = ")
     if equals and "," in target and "(" not in target:
         # Many names on the left of an unpacking.
-        return [*_broken(" " * indent + "(", target.strip().rstrip(","), f") = {call}", indent)]
-    commas, start, end = max(_brackets(line), default=(0, 0, 0))
+        return [*_break_brackets(" " * indent + "(", target.strip().rstrip(","), f") = {call}", indent)]
+    commas, start, end = max(_bracket_pairs(line), default=(0, 0, 0))
     if not commas:
-        return _parenthesised(line, indent)
-    return [*_broken(line[: start + 1], line[start + 1 : end], line[end:], indent)]
+        return _break_expression(line, indent)
+    return [*_break_brackets(line[: start + 1], line[start + 1 : end], line[end:], indent)]
 
 
-def _parenthesised(line: str, indent: int) -> list[str]:
-    """A line whose brackets hold one expression, or that assigns one: the expression gets a line of its own."""
+def _break_expression(line: str, indent: int) -> list[str]:
+    """A line whose brackets hold one expression, or that assigns one: the expression goes on a separate line."""
     head, equals, value = line.partition(" = ")
     if equals and "(" not in head:
         return [f"{head} = (", " " * (indent + 4) + value, " " * indent + ")"]
@@ -105,20 +111,12 @@ def _parenthesised(line: str, indent: int) -> list[str]:
     return [line]
 
 
-def _broken(head: str, inside: str, tail: str, indent: int) -> Iterator[str]:
-    yield head
-    yield from textwrap.wrap(
-        f"{inside},",
-        WIDTH,
-        initial_indent=" " * (indent + 4),
-        subsequent_indent=" " * (indent + 4),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    yield " " * indent + tail
+def _break_brackets(head: str, inside: str, tail: str, indent: int) -> Iterator[str]:
+    pad = " " * (indent + 4)
+    yield from (head, *_wrap(f"{inside},", pad, pad), " " * indent + tail)
 
 
-def _brackets(line: str) -> list[tuple[int, int, int]]:
+def _bracket_pairs(line: str) -> list[tuple[int, int, int]]:
     """The pairs of round brackets around a plain list: how many commas it has itself, and where it starts and ends."""
     pairs = []
     opened: list[int] = []

@@ -1,187 +1,172 @@
-"""Writes the encode functions: one for each message and version, with nested structs inlined.
+"""Generates the encode functions: one for each message and version, with nested structs inlined.
 
-The parts of a message are collected in a list and joined once. Neighbouring fields of fixed size are packed by one
-struct together with the length or count behind them, which is a single byte nearly always.
+The parts of a message are collected in a list and joined once. Adjacent fields of fixed size, and the length or count
+behind them (nearly always a single byte), are packed by one struct.
 """
 
 from __future__ import annotations
 
 from kwire.schema import snake_case
-from kwire.schema.spec import FIXED_SIZES, FieldSpec
+from kwire.schema.spec import FIXED_SIZES, STRUCT_CODES, FieldSpec
 from tools.generate.emitter import Emitter
-from tools.generate.source import Source, singular
-from tools.generate.types import CODES, constant, default_of, full_hint
+from tools.generate.source import Source, singular_of
+from tools.generate.types import default_expression, nullable_type_hint, struct_name
 
 
 class Writer(Emitter):
-    """Emits the body of one encode function."""
+    """Generates the body of one encode function."""
 
-    def packed(self, extra: list[tuple[str, str]]) -> str:
-        """The call that packs the run and what is given beside it."""
+    def pack_call(self, extra: list[tuple[str, str]]) -> str:
+        """The call that packs the run and the extra values."""
         run = [*self.run, *extra]
         values = ", ".join(value for code, value in run if code != "x")
-        return f"{self.use(constant('pack', [code for code, _ in run]))}({values})"
+        return f"{self.use(struct_name('pack', [code for code, _ in run]))}({values})"
 
-    def flush(self) -> None:
+    def flush_run(self) -> None:
         """Pack the run."""
         if self.run:
-            self.out(f"parts.append({self.packed([])})")
+            self.out(f"parts.append({self.pack_call([])})")
             self.run.clear()
 
-    def length(self, name: str, long: str) -> None:
-        """A compact length or count + 1: one byte in the run, unless it needs more."""
-        if not self.run:
-            with self.out.block(f"if {name} < 128:"):
-                self.out(f"parts.append({self.use('UVARINTS')}[{name}])")
-            with self.out.block("else:"):
-                self.out(f"parts.append({self.use(long)}({name}))")
+    def write_length(self, length: str, code: str, long: str, flexible: bool) -> None:
+        """A length or count behind the run: of fixed size, or compact, one byte unless it needs more."""
+        if not flexible:
+            self.run.append((code, length))
+            self.flush_run()
             return
-        with self.out.block(f"if {name} < 128:"):
-            self.out(f"parts.append({self.packed([('B', name)])})")
+        short = self.pack_call([("B", length)]) if self.run else f"{self.use('UVARINTS')}[{length}]"
+        self.out.add_block(f"if {length} < 128:", f"parts.append({short})")
         with self.out.block("else:"):
-            self.out(f"parts.append({self.packed([])})")
-            self.out(f"parts.append({self.use(long)}({name}))")
-        self.run.clear()
+            self.flush_run()
+            self.out(f"parts.append({self.use(long)}({length}))")
 
-    def head(self, code: str, value: str) -> None:
-        """An old length or count, and the run before it."""
-        self.run.append((code, value))
-        self.flush()
-
-    def zero_or(self, condition: str, section: str) -> None:
-        """The end of a struct: one zero byte in the run, unless there are tagged fields."""
+    def write_tag_count(self, condition: str, section: str) -> None:
+        """The end of a struct: one zero byte in the run, unless the condition for tagged fields holds."""
         if not self.run:
             self.out(f'parts.append({section} if {condition} else b"\\0")')
             return
+        without_tags = self.pack_call([("x", "")])
         with self.out.block(f"if {condition}:"):
-            self.out(f"parts.append({self.packed([])})")
+            self.flush_run()
             self.out(f"parts.append({section})")
-        with self.out.block("else:"):
-            self.out(f"parts.append({self.packed([('x', '')])})")
-        self.run.clear()
+        self.out.add_block("else:", f"parts.append({without_tags})")
 
     # Structs
 
-    def struct(self, struct_name: str, fields: tuple[FieldSpec, ...], value: str) -> None:
-        """Write the struct that a local variable holds."""
+    def write_struct(self, struct_name: str, fields: tuple[FieldSpec, ...], value: str) -> None:
+        """Write the struct in a local variable."""
         for field in fields:
             if self.version not in field.versions and not field.ignorable:
-                with self.out.block(f"if {self.is_set(field, value)}:"):
-                    self.out(f"raise {self.use('Refused')}")
+                self.out.add_block(f"if {self.is_set_condition(field, value)}:", f"raise {self.use('FastPathError')}")
         for field in fields:
             if self.version in field.versions and not field.is_tagged(self.version):
-                self.field(field, value)
+                self.write_field(field, value)
         if self.flexible:
-            self.tag_section(struct_name, fields, value)
+            self.write_tag_section(struct_name, fields, value)
 
-    def is_set(self, field: FieldSpec, value: str) -> str:
+    def is_set_condition(self, field: FieldSpec, value: str) -> str:
         """The condition that a field differs from its default."""
-        target = f"{value}.{field.snake}"
+        target = f"{value}.{field.snake_name}"
         default = field.default
         if default is None:
             return f"{target} is not None"
         if default == () and field.struct and not field.is_array:
-            return f"{target} != {self.default_struct(field)}"
+            return f"{target} != {self.default_struct_name(field)}"
         if default is False or (default == () and not field.nullable_versions):
             return target
         if default is True:
             return f"not {target}"
         if default == ():
             return f"{target} is None or {target}"
-        return f"{target} != {default_of(field, self.message)}"
+        return f"{target} != {default_expression(field, self.message)}"
 
-    def default_struct(self, field: FieldSpec) -> str:
+    def default_struct_name(self, field: FieldSpec) -> str:
         """The instance that a tagged struct is compared with."""
         assert field.struct
         return self.use(f"_DEFAULT_{self.message.class_of(field.struct.name)}")
 
-    def tag_section(self, struct_name: str, fields: tuple[FieldSpec, ...], value: str) -> None:
+    def write_tag_section(self, struct_name: str, fields: tuple[FieldSpec, ...], value: str) -> None:
         """The end of a flexible struct: a count of tagged fields, nearly always zero."""
         tagged = [field for field in fields if field.tag is not None]
         unknown = f"{value}.unknown_tagged_fields"
         if not tagged:
-            self.zero_or(unknown, f"{self.use('tag_section')}((), {unknown}, 0)")
+            self.write_tag_count(unknown, f"{self.use('tag_section')}((), {unknown}, 0)")
             return
         live = [field for field in tagged if field.is_tagged(self.version)]
-        conditions = [*(self.is_set(field, value) for field in live), unknown]
-        helper = self.tag_helper(struct_name, live, len(tagged))
-        self.zero_or(" or ".join(conditions), f"{helper}({value})")
+        conditions = [*(self.is_set_condition(field, value) for field in live), unknown]
+        helper = self.add_tag_helper(struct_name, live, len(tagged))
+        self.write_tag_count(" or ".join(conditions), f"{helper}({value})")
 
-    def tag_helper(self, struct_name: str, live: list[FieldSpec], schema_tags: int) -> str:
-        """A function of its own for the tagged fields of a struct."""
+    def add_tag_helper(self, struct_name: str, live: list[FieldSpec], schema_tags: int) -> str:
+        """Add a function for the tagged fields of a struct; returns its name."""
         name = self.helper_name(struct_name)
         class_name = self.class_of(struct_name)
         inner = Writer(self.message, self.version, self.uses, self.name)
         inner.helpers = self.helpers
         out = inner.out
-        owner = inner.names.new(singular(snake_case(struct_name)))
+        owner = inner.names.new_name(singular_of(snake_case(struct_name)))
         out("known: list[tuple[int, bytes]] = []")
         ascending = sorted(live, key=lambda field: field.tag or 0)
         for field in ascending:
-            with out.block(f"if {inner.is_set(field, owner)}:"):
+            with out.block(f"if {inner.is_set_condition(field, owner)}:"):
                 out(f"parts: list[{self.use('Part')}] = []" if field is ascending[0] else "parts = []")
-                inner.field(field, owner)
-                inner.flush()
+                inner.write_field(field, owner)
+                inner.flush_run()
                 out(f'known.append(({field.tag}, b"".join(parts)))')
         out(f"return {self.use('tag_section')}(known, {owner}.unknown_tagged_fields, {schema_tags})")
         text = Source()
-        text(f"def {name}({owner}: {class_name}) -> bytes:")
-        text(f'    """The tagged fields of {class_name}."""')
+        text(f"def {name}({owner}: {class_name}) -> bytes:", f'    """The tagged fields of {class_name}."""')
         self.helpers[name] = text.text() + out.text()
         return name
 
     # Fields
 
-    def elsewhere_null(self, field: FieldSpec) -> bool:
-        """Whether the class allows null at all; then a version that does not must look."""
-        return full_hint(field, self.message).endswith("None")
+    def may_be_null(self, field: FieldSpec) -> bool:
+        """Whether the class allows null in any version; the other versions must then check for it."""
+        return nullable_type_hint(field, self.message).endswith("None")
 
-    def refuse_null(self, name: str) -> None:
-        """A null that the class allows, but not this version."""
-        with self.out.block(f"if {name} is None:"):
-            self.out(f"raise {self.use('Refused')}")
+    def add_null_check(self, name: str) -> None:
+        """Add the check for a null that the class allows, but not this version."""
+        self.out.add_block(f"if {name} is None:", f"raise {self.use('FastPathError')}")
 
-    def field(self, field: FieldSpec, owner: str) -> None:
+    def write_field(self, field: FieldSpec, owner: str) -> None:
         """Any field."""
         nullable = self.version in field.nullable_versions
         flexible = field.is_flexible(self.version, self.flexible)
-        target = f"{owner}.{field.snake}"
+        target = f"{owner}.{field.snake_name}"
         if field.is_array:
-            self.array(field, target, owner, nullable, flexible)
+            self.write_array(field, target, owner, nullable, flexible)
         elif field.struct:
-            self.nested(field, target, owner, nullable)
+            self.write_nested_struct(field, target, owner, nullable)
         elif field.type in FIXED_SIZES:
-            self.number(field.type, target, field.snake, owner)
+            self.write_number(field.type, target, field.snake_name, owner)
         elif field.type == "string":
-            may_be_null = self.elsewhere_null(field)
-            self.text(target, field.snake, owner, nullable=nullable, flexible=flexible, may_be_null=may_be_null)
+            may_be_null = self.may_be_null(field)
+            self.write_text(target, field.snake_name, owner, nullable, flexible, may_be_null=may_be_null)
         else:
-            may_be_null = self.elsewhere_null(field)
-            self.bytes(
-                field.type, target, field.snake, owner, nullable=nullable, flexible=flexible, may_be_null=may_be_null
-            )
+            may_be_null = self.may_be_null(field)
+            self.write_bytes(target, field.snake_name, owner, nullable, flexible, may_be_null=may_be_null)
 
-    def number(self, type_name: str, target: str, wanted: str, owner: str) -> None:
+    def write_number(self, type_name: str, target: str, field_name: str, owner: str) -> None:
         """A field of fixed size."""
         if type_name == "bool":
             target = f"{self.use('BOOLEAN_BYTES')}[{target}]"
         elif type_name == "uuid":
-            name = self.names.new(wanted, owner)
+            name = self.names.new_name(field_name, owner)
             self.out(f"{name} = {target}")
-            with self.out.block(f"if len({name}) != 16:"):
-                self.out(f"raise {self.use('Refused')}")
+            self.out.add_block(f"if len({name}) != 16:", f"raise {self.use('FastPathError')}")
             target = name
-        self.run.append((CODES[type_name], target))
+        self.run.append((STRUCT_CODES[type_name], target))
 
-    def text(
-        self, target: str, wanted: str, owner: str, *, nullable: bool, flexible: bool, may_be_null: bool = False
+    def write_text(
+        self, target: str, field_name: str, owner: str, nullable: bool, flexible: bool, *, may_be_null: bool
     ) -> None:
         """A string."""
-        name = self.names.new(wanted, owner)
-        length = self.names.new(f"{name}_length")
+        name = self.names.new_name(field_name, owner)
+        length = self.names.new_name(f"{name}_length")
         if nullable:
             self.out(f"{name} = {target}")
-            encoded = self.names.new(f"{name}_bytes")
+            encoded = self.names.new_name(f"{name}_bytes")
             null = 0 if flexible else -1
             plus = " + 1" if flexible else ""
             self.out(f'{encoded} = b"" if {name} is None else {name}.encode()')
@@ -190,116 +175,96 @@ class Writer(Emitter):
         else:
             if may_be_null:
                 self.out(f"{name}_or_none = {target}")
-                self.refuse_null(f"{name}_or_none")
+                self.add_null_check(f"{name}_or_none")
                 target = f"{name}_or_none"
             self.out(f"{name} = {target}.encode()")
             if flexible:
                 self.out(f"{length} = len({name}) + 1")
             else:
                 length = f"len({name})"
-        if flexible:
-            self.length(length, "long_text_length")
-        else:
-            self.head("h", length)
+        self.write_length(length, "h", "long_text_length", flexible)
         self.out(f"parts.append({name})")
 
-    def bytes(
-        self,
-        type_name: str,
-        target: str,
-        wanted: str,
-        owner: str,
-        *,
-        nullable: bool,
-        flexible: bool,
-        may_be_null: bool = False,
+    def write_bytes(
+        self, target: str, field_name: str, owner: str, nullable: bool, flexible: bool, *, may_be_null: bool
     ) -> None:
         """Bytes or record batches."""
-        name = self.names.new(wanted, owner)
-        length = self.names.new(f"{name}_length")
+        name = self.names.new_name(field_name, owner)
+        length = self.names.new_name(f"{name}_length")
         self.out(f"{name} = {target}")
         if may_be_null and not nullable:
-            self.refuse_null(name)
-        # A memoryview may count in other items than bytes; what has no `nbytes` is left to the careful pass.
+            self.add_null_check(name)
+        # A memoryview may count in other items than bytes; without `nbytes` the schema-driven codec reports the value.
         count = f"(len({name}) if isinstance({name}, bytes) else {name}.nbytes)" + (" + 1" if flexible else "")
         if nullable:
             count = f"{0 if flexible else -1} if {name} is None else {count}"
         elif not flexible:
             count = count[1:-1]
         self.out(f"{length} = {count}")
-        if flexible:
-            self.length(length, "uvarint")
-        else:
-            self.head("i", length)
+        self.write_length(length, "i", "uvarint", flexible)
         if nullable:
-            with self.out.block(f"if {name} is not None:"):
-                self.out(f"parts.append({name})")
+            self.out.add_block(f"if {name} is not None:", f"parts.append({name})")
         else:
             self.out(f"parts.append({name})")
 
-    def nested(self, field: FieldSpec, target: str, owner: str, nullable: bool) -> None:
+    def write_nested_struct(self, field: FieldSpec, target: str, owner: str, nullable: bool) -> None:
         """A struct that is not in an array."""
         assert field.struct
-        name = self.names.new(field.snake, owner)
+        name = self.names.new_name(field.snake_name, owner)
         self.out(f"{name} = {target}")
         if not nullable:
-            if self.elsewhere_null(field):
-                self.refuse_null(name)
-            self.struct(field.struct.name, field.fields, name)
+            if self.may_be_null(field):
+                self.add_null_check(name)
+            self.write_struct(field.struct.name, field.fields, name)
             return
-        self.flush()
-        with self.out.block(f"if {name} is None:"):
-            null = '"\\0"' if field.is_tagged(self.version) else '"\\xff"'
-            self.out(f"parts.append(b{null})")
+        self.flush_run()
+        null = r'b"\0"' if field.is_tagged(self.version) else r'b"\xff"'
+        self.out.add_block(f"if {name} is None:", f"parts.append({null})")
         with self.out.block("else:"):
             self.run.append(("B", "1"))
-            self.struct(field.struct.name, field.fields, name)
-            self.flush()
+            self.write_struct(field.struct.name, field.fields, name)
+            self.flush_run()
 
     # Arrays
 
-    def array(self, field: FieldSpec, target: str, owner: str, nullable: bool, flexible: bool) -> None:
-        """The count of an array, null, and what is in it."""
-        name = self.names.new(field.snake, owner)
-        count = self.names.new(f"{name}_count")
+    def write_array(self, field: FieldSpec, target: str, owner: str, nullable: bool, flexible: bool) -> None:
+        """The count of an array, null, and its elements."""
+        name = self.names.new_name(field.snake_name, owner)
+        count = self.names.new_name(f"{name}_count")
         self.out(f"{name} = {target}")
-        if self.elsewhere_null(field) and not nullable:
-            self.refuse_null(name)
+        if self.may_be_null(field) and not nullable:
+            self.add_null_check(name)
         null = 0 if flexible else -1
         counted = f"len({name}) + 1" if flexible else f"len({name})"
         self.out(f"{count} = {null} if {name} is None else {counted}" if nullable else f"{count} = {counted}")
-        if flexible:
-            self.length(count, "uvarint")
-        else:
-            self.head("i", count)
+        self.write_length(count, "i", "uvarint", flexible)
         if nullable:
             with self.out.block(f"if {name}:"):
-                self.elements(field, name, flexible)
+                self.write_elements(field, name, flexible)
         else:
-            self.elements(field, name, flexible)
+            self.write_elements(field, name, flexible)
 
-    def elements(self, field: FieldSpec, name: str, flexible: bool) -> None:
+    def write_elements(self, field: FieldSpec, name: str, flexible: bool) -> None:
         """The elements of an array."""
         element = field.element_type
         if element == "bool":
-            self.out(f"parts.append(bytes([{self.use('BOOLEAN_BYTES')}[one] for one in {name}]))")
+            self.out(f"parts.append(bytes([{self.use('BOOLEAN_BYTES')}[value] for value in {name}]))")
             return
         if element in FIXED_SIZES:
             if element == "uuid":
                 self.out(f"{self.use('check_uuids')}({name})")
             with self.out.block(f"if len({name}) < 32:"):
                 self.out(f"parts.append({self.use(f'pack_{element}s')}[len({name})](*{name}))")
-            with self.out.block("else:"):
-                self.out(f"parts.append({self.use(f'{element}s')}.write_long({name}))")
+            self.out.add_block("else:", f"parts.append({self.use(f'{element}s')}.write_long({name}))")
             return
         if element == "string":
             self.out(f"{self.use('check_texts')}({name})")
-        one = self.names.new(singular(field.snake), "one")
+        one = self.names.new_name(singular_of(field.snake_name), "one")
         with self.out.block(f"for {one} in {name}:"):
             if field.struct:
-                self.struct(field.struct.name, field.fields, one)
+                self.write_struct(field.struct.name, field.fields, one)
             elif element == "string":
-                self.text(one, f"{one}_text", "", nullable=False, flexible=flexible)
+                self.write_text(one, f"{one}_text", "", nullable=False, flexible=flexible, may_be_null=False)
             else:
-                self.bytes(element, one, f"{one}_bytes", "", nullable=False, flexible=flexible)
-            self.flush()
+                self.write_bytes(one, f"{one}_bytes", "", nullable=False, flexible=flexible, may_be_null=False)
+            self.flush_run()

@@ -1,4 +1,4 @@
-// Takes what clients push and does nothing with it: a broker asks clients for metrics only where somebody takes them.
+// Accepts the metrics that clients push and drops them: a broker requests metrics only if it has a receiver.
 
 import java.util.List;
 import java.util.Map;

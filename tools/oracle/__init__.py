@@ -1,1 +1,1 @@
-"""A real Apache Kafka to ask: its jars from Maven, and brokers that run from them."""
+"""Apache Kafka as the reference: its jars from Maven, and brokers that run from them."""

@@ -1,4 +1,4 @@
-"""Real brokers for as long as a `with` block lasts, on ports that the system chooses; `start-kafka` runs them."""
+"""Runs brokers of Apache Kafka for the duration of a `with` block, on free ports, by the script `start-kafka`."""
 
 from __future__ import annotations
 
@@ -15,75 +15,80 @@ from pathlib import Path
 from kwire import Client
 from kwire.client import ClientError
 from kwire.messages.metadata import MetadataRequest
-from tools.oracle.jars import VERSION, jars
+from tools.oracle.jars import NEWEST_VERSION, fetch_jars
 
 _HERE = Path(__file__).parent
-_START_S = 120
-_LOOK_S = 0.2
+_START_TIMEOUT_S = 120
+_POLL_S = 0.2
+#: Properties that name a plugin of this folder.
+_PLUGINS = ("metric.reporters", "group.streams.topology.description.plugin.class")
 
 
 @contextmanager
-def running(
-    properties: Mapping[str, str], features: Iterable[str] = (), *, version: str = VERSION
+def run_broker(
+    properties: Mapping[str, str], features: Iterable[str] = (), *, version: str = NEWEST_VERSION
 ) -> Iterator[Mapping[str, str]]:
-    """A fresh broker of Kafka with these properties and feature levels; HOST:PORT of each of its listeners.
+    """A new Kafka broker with these properties and feature levels; HOST:PORT of each of its listeners.
 
-    Raises: RuntimeError with the end of its log when it does not come up, or when there are no jars.
+    Raises: RuntimeError with the end of its log when it does not start, or when there are no jars.
     """
     names = [listener.split(":", 1)[0] for listener in properties.get("listeners", "PLAINTEXT:").split(",")]
-    # The first port is that of PLAINTEXT, the next one the controller's; so `start-kafka` has it.
-    port = free_ports([0, 1, *range(2, len(names) + 1)])
-    others = (name for name in names if name != "PLAINTEXT")
-    addresses = {"PLAINTEXT": f"127.0.0.1:{port}"} | {
-        name: f"127.0.0.1:{port + 2 + index}" for index, name in enumerate(others)
-    }
-    with _folder(version) as folder:
+    # `start-kafka` uses the first port for PLAINTEXT and the next one for the controller.
+    port = find_free_ports([0, 1, *range(2, len(names) + 1)])
+    addresses = {"PLAINTEXT": f"127.0.0.1:{port}"}
+    for other_port, name in enumerate((name for name in names if name != "PLAINTEXT"), start=port + 2):
+        addresses[name] = f"127.0.0.1:{other_port}"
+    with _temporary_folder(version) as folder:
         file = folder / "given.properties"
-        given = {**properties, **(_listeners(addresses, port + 1) if len(names) > 1 else {})}
-        file.write_text("".join(f"{name}={value}\n" for name, value in given.items()), "utf-8")
-        plugins = _plugins(folder) if "metric.reporters" in properties else ""
+        all_properties = {**properties, **(_listener_properties(addresses, port + 1) if len(names) > 1 else {})}
+        file.write_text("".join(f"{name}={value}\n" for name, value in all_properties.items()), "utf-8")
+        plugins = _compile_plugins(folder, version, [properties[name] for name in _PLUGINS if name in properties])
         command = [str(_HERE / "start-kafka"), str(port), str(file), *features]
-        with _started(command, folder, {"KAFKA_PLUGINS": plugins, "KAFKA_VERSION": version}) as log:
-            _wait_for(addresses["PLAINTEXT"], log)
+        with _run_script(command, folder, {"KAFKA_PLUGINS": plugins, "KAFKA_VERSION": version}) as log:
+            _wait_until_ready(addresses["PLAINTEXT"], log)
             yield addresses
 
 
 @contextmanager
-def running_cluster(properties: Path) -> Iterator[tuple[int, Path]]:
-    """Three fresh brokers, told what a file says: the first one's port and the folder of `start-cluster`.
+def run_cluster(properties: Path, *, version: str = NEWEST_VERSION) -> Iterator[tuple[int, Path]]:
+    """Three new brokers with the properties of a file: the port of the first, and the folder of `start-cluster`.
 
-    Raises: RuntimeError as `running`.
+    Raises: RuntimeError as `run_broker`.
     """
-    port = free_ports([0, 1, 2, 9])
-    with _folder() as folder, _started([str(_HERE / "start-cluster"), str(port), str(properties)], folder, {}) as log:
+    port = find_free_ports([0, 1, 2, 9])
+    command = [str(_HERE / "start-cluster"), str(port), str(properties)]
+    with _temporary_folder(version) as folder, _run_script(command, folder, {"KAFKA_VERSION": version}) as log:
         for node in range(3):
-            _wait_for(f"127.0.0.1:{port + node}", log)
+            _wait_until_ready(f"127.0.0.1:{port + node}", log)
         yield port, Path(log.read_text("utf-8").splitlines()[0])
 
 
 @contextmanager
-def _folder(version: str = VERSION) -> Iterator[Path]:
-    jars(version)
+def _temporary_folder(version: str) -> Iterator[Path]:
+    fetch_jars(version)
     with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
         yield Path(folder)
 
 
-def _listeners(addresses: Mapping[str, str], controller_port: int) -> dict[str, str]:
-    shown = ",".join(f"{name}://{address}" for name, address in addresses.items())
-    return {"listeners": f"{shown},CONTROLLER://127.0.0.1:{controller_port}", "advertised.listeners": shown}
+def _listener_properties(addresses: Mapping[str, str], controller_port: int) -> dict[str, str]:
+    listeners = ",".join(f"{name}://{address}" for name, address in addresses.items())
+    return {"listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller_port}", "advertised.listeners": listeners}
 
 
-def _plugins(folder: Path) -> str:
-    """Our own classes for a broker, compiled."""
+def _compile_plugins(folder: Path, version: str, names: Collection[str]) -> str:
+    """Compile the broker plugins with these names; returns their class path, empty without plugins."""
+    if not names:
+        return ""
     out = folder / "plugins"
-    command = ["javac", "-nowarn", "-cp", f"{jars()}/*", "-d", str(out), str(_HERE / "TelemetryReceiver.java")]
-    subprocess.run(command, check=True, timeout=_START_S, capture_output=True)
+    classes = f"{fetch_jars(version)}/*"
+    command = ["javac", "-nowarn", "-cp", classes, "-d", str(out), *(str(_HERE / f"{name}.java") for name in names)]
+    subprocess.run(command, check=True, timeout=_START_TIMEOUT_S, capture_output=True)
     return str(out)
 
 
 @contextmanager
-def _started(command: list[str], folder: Path, environment: Mapping[str, str]) -> Iterator[Path]:
-    """A script beside this module and all that it starts, ended with the block; what it writes goes to the log."""
+def _run_script(command: list[str], folder: Path, environment: Mapping[str, str]) -> Iterator[Path]:
+    """Run a script of this folder, and end it and all its processes with the block; its output goes to the log."""
     log = folder / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -97,15 +102,15 @@ def _started(command: list[str], folder: Path, environment: Mapping[str, str]) -
     try:
         yield log
     finally:
-        # The whole session: nobody needs what these brokers have in memory, so they need no time to end.
+        # The whole session. The brokers' state is not needed any more, so they are not shut down cleanly.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
-def _wait_for(address: str, log: Path) -> None:
-    """Return when the broker at this address answers."""
-    deadline = time.monotonic() + _START_S
+def _wait_until_ready(address: str, log: Path) -> None:
+    """Return when the broker at this address responds."""
+    deadline = time.monotonic() + _START_TIMEOUT_S
     while time.monotonic() < deadline:
         try:
             with Client(address, timeout_s=5) as client:
@@ -113,19 +118,20 @@ def _wait_for(address: str, log: Path) -> None:
                     return
         except (ClientError, OSError):
             pass
-        time.sleep(_LOOK_S)
-    raise RuntimeError(f"no broker at {address} within {_START_S} s:\n{log.read_text('utf-8', 'replace')[-4000:]}")
+        time.sleep(_POLL_S)
+    end_of_log = log.read_text("utf-8", "replace")[-4000:]
+    raise RuntimeError(f"no broker at {address} within {_START_TIMEOUT_S} s:\n{end_of_log}")
 
 
-def free_ports(distances: Collection[int]) -> int:
-    """A port such that nobody listens at any of these distances from it."""
+def find_free_ports(distances: Collection[int]) -> int:
+    """A port for which the ports at all these distances are free."""
     for _ in range(100):
-        with socket.socket() as chosen:
-            chosen.bind(("127.0.0.1", 0))
-            port: int = chosen.getsockname()[1]
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
         if all(_is_free(port + distance) for distance in distances):
             return port
-    raise RuntimeError("no free ports beside each other")
+    raise RuntimeError("no adjacent free ports")
 
 
 def _is_free(port: int) -> bool:

@@ -1,59 +1,79 @@
-"""The jars of an Apache Kafka release with its tools, from Maven, kept between runs."""
+"""The versions of Apache Kafka that are run here, and their jars, fetched by Maven and cached."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
-VERSION = "4.3.0"
-_POM = Path(__file__).with_name("pom.xml")
-_STREAMS_POM = Path(__file__).with_name("streams-pom.xml")
-_CLIENTS_POM = Path(__file__).with_name("clients-pom.xml")
-_PATIENCE_S = 600
+#: Kafka's version of each release, the newest first. The shell scripts of this folder read the same file.
+KAFKA_VERSIONS = dict(line.split("\t") for line in Path(__file__).with_name("versions.tsv").read_text().splitlines())
+NEWEST_VERSION = next(iter(KAFKA_VERSIONS.values()))
+#: The newest version whose command-line tools are on Maven (pom.xml).
+TOOLS_VERSION = KAFKA_VERSIONS["4.3"]
+_TIMEOUT_S = 600
+_HERE = Path(__file__).parent
 
 
-def jars(version: str = VERSION, *, maven: str = "mvn") -> Path:
-    """The folder of the jars, filled on first use: ~/.cache/kafka-VERSION/libs, as `start-kafka` has it.
+def fetch_jars(version: str, *, maven: str = "mvn") -> Path:
+    """The folder of the jars, filled on first use: ~/.cache/kafka-VERSION/libs, as in `start-kafka`.
 
-    Raises: RuntimeError with Maven's words when it fails.
+    They are those of the broker and, up to TOOLS_VERSION, of the command-line tools.
+
+    Raises: RuntimeError with Maven's output when it fails.
     """
-    home = _home(version)
+    home = _cache_folder(version)
     ready = home / "ready"
     if not ready.exists():
-        _fetch(_POM, home / "libs", version, maven)
+        _run_maven(_HERE / "pom.xml", home / "libs", version, maven)
         ready.touch()
     return home / "libs"
 
 
-def streams_jar(version: str = VERSION, *, maven: str = "mvn") -> Path:
-    """The jar of Kafka Streams, without the store on disk that it would bring along; for tools' jars on one path.
+def fetch_streams_jar(version: str, *, maven: str = "mvn") -> Path:
+    """The jar of Kafka Streams, without the jar of its disk store; for a class path together with the tools' jars.
 
-    Raises: RuntimeError with Maven's words when it fails.
+    Raises: RuntimeError with Maven's output when it fails.
     """
-    jar = _home(version) / "streams" / f"kafka-streams-{version}.jar"
+    return _fetch_jar("streams", version, maven)
+
+
+def fetch_clients_jar(version: str, *, maven: str = "mvn") -> Path:
+    """The jar of Kafka's clients of a release, without the broker.
+
+    Raises: RuntimeError with Maven's output when it fails.
+    """
+    return _fetch_jar("clients", version, maven)
+
+
+def fetch_pom(pom: Path, part: str, version: str, *, maven: str = "mvn") -> Path:
+    """The folder of the jars of another pom: ~/.cache/kafka-VERSION/PART, filled on first use and when the pom changes.
+
+    Raises: RuntimeError with Maven's output when it fails.
+    """
+    folder = _cache_folder(version) / part
+    ready = folder / "pom.xml"
+    if not ready.exists() or ready.read_bytes() != pom.read_bytes():
+        shutil.rmtree(folder, ignore_errors=True)
+        _run_maven(pom, folder, version, maven)
+        shutil.copyfile(pom, ready)
+    return folder
+
+
+def _fetch_jar(part: str, version: str, maven: str) -> Path:
+    jar = _cache_folder(version) / part / f"kafka-{part}-{version}.jar"
     if not jar.exists():
-        _fetch(_STREAMS_POM, jar.parent, version, maven)
+        _run_maven(_HERE / f"{part}-pom.xml", jar.parent, version, maven)
     return jar
 
 
-def clients_jar(version: str, *, maven: str = "mvn") -> Path:
-    """The jar of Kafka's own clients alone, of a release whose broker is not wanted.
-
-    Raises: RuntimeError with Maven's words when it fails.
-    """
-    jar = _home(version) / "clients" / f"kafka-clients-{version}.jar"
-    if not jar.exists():
-        _fetch(_CLIENTS_POM, jar.parent, version, maven)
-    return jar
-
-
-def _home(version: str) -> Path:
+def _cache_folder(version: str) -> Path:
     return Path.home() / ".cache" / f"kafka-{version}"
 
 
-def _fetch(pom: Path, target: Path, version: str, maven: str) -> None:
+def _run_maven(pom: Path, target: Path, version: str, maven: str) -> None:
     command = [maven, "-q", "-B", "-f", str(pom), f"-Dkafka.version={version}"]
     command += ["dependency:copy-dependencies", f"-DoutputDirectory={target}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     if done.returncode != 0:
-        raise RuntimeError(f"Maven could not bring the jars of Kafka {version}:\n{done.stdout}{done.stderr}")
+        raise RuntimeError(f"Maven could not fetch the jars of Kafka {version}:\n{done.stdout}{done.stderr}")

@@ -1,1 +1,1 @@
-"""Pictures of the terminal for the pages: what `kwire` prints of the captures in `tests/captures`."""
+"""Pictures of terminal output for the documentation: output of `kwire` for the captures in `tests/captures`."""

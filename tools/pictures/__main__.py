@@ -1,4 +1,4 @@
-"""`python -m tools.pictures` draws the pictures of docs/captures.md; `--check` says which would change, and exits 1."""
+"""`python -m tools.pictures` draws the pictures of docs/captures.md; `--check` lists outdated ones, and exits 1."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def printed(command: str, columns: int = COLUMNS) -> str:
-    """What a command of `kwire` prints on a terminal of so many columns, but for the line that tells its time."""
+    """The output of a command of `kwire` on a terminal with this width, without the summary line on stderr."""
     outer, inner = pty.openpty()
     fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
@@ -64,9 +64,9 @@ def printed(command: str, columns: int = COLUMNS) -> str:
     while part := _read(outer):
         parts.append(part)
     os.close(outer)
-    _, complaints = process.communicate()
-    if process.returncode or complaints:
-        raise RuntimeError(f"{command}: exit code {process.returncode}: {complaints.decode()}")
+    _, errors = process.communicate()
+    if process.returncode or errors:
+        raise RuntimeError(f"{command}: exit code {process.returncode}: {errors.decode()}")
     return b"".join(parts).decode().replace("\r\n", "\n").strip("\n")
 
 
@@ -74,7 +74,7 @@ def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 1 << 16)
     except OSError:
-        # Nobody has the other end open any more.
+        # No process has the other end open any more.
         return b""
 
 

@@ -1,1 +1,1 @@
-"""Write the pages, or parts of pages, that come from the code, so that they cannot drift from it."""
+"""Generates the pages, and the tables of pages, that follow from the code and must agree with it."""

@@ -1,4 +1,4 @@
-"""`python -m tools.reference` writes the generated pages; `--check` says which would change, and exits 1."""
+"""`python -m tools.reference` writes the generated pages; `--check` lists those that would change."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tools.reference import differences, kip_932, not_supported, share_groups
+from tools.reference import differences, kip_932, not_supported, releases, share_groups
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,13 +18,14 @@ def main() -> int:
     check = parser.parse_args().check
     try:
         pages = {
-            ROOT / "docs" / "differences.md": differences.page(),
-            kip_932.PAGE: kip_932.page(),
-            ROOT / "docs" / "not-supported.md": not_supported.page(),
-            ROOT / "docs" / "share-groups.md": share_groups.page(),
+            ROOT / "docs" / "differences.md": differences.render_page(),
+            kip_932.PAGE: kip_932.render_page(),
+            ROOT / "docs" / "not-supported.md": not_supported.render_page(),
+            ROOT / "docs" / "releases.md": releases.render_page(),
+            ROOT / "docs" / "share-groups.md": share_groups.render_page(),
         }
-    except ValueError as refusal:
-        print(refusal, file=sys.stderr)
+    except ValueError as error:
+        print(error, file=sys.stderr)
         return 1
     stale = [path for path, text in pages.items() if not path.exists() or path.read_text("utf-8") != text]
     for path in stale:

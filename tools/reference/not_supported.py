@@ -1,68 +1,84 @@
-"""docs/not-supported.md, from ROUTES and the notes here."""
+"""docs/not-supported.md, generated from ROUTES and the notes of this module."""
 
 from __future__ import annotations
 
 from kwire import schema
 from mockbroker.handlers import ROUTES
 
-#: What a served API leaves out, or what belongs to no API: subject, what is missing, what happens instead.
+#: Parts that served APIs lack, and subjects without an API: subject, missing part, behaviour instead.
 NOTES: tuple[tuple[str, str, str], ...] = (
-    ("Persisters of share groups", "other than Kafka's default and no-op", "refused with an error"),
-    ("`--control`", "control over HTTP, faults on demand", "refused with an error"),
-    ("`--data-dir`", "logs and state that survive the process", "refused with an error"),
-    ("SASL mechanisms", "GSSAPI (Kerberos), OAUTHBEARER, and callback handlers in Java", "refused at the start"),
-    ("TLS key stores", "JKS", "refused when the listener is configured; PEM and PKCS12 work"),
+    ("Persisters of share groups", "other than Kafka's default and no-op", "rejected with an error"),
+    ("`--control`", "control over HTTP, faults on demand", "rejected with an error"),
+    ("`--data-dir`", "logs and state on disk, which survive the process", "rejected with an error"),
+    ("SASL mechanisms", "GSSAPI (Kerberos), OAUTHBEARER, and callback handlers in Java", "rejected at startup"),
+    ("TLS key stores", "JKS", "rejected when the listener is configured; PEM and PKCS12 work"),
     (
         "Principals",
         "`principal.builder.class`",
-        "Kafka's own builder: users of SASL, names of certificates by `ssl.principal.mapping.rules`",
+        "Kafka's default builder: SASL users, and names of certificates by `ssl.principal.mapping.rules`",
     ),
-    ("Metrics of clients", "receivers in Java", "any other `metric.reporters` than JmxReporter lets clients push"),
+    ("Client metrics", "receivers in Java", "clients may push if `metric.reporters` names any class but JmxReporter"),
+    (
+        "Topology descriptions of streams groups",
+        "plugins in Java, and so their failures: errors 134 and 135, and status 2 of a description",
+        "kept in memory if `group.streams.topology.description.plugin.class` names any class",
+    ),
+    (
+        "Assignors of streams groups",
+        "those in Java, and warm-up tasks",
+        "`group.streams.assignors` may only name `sticky`, which in Kafka 4.4.0 assigns no warm-up tasks either",
+    ),
     ("Authorizers", "other than Kafka's standard one", "`authorizer.class.name` is accepted and has no effect"),
-    ("Quotas", "throttling", "client quotas are kept and described; every throttle time is 0"),
-    ("Quotas of an ip", "names that a name server would have to know", "refused; addresses and `localhost` are taken"),
+    ("Quotas", "throttling", "client quotas are stored and described; every throttle time is 0"),
+    ("IP quotas", "host names that need DNS", "rejected; addresses and `localhost` are accepted"),
     (
         "Log directories",
-        "disks: sizes of volumes, future logs; new logs anywhere but in the first directory",
-        "-1 for total and usable bytes; a log moves at once",
+        "sizes of volumes, future logs, new logs outside the first directory",
+        "-1 for total and usable bytes; a log is moved immediately",
     ),
     (
         "The metadata quorum",
-        "a controller of its own, its log, other voters",
-        "one voter beside the first node, whose offsets count changes; kraft.version 1 is taken, and nobody can join",
+        "separate controllers, the metadata log, other voters",
+        "one voter, in addition to the first node, whose offsets count changes; no voter can join by kraft.version 1",
     ),
     (
         "Broker loggers",
-        "their effect on the log",
-        "levels are kept and described; the log of the command has a level of its own",
+        "the effect of their levels",
+        "levels are stored and described, but do not change the log; the command has its own log level",
     ),
     (
         "Replication",
-        "followers that fetch, and that are slow: `replica.lag.time.max.ms`",
-        "a replica whose broker runs has every record at once; one that does not keeps what it had",
+        "followers that fetch and can be slow: `replica.lag.time.max.ms`",
+        "a replica on a running broker has every record immediately; one on a stopped broker keeps its records",
     ),
-    ("Transactions", "two-phase commit (KIP-939)", "refused as by a broker that has it switched off"),
+    ("Throttled replication", "`leader.replication.throttled.rate` and the like", "a reassignment ends immediately"),
+    ("Racks", "a rack for each broker", "all brokers have that of `broker.rack`"),
+    ("Tiered storage", "`remote.log.storage.system.enable`", "all segments are local"),
+    ("Transactions", "two-phase commit (KIP-939)", "rejected, as by a broker on which it is disabled"),
 )
 
 _HEAD = """<!-- Generated by `python -m tools.reference` from ROUTES and its own notes; do not edit. -->
 
-# What the broker does not do yet
+# Not supported
 
-A request for an API that is not served ends the connection, as in Kafka, with a line in the log that says why;
-ApiVersions does not list it, so clients do not ask. The codec knows every message of Kafka 4.3 all the same.
+A request for an API that is not supported closes the connection, as in Kafka, and the reason is logged. ApiVersions
+does not list such an API, so clients do not use it. The codec has every message of Kafka 4.4.
 """
 
 
-def page() -> str:
+def render_page() -> str:
     """The whole page, Markdown."""
-    lines = [_HEAD, "## APIs", "", "| key | API | versions in Kafka 4.3 |", "|---|---|---|"]
-    for spec in sorted(_missing(), key=lambda spec: spec.api_key or 0):
-        lines.append(f"| {spec.api_key} | {spec.name.removesuffix('Request')} | {spec.versions} |")
-    lines += ["", "## The rest", "", "| subject | not there | instead |", "|---|---|---|"]
+    apis = [
+        f"| {spec.api_key} | {spec.name.removesuffix('Request')} | {spec.versions} |"
+        for spec in sorted(_missing(), key=lambda spec: spec.api_key or 0)
+    ]
+    head = ["| key | API | versions in Kafka 4.4 |", "|---|---|---|"]
+    lines = [_HEAD, "## APIs", "", *([*head, *apis] if apis else ["All client APIs of Kafka 4.4 are supported."])]
+    lines += ["", "## Other subjects", "", "| subject | missing | instead |", "|---|---|---|"]
     lines += [f"| {subject} | {missing} | {instead} |" for subject, missing, instead in NOTES]
     return "\n".join(lines) + "\n"
 
 
 def _missing() -> list[schema.MessageSpec]:
-    specs = (schema.load(name, "4.3") for name in schema.names("4.3") if name.endswith("Request"))
+    specs = (schema.load_schema(name) for name in schema.message_names() if name.endswith("Request"))
     return [spec for spec in specs if spec.api_key not in ROUTES and "broker" in spec.listeners and spec.versions]

@@ -1,1 +1,1 @@
-"""Compares the project's schemas with those that Kafka's own jars carry."""
+"""Compares the project's schemas with those in Kafka's official jars."""

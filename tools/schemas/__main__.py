@@ -1,27 +1,28 @@
-"""``python -m tools.schemas [--jars DIR]``: is every schema what Kafka's official jars say? Exit code 1 when not."""
+"""``python -m tools.schemas [--jars DIR]``: compares all schemas with those in Kafka's official jars.
+
+Exit code: 0 without differences, 1 with differences, 2 when they cannot be compared.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
-from kwire.schema import schema_root
-from kwire.schema.library import EDITIONS
-from tools.schemas.compare import Difference, compare_all
-from tools.schemas.jars import SOURCES, JarError, Source, cache_folder, fetch, schemas_in
+from kwire.schema import DEFAULT_EDITION, EDITIONS, edition_layers, schema_root
+from tools.schemas.compare import Difference, compare_schema_sets, parse_schema
+from tools.schemas.jars import SOURCES, JarError, Source, cache_folder, fetch_jars, read_schemas
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Compare the editions asked for, print what differs, and answer 0, 1 (differences) or 2 (could not compare)."""
+    """Compare the requested editions and print the differences; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.schemas", description=__doc__)
     parser.add_argument("--jars", type=Path, metavar="DIR", help="a folder with the jars (default: Maven fetches them)")
     parser.add_argument("--schemas", type=Path, metavar="DIR", default=schema_root(), help="the schemas to compare")
     parser.add_argument("--edition", choices=sorted(SOURCES), action="append", help="compare only this edition")
     args = parser.parse_args(argv)
-    # A folder of jars is mostly that of one release, so the default edition alone is compared with it.
-    editions = args.edition or (list(SOURCES) if args.jars is None else ["4.3"])
+    # A folder of jars is usually of one release, so only the default edition is compared with it.
+    editions = args.edition or (list(SOURCES) if args.jars is None else [DEFAULT_EDITION])
     total = 0
     for edition in editions:
         try:
@@ -38,36 +39,57 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _compare_edition(edition: str, source: Source, schemas: Path, jars: Path | None) -> tuple[list[Difference], int]:
-    folder = jars or cache_folder()
+    folder, ours = jars or cache_folder(), _schema_texts(edition, schemas)
     if jars is None:
-        fetch(source, folder)
-    ours, theirs = _texts(edition, schemas), schemas_in(source, folder)
+        fetch_jars(source, folder)
+    theirs = read_schemas(source, folder)
     if edition == "4.0-early-access":
-        theirs = {file: text for file, text in theirs.items() if _is_of_share_groups(file)}
-        # What the edition has no file of its own for is as in the one below it.
-        ours = {file: text for file, text in _texts("4.3", schemas).items() if file in theirs} | ours
-    numbers = {file: str(json.loads(text).get("apiKey")) for file, text in ours.items()}
-    return [one for one in compare_all(ours, theirs) if not _is_plain(one, numbers[one.file])], len(ours)
+        theirs = {file: text for file, text in theirs.items() if _is_share_group_schema(file)}
+        ours = {file: text for file, text in ours.items() if file in theirs}
+    numbers = {file: str(parse_schema(file, text).get("apiKey")) for file, text in ours.items()}
+    return [
+        difference
+        for difference in compare_schema_sets(ours, theirs)
+        if not _is_equivalent(difference, numbers.get(difference.file, ""))
+    ], len(ours)
 
 
-def _texts(edition: str, schemas: Path) -> dict[str, str]:
-    return {
-        path.name: path.read_text(encoding="utf-8")
-        for directory in EDITIONS[edition].directories
-        for path in (schemas / directory).glob("*.json")
-    }
+def _schema_texts(edition: str, schemas: Path) -> dict[str, str]:
+    """The text of each schema file of an edition.
+
+    Raises: OSError, ValueError when a folder of the edition has no schemas, or a file cannot be read or is no schema.
+    """
+    texts: dict[str, str] = {}
+    for layer in reversed(edition_layers(edition)):
+        for name in EDITIONS[layer].removed:
+            texts.pop(f"{name}.json", None)
+        for directory in EDITIONS[layer].directories:
+            paths = sorted((schemas / directory).glob("*.json"))
+            if not paths:
+                raise ValueError(f"{schemas / directory}: has no schemas, which edition {layer} needs")
+            texts.update((path.name, _read_text(path)) for path in paths)
+    return texts
 
 
-def _is_plain(difference: Difference, number: str) -> bool:
-    """Whether 4.0 says the same otherwise: its records were plain data, and the version of a key was its number."""
+def _read_text(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: is not UTF-8: {error}") from error
+    parse_schema(str(path), text)
+    return text
+
+
+def _is_equivalent(difference: Difference, number: str) -> bool:
+    """Whether 4.0 only writes it differently: its records had type data, and a key's version was its number."""
     if difference.file.endswith("Key.json") and (difference.ours, difference.theirs) == ("0", number):
         return True
-    told = (difference.key, difference.theirs)
-    return told in (("apiKey", None), ("type", "data")) and difference.path == ""
+    key_and_value = (difference.key, difference.theirs)
+    return key_and_value in (("apiKey", None), ("type", "data")) and difference.path == ""
 
 
-def _is_of_share_groups(file: str) -> bool:
-    """Whether the edition of 4.0 has it: RPCs of share groups, 76 to 79, of their state, 83 to 87, and the records."""
+def _is_share_group_schema(file: str) -> bool:
+    """Whether the 4.0 edition has the file: RPCs of share groups (76 to 79) and their state (83 to 87), and records."""
     return "Share" in file
 
 

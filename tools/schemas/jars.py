@@ -1,4 +1,4 @@
-"""The official jars: which ones, where they are kept, and the schemas inside them."""
+"""Kafka's official jars: their names, their cache, and the schemas in them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,28 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-#: Kafka keeps its schemas in this folder of each jar.
+from tools.oracle.jars import KAFKA_VERSIONS
+
+#: The folder of the schemas in each jar.
 _FOLDER = "common/message/"
 
 
 class Source(NamedTuple):
-    """The release that an edition of our schemas states, and the jars with its messages."""
+    """The release of an edition, and the jars with its messages."""
 
     kafka_version: str
     artifacts: tuple[str, ...]
 
 
+_ARTIFACTS = ("kafka-clients", "kafka-group-coordinator", "kafka-share-coordinator", "kafka-transaction-coordinator")
+
 SOURCES = {
-    "4.3": Source(
-        "4.3.0",
-        ("kafka-clients", "kafka-group-coordinator", "kafka-share-coordinator", "kafka-transaction-coordinator"),
+    "4.4": Source(KAFKA_VERSIONS["4.4"], _ARTIFACTS),
+    "4.3": Source(KAFKA_VERSIONS["4.3"], _ARTIFACTS),
+    # The share RPCs of 4.0 are in the clients' jar, the records of share state and share groups in the others.
+    "4.0-early-access": Source(
+        KAFKA_VERSIONS["4.0-early-access"], ("kafka-clients", "kafka-group-coordinator", "kafka-share-coordinator")
     ),
-    # The share RPCs of 4.0 are all in the clients' jar; of its records there are those of share state and share groups.
-    "4.0-early-access": Source("4.0.0", ("kafka-clients", "kafka-group-coordinator", "kafka-share-coordinator")),
 }
 
 
@@ -36,32 +40,32 @@ class JarError(Exception):
     """A jar that is missing, cannot be fetched or cannot be read."""
 
 
-def schemas_in(source: Source, folder: Path) -> dict[str, str]:
+def read_schemas(source: Source, folder: Path) -> dict[str, str]:
     """The text of every schema in the jars of a release, by file name.
 
-    Raises: JarError when a jar is missing or is no jar.
+    Raises: JarError when a jar is missing or invalid.
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for artifact in source.artifacts:
         path = folder / f"{artifact}-{source.kafka_version}.jar"
         try:
             with zipfile.ZipFile(path) as jar:
                 for name in jar.namelist():
                     if name.startswith(_FOLDER) and name.endswith(".json"):
-                        found[name.removeprefix(_FOLDER)] = jar.read(name).decode("utf-8")
+                        texts[name.removeprefix(_FOLDER)] = jar.read(name).decode("utf-8")
         except (OSError, zipfile.BadZipFile) as error:
             raise JarError(f"{path}: {error}") from error
-    return found
+    return texts
 
 
 def cache_folder() -> Path:
-    """Where fetched jars are kept: outside the checkout, so that they are fetched once for all clones."""
+    """The folder of fetched jars: outside the checkout, so that all clones share it."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "kwire" / "jars"
 
 
-def fetch(source: Source, folder: Path) -> None:
-    """Bring the jars that the folder does not have yet, through Maven.
+def fetch_jars(source: Source, folder: Path) -> None:
+    """Fetch the jars that are missing in the folder, by Maven.
 
     Raises: JarError when Maven is missing or does not find them.
     """
@@ -70,12 +74,12 @@ def fetch(source: Source, folder: Path) -> None:
         return
     maven = shutil.which("mvn")
     if maven is None:
-        raise JarError("the jars are fetched with Maven, and there is no mvn; name a folder that has them with --jars")
+        raise JarError("the jars are fetched with Maven, but mvn is not installed; --jars names a folder that has them")
     folder.mkdir(parents=True, exist_ok=True)
-    # A folder of its own, and a rename at the end: a run that is broken off leaves no half of a jar behind.
+    # A temporary folder and a rename at the end: an interrupted run leaves no incomplete jar.
     with tempfile.TemporaryDirectory(dir=folder) as work:
         pom = Path(work) / "pom.xml"
-        pom.write_text(_pom(missing, source.kafka_version), encoding="utf-8")
+        pom.write_text(_render_pom(missing, source.kafka_version), encoding="utf-8")
         command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={work}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
@@ -85,8 +89,8 @@ def fetch(source: Source, folder: Path) -> None:
             os.replace(Path(work) / jar, folder / jar)
 
 
-def _pom(artifacts: Iterable[str], version: str) -> str:
-    """A Maven project that depends on these jars and, by the exclusions, on nothing that they need themselves."""
+def _render_pom(artifacts: Iterable[str], version: str) -> str:
+    """A Maven project that depends on these jars and, by the exclusions, not on their dependencies."""
     dependencies = "".join(
         f"<dependency><groupId>org.apache.kafka</groupId><artifactId>{name}</artifactId><version>{version}</version>"
         "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>"

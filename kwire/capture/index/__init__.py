@@ -1,16 +1,17 @@
-"""The payload-free index of a capture: where every packet and exchange lies, whom it belongs to, and when it came.
+"""The index of a capture: file position, flow and time of every packet and exchange, without payload.
 
-Phase 1 (`built`, or `of` with a sidecar) goes over the file once; phase 2 reads what is asked for: `segments_of` chosen
-flows for the generators, and exchanges of clean flows for the fast lane (`kwire.capture.lane`). It needs numpy.
+Phase 1 reads the file once: `build_index`, or `open_index`, which uses a sidecar. Phase 2 reads only what was
+requested: `read_segments` reads the segments of chosen flows for the streaming decoder, and `kwire.capture.columnar`
+reads the exchanges of clean flows. Requires numpy.
 """
 
 from __future__ import annotations
 
-from kwire.capture.index.build import built
+from kwire.capture.index.build import build_index
 from kwire.capture.index.model import FlowInfo, FlowKey, Index
-from kwire.capture.index.segments import segments_of
-from kwire.capture.index.sidecar import BESIDE, load, of, save, sidecar_of
-from kwire.capture.index.walking.files import NotIndexed
+from kwire.capture.index.scan.files import NotIndexed
+from kwire.capture.index.segments import read_segments
+from kwire.capture.index.sidecar import BESIDE, load_index, open_index, sidecar_path, write_sidecar
 
 __all__ = [
     "BESIDE",
@@ -18,10 +19,10 @@ __all__ = [
     "FlowKey",
     "Index",
     "NotIndexed",
-    "built",
-    "load",
-    "of",
-    "save",
-    "segments_of",
-    "sidecar_of",
+    "build_index",
+    "load_index",
+    "open_index",
+    "write_sidecar",
+    "read_segments",
+    "sidecar_path",
 ]

@@ -1,90 +1,84 @@
-"""Phase 1: one pass over a capture, a span at a time; what is kept are columns of numbers, and no payload."""
+"""Build the index of a capture in one pass over the file, a span at a time (phase 1)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from kwire.capture.index.building.builder import Builder
-from kwire.capture.index.building.hop import Held
-from kwire.capture.index.building.ids import FlowIds
-from kwire.capture.index.building.pairing import Exchanges
+from kwire.capture.index.arrays import Words
+from kwire.capture.index.column_schema import FLOW_COLUMNS, PACKET_TYPES
 from kwire.capture.index.columns import Columns
-from kwire.capture.index.keeping import Keeper
-from kwire.capture.index.model import FLOWS, PACKETS, Index
-from kwire.capture.index.walking.files import File, Source
-from kwire.capture.index.walking.head_pass import HeadPass
-from kwire.capture.index.walking.heads import Heads
-from kwire.capture.index.walking.spans import Walked
-from kwire.capture.index.walking.walk import walk
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-    import numpy.typing as npt
-
-    from kwire.capture.index.keeping import ClientNumbers
-
-    Ints = npt.NDArray[np.int64]
+from kwire.capture.index.flows.flow_builder import FlowBuilder
+from kwire.capture.index.flows.flow_ids import FlowIds
+from kwire.capture.index.flows.frame_scan import FileWindow
+from kwire.capture.index.flows.pairing import ExchangeColumns
+from kwire.capture.index.index_writer import ClientIdNumbers, IndexWriter
+from kwire.capture.index.model import Index
+from kwire.capture.index.scan.files import CaptureFile, Source
+from kwire.capture.index.scan.header_pass import HeaderPass
+from kwire.capture.index.scan.scanner import open_scanner
+from kwire.capture.index.scan.spans import ScanState
 
 
-def built(source: Source) -> Index:
-    """Index a capture: one pass over it.
+def build_index(source: Source) -> Index:
+    """Index a capture in memory.
 
-    Raises: NotIndexed when it is packed or no regular file; CaptureError; OSError.
+    Raises: NotIndexed when it is compressed or not a regular file; CaptureError; OSError.
     """
     columns = Columns()
-    build(source, columns)
+    build_columns(source, columns)
     return Index(source, columns)
 
 
-def build(source: Source, columns: Columns, tell: Callable[[int], None] = lambda at: None) -> None:
-    """The same, with the columns that the index shall have; `tell` is given how far the file is read.
+def build_columns(source: Source, columns: Columns, on_progress: Callable[[int], None] = lambda position: None) -> None:
+    """Write the index of a capture to `columns`. `on_progress` receives the file position that was reached, in bytes.
 
-    Raises: as `built`.
+    Raises: as `build_index`.
     """
-    passing, ids, keeper = HeadPass(), FlowIds(), Keeper(columns)
+    header_pass, ids, writer = HeaderPass(), FlowIds(), IndexWriter(columns)
     first_ts, last_ts = 2**63 - 1, 0
-    with File(source) as file:
-        way, builder = walk(file, source), Builder(file.read)
-        walked = Walked(way.first)
-        for span in way.spans(file.size, walked):
+    with CaptureFile(source) as file:
+        scanner, builder = open_scanner(file), FlowBuilder(file.read)
+        state = ScanState(scanner.first)
+        for span in scanner.read_spans(file.size, state):
             first_ts, last_ts = min(first_ts, int(span.ts.min())), max(last_ts, int(span.ts.max()))
-            heads = passing.heads(span)
-            flow = ids.of(heads.ends)
-            part = builder.part(heads, flow, Held(span.base, span.data))
-            found = renumbered(part.exchanges, keeper.clients, builder.client_ids)
-            keeper.span((span.base, span.extent), packets_of(heads, flow), found, part.places)
-            tell(span.base + span.extent)
-        unanswered = renumbered(builder.close(), keeper.clients, builder.client_ids)
-        begun = builder.begun()
-        keeper.begun(renumbered(begun.exchanges, keeper.clients, builder.client_ids), begun.pieces, begun.lost)
-        way.close(walked)
-        passing.troubles += [(walked.packet_count, each) for each in walked.troubles]
-        passing.close(walked.packet_count)
-        flows: dict[str, Any] = {name: getattr(builder.flows, name)[: len(ids)] for name in FLOWS}
-        keeper.close({**flows, "words": ids.table()}, unanswered, passing.loose)
-        keeper.about(
+            headers = header_pass.read_span(span)
+            flow = ids.number_flows(headers.ends)
+            result = builder.add_span(headers, flow, FileWindow(span.base, span.data))
+            exchanges = renumber_client_ids(result.exchanges, writer.clients, builder.client_ids)
+            packets = {name: flow if name == "flow" else getattr(headers, name) for name in PACKET_TYPES}
+            writer.write_span((span.base, span.extent), packets, exchanges, result.fragments)
+            on_progress(span.base + span.extent)
+        scanner.report_end(state)
+        header_pass.issues += [(state.packet_count, issue) for issue in state.issues]
+        header_pass.close(state.packet_count)
+        write_flows(writer, builder, ids.endpoint_table(), header_pass.fragmented_payloads)
+        writer.write_metadata(
             {
                 "size": file.size,
                 "mtime_ns": file.mtime_ns,
-                "packet_count": walked.packet_count,
-                "first_ts": first_ts if walked.packet_count else 0,
+                "packet_count": state.packet_count,
+                "first_ts": first_ts if state.packet_count else 0,
                 "last_ts": last_ts,
-                "secrets_at": walked.secrets,
-                "may_have_secrets": way.may_have_secrets,
-                "troubles": passing.troubles,
+                "secrets_at": state.key_logs,
+                "may_have_secrets": scanner.may_have_secrets,
+                "issues": header_pass.issues,
             }
         )
 
 
-def packets_of(heads: Heads, flow: Ints) -> dict[str, Ints]:
-    """The columns of packets that an index keeps."""
-    return {name: flow if name == "flow" else getattr(heads, name) for name in PACKETS}
+def write_flows(writer: IndexWriter, builder: FlowBuilder, words: Words, fragmented: Sequence[bytes] = ()) -> None:
+    """Finish the flows, and write them with everything that follows the spans; `words` are their endpoints."""
+    unanswered = renumber_client_ids(builder.finish_flows(), writer.clients, builder.client_ids)
+    midstream = builder.midstream_exchanges()
+    exchanges = renumber_client_ids(midstream.exchanges, writer.clients, builder.client_ids)
+    writer.write_midstream(midstream._replace(exchanges=exchanges))
+    flows: dict[str, Any] = {name: getattr(builder.flows, name)[: len(words)] for name in FLOW_COLUMNS}
+    writer.write_end({**flows, "words": words}, unanswered, fragmented)
 
 
-def renumbered(found: Exchanges, clients: ClientNumbers, texts: list[str]) -> Exchanges:
-    """The exchanges with the index's own numbers of client ids."""
-    request = found.request
-    numbers = clients.of(request.client_id, texts)
-    return Exchanges(request._replace(client_id=numbers), found.response, found.done)
+def renumber_client_ids(exchanges: ExchangeColumns, clients: ClientIdNumbers, texts: list[str]) -> ExchangeColumns:
+    """The exchanges with the client id numbers of the index. Args: texts: the ids by their present numbers."""
+    request = exchanges.request
+    numbers = clients.renumber_ids(request.client_id, texts)
+    return ExchangeColumns(request._replace(client_id=numbers), exchanges.response, exchanges.completed_by)

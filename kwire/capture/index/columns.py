@@ -1,7 +1,7 @@
-"""Named columns of numbers in one file: written as they come, read when they are asked for, checked before use.
+"""Named numpy columns in one file, read on demand and verified by checksums.
 
-The layout: a magic number, the columns (each begins at a multiple of 8), a JSON directory with type, size, place and
-CRC of each, the directory's size and CRC, the magic number again. Nothing in it is executed when it is read.
+Layout: magic number, the columns (each starts at a multiple of 8), a JSON directory with type, size, offset and CRC of
+each column, size and CRC of the directory, the magic number again. Reading a file executes nothing from it.
 """
 
 from __future__ import annotations
@@ -15,130 +15,141 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Column = npt.NDArray[Any]
+Column = npt.NDArray[Any]
+Path_ = str | os.PathLike[str]
 
 _MAGIC = b"KWIREIX1"
 _TAIL = struct.Struct("<QI8s")
 _TYPES = frozenset({"i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"})
-# Columns stay in memory up to so many bytes; then all of them move to a temporary file.
+# Columns stay in memory up to this size; then all of them move to a temporary file.
 SPILL_SIZE = 48 * 1024 * 1024
 _CHUNK = 1 << 20
-# A request and its answer may lie in two spans.
-_PAGES_HELD = 4
-# Columns of flows and of spans are few, and asked for again and again.
-_KEPT = ("flow.", "pieces.first", "parts.last", "-2.done")
+# A request and its response may lie in two spans.
+_PAGES_MAX = 4
+# Columns of flows and of spans are small and read often.
+_CACHED_COLUMNS = ("flow.", "fragments.first", "parts.last", "-2.completed_by")
 
 
 class BadColumnsError(ValueError):
-    """The file is not one that was written here, or was damaged since."""
+    """The file is not a file of columns, or is damaged."""
 
 
 class Columns(Mapping[str, "npt.NDArray[Any]"]):
     """Columns by name, in memory or in a file."""
 
     def __init__(self, file: BinaryIO | None = None) -> None:
-        """None yet. `file`: an empty one, to which they go as they come; `finish` makes it one that can be read."""
-        self._held: dict[str, Column] = {}
+        """There are no columns yet. `file`: an empty file for them; `finish` completes it."""
+        self._loaded: dict[str, Column] = {}
         self._size = 0
-        self._file: _Handle | None = None
-        self._places: dict[str, tuple[str, int, int, int]] = {}
-        self.about: dict[str, Any] = {}
-        """What else is to be kept: anything that JSON can say."""
+        self._file: _OpenFile | None = None
+        self._directory: dict[str, tuple[str, int, int, int]] = {}
+        self.metadata: dict[str, Any] = {}
+        """More values to store, of any type that JSON has."""
         if file is not None:
-            self._file = _Handle(file.fileno())
+            self._file = _OpenFile(file.fileno())
             self._file.write(_MAGIC)
 
     def __getitem__(self, name: str) -> Column:
-        if name in self._held:
-            return self._held[name]
-        kind, count, at, _ = self._places[name]
+        if name in self._loaded:
+            return self._loaded[name]
+        kind, count, at, _ = self._directory[name]
         if not count:
             return np.zeros(0, dtype=kind)
         assert self._file is not None
         column = np.frombuffer(read_at(self._file.number, at, count * np.dtype(kind).itemsize), dtype=kind)
-        if name.startswith(_KEPT):
-            self._held[name] = column
+        if name.startswith(_CACHED_COLUMNS):
+            self._loaded[name] = column
         return column
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._places
-        yield from (name for name in self._held if name not in self._places)
+        yield from self._directory
+        yield from (name for name in self._loaded if name not in self._directory)
 
     def __len__(self) -> int:
-        return len(self._places | self._held)
+        return len(self._directory | self._loaded)
 
-    def add(self, name: str, column: Column) -> None:
-        """One more column."""
+    def add_column(self, name: str, column: Column) -> None:
+        """Add a column."""
         if self._file is not None:
-            self._places[name] = _written(self._file, column)
+            self._directory[name] = _append_column(self._file, column)
             return
-        self._held[name] = column
+        self._loaded[name] = column
         self._size += column.nbytes
         if self._size > SPILL_SIZE:
-            # It is as good as memory: it has no name, and goes with its last reader.
+            # The file has no name: it is deleted when the last reader closes it.
             with tempfile.TemporaryFile(prefix="kwire-index-") as file:
-                self._file = _Handle(file.fileno())
-            for each, held in self._held.items():
-                self._places[each] = _written(self._file, held)
-            self._held.clear()
+                self._file = _OpenFile(file.fileno())
+            for each, loaded in self._loaded.items():
+                self._directory[each] = _append_column(self._file, loaded)
+            self._loaded.clear()
 
-    def write(self, file: BinaryIO) -> None:
-        """Write all of them."""
+    def write_file(self, file: BinaryIO) -> None:
+        """Write all columns to a file."""
         file.write(_MAGIC)
-        self._end(file, {name: _written(file, self[name]) for name in self})
+        self._write_directory(file, {name: _append_column(file, self[name]) for name in self})
 
-    def finish(self) -> None:
-        """Nothing more comes into the file that they were given."""
+    def finish_file(self) -> None:
+        """Complete the file of `__init__`; no column can be added after it."""
         assert self._file is not None
-        self._end(self._file, self._places)
+        self._write_directory(self._file, self._directory)
 
-    def _end(self, file: BinaryIO | _Handle, places: dict[str, tuple[str, int, int, int]]) -> None:
-        directory = json.dumps({"about": self.about, "columns": places}).encode()
+    def _write_directory(self, file: BinaryIO | _OpenFile, places: dict[str, tuple[str, int, int, int]]) -> None:
+        directory = json.dumps({"about": self.metadata, "columns": places}).encode()
         file.write(directory)
         file.write(_TAIL.pack(len(directory), zlib.crc32(directory), _MAGIC))
 
     @classmethod
-    def read(cls, file: BinaryIO, *, checks: bool = True) -> Columns:
-        """The columns of a file, which may be closed afterwards. Raises: BadColumnsError.
+    def read_file(cls, file: BinaryIO, *, checks: bool = True) -> Columns:
+        """Read the columns of a file, which the caller may close. Raises: BadColumnsError.
 
-        Args: checks: whether each column is compared with its checksum, for files that were not written just now.
+        Args: checks: whether each column is compared with its checksum; only a file that was just written needs none.
         """
-        found = cls()
-        # The file is read as it is asked for; it stays the same file, whatever takes its name meanwhile.
-        found._file = _Handle(file.fileno())
+        columns = cls()
+        # Columns are read on demand from this open file, even if another file takes its name meanwhile.
+        columns._file = _OpenFile(file.fileno())
         size = os.fstat(file.fileno()).st_size
-        read = _Checked(file.fileno())
-        if size < len(_MAGIC) + _TAIL.size or read.bytes(0, len(_MAGIC)) != _MAGIC:
-            raise BadColumnsError("the file does not begin as one of columns")
-        length, check, magic = _TAIL.unpack(read.bytes(size - _TAIL.size, _TAIL.size))
-        directory = read.bytes(size - _TAIL.size - length, length) if length < size else b""
+        reader = _CheckedReader(file.fileno())
+        if size < len(_MAGIC) + _TAIL.size or reader.read_bytes(0, len(_MAGIC)) != _MAGIC:
+            raise BadColumnsError("not a file of columns")
+        length, check, magic = _TAIL.unpack(reader.read_bytes(size - _TAIL.size, _TAIL.size))
+        directory = reader.read_bytes(size - _TAIL.size - length, length) if length < size else b""
         if magic != _MAGIC or zlib.crc32(directory) != check:
             raise BadColumnsError("the directory is damaged")
         tree = json.loads(directory)
-        found.about = tree["about"]
+        columns.metadata = tree["about"]
         for name, (kind, count, at, crc) in tree["columns"].items():
-            if kind not in _TYPES or (checks and read.crc(at, count * int(kind[1:])) != crc):
+            if kind not in _TYPES or (checks and reader.read_crc(at, count * int(kind[1:])) != crc):
                 raise BadColumnsError(f"column {name} is damaged")
-            found._places[name] = kind, count, at, crc
-        return found
+            columns._directory[name] = kind, count, at, crc
+        return columns
+
+    @classmethod
+    def read_new_file(cls, path: Path_) -> Columns:
+        """Read the columns of a file that was just written, without checks. Raises: OSError; BadColumnsError."""
+        with open(path, "rb") as file:
+            return cls.read_file(file, checks=False)
 
 
 @contextmanager
-def fresh(path: str | os.PathLike[str]) -> Iterator[Columns]:
-    """Columns for a file of this name, which is there when they are whole; if two write it, the last one counts."""
-    handle, name = tempfile.mkstemp(dir=os.path.dirname(path) or ".")
+def replace_file(path: Path_, *, suffix: str = "", permissions_of: Path_ | None = None) -> Iterator[BinaryIO]:
+    """A new file, which replaces `path` when it is complete. If two processes write it, the last one wins.
+
+    Args: suffix: of its hidden name until then. permissions_of: a file whose read permissions it gets; only its owner
+        may read it otherwise.
+    """
+    handle, name = tempfile.mkstemp(prefix=".", suffix=suffix, dir=os.path.dirname(path) or ".")
     try:
         with os.fdopen(handle, "w+b") as file:
-            columns = Columns(file)
-            yield columns
-            columns.finish()
+            yield file
+        if permissions_of is not None:
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(name, os.stat(permissions_of).st_mode & 0o666 & ~umask)
         os.replace(name, path)
     except BaseException:
         with suppress(OSError):
@@ -146,70 +157,79 @@ def fresh(path: str | os.PathLike[str]) -> Iterator[Columns]:
         raise
 
 
-class Paged:
-    """A column that is kept span by span, as one; of what was asked for lately some spans are held."""
+@contextmanager
+def new_columns_file(path: Path_) -> Iterator[Columns]:
+    """Columns for a file, which appears when they are complete."""
+    with replace_file(path) as file:
+        columns = Columns(file)
+        yield columns
+        columns.finish_file()
+
+
+class PagedColumn:
+    """A column that is stored span by span, read by row number; a few spans are cached."""
 
     def __init__(self, columns: Columns, name: str, firsts: Column) -> None:
         """`firsts`: the number of the first row of each span."""
         self._columns = columns
         self._name = name
         self._firsts = firsts.tolist()
-        self._held: dict[int, Column] = {}
+        self._loaded: dict[int, Column] = {}
 
     def __getitem__(self, number: int, /) -> int:
-        """The row of this number."""
+        """The value of a row."""
         span = bisect_right(self._firsts, number) - 1
-        page = self._held.get(span)
+        page = self._loaded.get(span)
         if page is None:
-            if len(self._held) == _PAGES_HELD:
-                del self._held[next(iter(self._held))]
-            page = self._held[span] = self._columns[f"{span}.{self._name}"]
+            if len(self._loaded) == _PAGES_MAX:
+                del self._loaded[next(iter(self._loaded))]
+            page = self._loaded[span] = self._columns[f"{span}.{self._name}"]
         return int(page[number - self._firsts[span]])
 
 
-class _Handle:
-    """A file kept open for as long as anybody holds this."""
+class _OpenFile:
+    """A file that stays open as long as this object exists."""
 
     def __init__(self, number: int) -> None:
         self.number = os.dup(number)
         weakref.finalize(self, os.close, self.number)
 
     def seek(self, at: int, whence: int) -> int:
-        """As files have it."""
+        """Seek, as files do."""
         return os.lseek(self.number, at, whence)
 
     def write(self, data: bytes) -> int:
-        """All of the data, at the end of what was written before."""
+        """Write all of the data at the current position."""
         view = memoryview(data)
         while view:
             view = view[os.write(self.number, view) :]
         return len(data)
 
 
-class _Checked:
-    """Reads a file that may be anything."""
+class _CheckedReader:
+    """Reads a file that may be damaged."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
 
-    def bytes(self, at: int, size: int) -> bytes:
-        """These bytes, all of them."""
+    def read_bytes(self, at: int, size: int) -> bytes:
+        """Read exactly this many bytes."""
         data = read_at(self._handle, at, size) if at >= 0 else b""
         if len(data) != size:
-            raise BadColumnsError("the file is cut")
+            raise BadColumnsError("the file is truncated")
         return data
 
-    def crc(self, at: int, size: int) -> int:
-        """The checksum of a stretch, which may be large."""
+    def read_crc(self, at: int, size: int) -> int:
+        """The CRC of a part of the file, read in chunks."""
         crc = 0
         while size > 0:
-            data = self.bytes(at, min(size, _CHUNK))
+            data = self.read_bytes(at, min(size, _CHUNK))
             crc, at, size = zlib.crc32(data, crc), at + len(data), size - len(data)
         return crc
 
 
 def read_at(handle: int, at: int, size: int) -> bytes:
-    """`size` bytes from offset `at` of an open file; fewer at its end."""
+    """Read `size` bytes from offset `at` of an open file; fewer at its end."""
     if not hasattr(os, "pread"):
         os.lseek(handle, at, os.SEEK_SET)
     parts = []
@@ -222,11 +242,12 @@ def read_at(handle: int, at: int, size: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _written(file: BinaryIO | _Handle, column: Column) -> tuple[str, int, int, int]:
-    """Append a column; its type, count, place and CRC."""
+def _append_column(file: BinaryIO | _OpenFile, column: Column) -> tuple[str, int, int, int]:
+    """Append a column; return its type, count, offset and CRC."""
     at = file.seek(0, 2)
-    file.write(bytes(-at % 8))
-    at += -at % 8
-    data = np.ascontiguousarray(column).tobytes()
+    padding = -at % 8
+    file.write(bytes(padding))
+    at += padding
+    data = column.tobytes()
     file.write(data)
     return column.dtype.str[1:], len(column), at, zlib.crc32(data)

@@ -1,94 +1,90 @@
-"""Phase 2 for whom the fast lane is not: the segments of chosen flows, read by offset, for the generators."""
+"""Read the segments of chosen flows by offset, for the streaming pipeline (phase 2 for flows that are not clean)."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kwire.capture.index.walking.files import File
-from kwire.capture.index.walking.heads import LINK_NAMES
-from kwire.capture.values import End, Segment, Trouble
+from kwire.capture.index.model import FlowKey, Index
+from kwire.capture.index.scan.files import CaptureFile
+from kwire.capture.index.scan.packet_headers import LINK_NAMES
+from kwire.capture.model import CaptureIssue, Segment
 
-if TYPE_CHECKING:
-    from kwire.capture.index.model import FlowKey, Index
-
-# Neighbouring payloads are read together, up to so many bytes at once, over gaps of at most so many.
+# Payloads close to each other are read together: up to this size, over gaps of at most this size.
 _READ_SIZE = 4 * 1024 * 1024
 _GAP_SIZE = 64 * 1024
 
 
-def segments_of(
-    indexes: Sequence[Index], flows: Collection[FlowKey] | None = None, *, troubles: bool = True
-) -> Iterator[Segment | Trouble]:
-    """The segments of these flows in packet order, file after file in the order given; of all flows without a choice.
+def read_segments(
+    indexes: Sequence[Index], flows: Collection[FlowKey] | None = None, *, issues: bool = True
+) -> Iterator[Segment | CaptureIssue]:
+    """The segments of these flows, or of all flows, in packet order, file after file in the order given.
 
-    Args: troubles: whether what belongs to no flow comes too; where flows are shared out, one reader should have it.
+    Args: issues: whether capture issues, which belong to no flow, are included; where flows are divided among tasks,
+    one task should read them.
     """
-    for several in indexes:
-        for _, index in several.members:
-            found = _segments(index, flows)
-            yield from _with_troubles(index, found) if troubles else found
+    for index in indexes:
+        for _, file_index in index.file_indexes:
+            segments = _flow_segments(file_index, flows)
+            yield from _with_issues(file_index, segments) if issues else segments
 
 
-def _segments(index: Index, flows: Collection[FlowKey] | None) -> Iterator[Segment]:
-    ends = [flow.key for flow in index.flows]
-    is_chosen = np.ones(len(ends), dtype=np.bool_)
+def _flow_segments(index: Index, flows: Collection[FlowKey] | None) -> Iterator[Segment]:
+    keys = [flow.key for flow in index.flows]
+    is_chosen = np.ones(len(keys), dtype=np.bool_)
     if flows is not None:
         is_chosen[:] = False
-        is_chosen[[index.numbers[key] for key in flows if key in index.numbers]] = True
+        is_chosen[[index.flow_numbers[key] for key in flows if key in index.flow_numbers]] = True
     if not is_chosen.any():
         return
-    with File(index.source) as file:
+    with CaptureFile(index.source) as file:
         for part in range(len(index.spans)):
-            packets = index.packets(part)
+            packets = index.read_packets(part)
             chosen = np.nonzero(is_chosen[packets.flow])[0]
             if len(chosen):
                 rows = zip(*(column[chosen].tolist() for column in packets), strict=True)
-                yield from _read(index, file, list(rows), ends)
+                yield from _span_segments(index, file, list(rows), keys)
 
 
-def _read(index: Index, file: File, rows: list[tuple[int, ...]], ends: list[FlowKey]) -> Iterator[Segment]:
+def _span_segments(
+    index: Index, file: CaptureFile, rows: list[tuple[int, ...]], keys: list[FlowKey]
+) -> Iterator[Segment]:
     """The segments of one span."""
-    base, held = 0, b""
-    for position, (number, ts, link, side, seq, ack, flags, window, at, kept, missing, flow) in enumerate(rows):
-        if not kept:
+    base, buffer = 0, b""
+    for position, (number, ts, link, side, seq, ack, flags, window, at, captured, missing, flow) in enumerate(rows):
+        if not captured:
             payload = b""
         elif at < 0:
-            payload = index.loose(-1 - at)
+            payload = index.fragmented_payload(-1 - at)
         else:
-            if not base <= at <= at + kept <= base + len(held):
-                base, held = at, file.read(at, _reach(rows, position))
-            payload = held[at - base : at - base + kept]
-        source: End = ends[flow][side]
-        target: End = ends[flow][1 - side]
+            if not base <= at <= at + captured <= base + len(buffer):
+                base, buffer = at, file.read(at, _read_ahead_size(rows, position))
+            payload = buffer[at - base : at - base + captured]
+        source, target = keys[flow][side], keys[flow][1 - side]
         yield Segment(ts, LINK_NAMES[link], source, target, seq, ack, flags, payload, missing, number, window)
 
 
-def _reach(rows: list[tuple[int, ...]], position: int) -> int:
-    """How much to read from this payload on, so that its neighbours come with it."""
+def _read_ahead_size(rows: list[tuple[int, ...]], position: int) -> int:
+    """How much to read from this payload on, so that the payloads close after it are included."""
     begin = rows[position][8]
     end = begin + rows[position][9]
     for row in rows[position + 1 :]:
-        at, kept = row[8], row[9]
-        if at < 0 or not kept:
+        at, captured = row[8], row[9]
+        if at < 0 or not captured:
             continue
-        if not 0 <= at - end <= _GAP_SIZE or at + kept - begin > _READ_SIZE:
+        if not 0 <= at - end <= _GAP_SIZE or at + captured - begin > _READ_SIZE:
             break
-        end = at + kept
+        end = at + captured
     return end - begin
 
 
-def _with_troubles(index: Index, found: Iterator[Segment]) -> Iterator[Segment | Trouble]:
-    """Each trouble behind the packet at which it was known."""
-    waiting = iter(index.troubles)
-    number, trouble = next(waiting, (2**62, None))
-    for segment in found:
-        while trouble is not None and number < segment.packet:
-            yield trouble
-            number, trouble = next(waiting, (2**62, None))
+def _with_issues(index: Index, segments: Iterator[Segment]) -> Iterator[Segment | CaptureIssue]:
+    """Insert each issue after the packet at which it was found."""
+    waiting = deque(index.issues)
+    for segment in segments:
+        while waiting and waiting[0][0] < segment.packet:
+            yield waiting.popleft()[1]
         yield segment
-    while trouble is not None:
-        yield trouble
-        number, trouble = next(waiting, (2**62, None))
+    yield from (issue for _, issue in waiting)

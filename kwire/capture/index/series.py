@@ -1,7 +1,7 @@
-"""Flows that go on from file to file: chosen flows of several captures, indexed as if the captures were one.
+"""The index of a series of captures: chosen flows of several captures, indexed as if they were one capture.
 
-The builder runs over the packets that the indexes of the files have kept. Offsets of a file begin behind those of the
-file before, and so do numbers of packets; rows tell both as they are in their own file.
+It is built from the packets in the indexes of the files. File offsets and packet numbers of each file follow those of
+the file before; rows show the packet numbers of their own file.
 """
 
 from __future__ import annotations
@@ -9,141 +9,133 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from kwire.capture.index.build import renumbered
-from kwire.capture.index.building.builder import Builder
-from kwire.capture.index.building.hop import Held
+from kwire.capture.index.arrays import Ints
+from kwire.capture.index.build import renumber_client_ids, write_flows
 from kwire.capture.index.columns import Columns
-from kwire.capture.index.keeping import Keeper
-from kwire.capture.index.model import FLOWS, FlowKey, Index
-from kwire.capture.index.sparse import read_places
-from kwire.capture.index.walking.files import File
-from kwire.capture.index.walking.heads import Heads, end_words
-from kwire.capture.keylog import KeyLog
+from kwire.capture.index.flows.flow_builder import FlowBuilder
+from kwire.capture.index.flows.frame_scan import FileWindow
+from kwire.capture.index.index_writer import IndexWriter
+from kwire.capture.index.model import FlowKey, Index
+from kwire.capture.index.scan.files import CaptureFile
+from kwire.capture.index.scan.packet_headers import PacketHeaders, endpoint_words
+from kwire.capture.index.sparse import read_sparse
+from kwire.capture.tls.key_log import KeyLog
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Ints = npt.NDArray[np.int64]
-
-# Between the files: as much as anybody reads behind the end of one.
-_ROOM = 1024
-# A series may have more files than a process may open.
+# Space between the files: readers read up to this far after the end of a file.
+_PADDING_SIZE = 1024
+# Open files at a time; a series may have more files than a process may open.
 _OPEN_MAX = 16
 
 
-class Series(Index):
-    """The index of chosen flows of several captures, in the order of their times. It is built when it is made."""
+class SeriesIndex(Index):
+    """The index of chosen flows of several captures, in the order of their times. The constructor builds it."""
 
     def __init__(self, indexes: Sequence[Index], flows: Collection[FlowKey] | None = None) -> None:
         """Args: flows: None for all."""
         self.indexes = list(indexes)
-        self._chosen = flows
-        self._firsts = np.cumsum([0, *(each.packet_count for each in indexes)], dtype=np.int64)
-        self._bases = np.cumsum([0, *(each.size + _ROOM for each in indexes)], dtype=np.int64)
-        super().__init__(b"", self._built())
+        self._flows = flows
+        self._firsts = np.cumsum([0, *(index.packet_count for index in indexes)], dtype=np.int64)
+        self._bases = np.cumsum([0, *(index.size + _PADDING_SIZE for index in indexes)], dtype=np.int64)
+        super().__init__(b"", self._build_columns())
 
     @property
     def file(self) -> str:
-        """The first of the files."""
+        """The name of the first file."""
         return self.indexes[0].file
 
     @cached_property
-    def files(self) -> list[tuple[int, str]]:
-        """The time from which on the capture was under way, and the name, of each file."""
-        return [(each.first_ts, each.file) for each in self.indexes]
+    def file_starts(self) -> list[tuple[int, str]]:
+        """The first time and the name of each file."""
+        return [(index.first_ts, index.file) for index in self.indexes]
 
     @property
-    def members(self) -> list[tuple[int, Index]]:
-        """The index of each file, and how many packets are in the files before."""
+    def file_indexes(self) -> list[tuple[int, Index]]:
+        """The index of each file, with the number of packets in the files before it."""
         return list(zip(self._firsts[:-1].tolist(), self.indexes, strict=True))
 
-    def keys(self, more: str = "") -> KeyLog:
-        """The TLS secrets of all files, and more lines of a key log."""
-        found = self.indexes[0].keys(more)
-        for each in self.indexes[1:]:
-            found.add(each.secrets)
-        return found
+    def key_log(self, more: str = "") -> KeyLog:
+        """The TLS secrets of all files, and those of more key log lines."""
+        key_log = self.indexes[0].key_log(more)
+        for index in self.indexes[1:]:
+            key_log.add_lines(index.secrets)
+        return key_log
 
-    def opened(self) -> _Files:
-        """The bytes of all files."""
-        return _Files(self.indexes, self._bases[:-1].tolist())
+    def open_file(self) -> _SeriesFiles:
+        """Open all files as one."""
+        return _SeriesFiles(self.indexes, self._bases[:-1].tolist())
 
-    def own_packets(self, numbers: Ints) -> Ints:
-        """Numbers of packets as they are in their own files; what is below one stays."""
-        place = np.searchsorted(self._firsts[:-1], numbers, "left") - 1
-        return numbers - self._firsts[np.maximum(place, 0)]
+    def file_packet_numbers(self, numbers: Ints) -> Ints:
+        """Convert packet numbers of the series to those of the file that contains the packet; -1 stays."""
+        file_numbers = np.searchsorted(self._firsts[:-1], numbers, "left") - 1
+        return numbers - self._firsts[np.maximum(file_numbers, 0)]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """It is built again, from indexes that travel as theirs do."""
-        return Series, (self.indexes, self._chosen)
+        """Pickle the indexes of the files; the series is built again."""
+        return SeriesIndex, (self.indexes, self._flows)
 
-    def _built(self) -> Columns:
+    def _build_columns(self) -> Columns:
         columns = Columns()
-        keeper = Keeper(columns)
+        writer = IndexWriter(columns)
         numbers: dict[FlowKey, int] = {}
-        files = self.opened()
+        files = self.open_file()
         try:
-            builder = Builder(files.read)
-            for heads, flow, extent in self._parts(numbers):
-                places = heads.at, heads.at + heads.kept
-                held = Held(extent[0], read_places(files.read, *extent, places))
-                part = builder.part(heads, flow, held)
-                found = renumbered(part.exchanges, keeper.clients, builder.client_ids)
-                keeper.span(extent, {"number": heads.number}, found, part.places)
-            unanswered = renumbered(builder.close(), keeper.clients, builder.client_ids)
-            begun = builder.begun()
+            builder = FlowBuilder(files.read)
+            for headers, flow, extent in self._chosen_packets(numbers):
+                ranges = headers.at, headers.at + headers.captured
+                window = FileWindow(extent[0], read_sparse(files.read, *extent, ranges))
+                result = builder.add_span(headers, flow, window)
+                exchanges = renumber_client_ids(result.exchanges, writer.clients, builder.client_ids)
+                writer.write_span(extent, {"number": headers.number}, exchanges, result.fragments)
+            words = [endpoint_words(low, high) for low, high in numbers]
+            write_flows(writer, builder, np.array(words, dtype=np.uint64).reshape(-1, 5))
         finally:
             files.close()
-        keeper.begun(renumbered(begun.exchanges, keeper.clients, builder.client_ids), begun.pieces, begun.lost)
-        flows: dict[str, Any] = {name: getattr(builder.flows, name)[: len(numbers)] for name in FLOWS}
-        words = [end_words(low, high) for low, high in numbers]
-        keeper.close({**flows, "words": np.array(words, dtype=np.uint64).reshape(-1, 5)}, unanswered, [])
-        keeper.about(
+        writer.write_metadata(
             {
                 "size": int(self._bases[-1]),
                 "mtime_ns": 0,
                 "packet_count": int(self._firsts[-1]),
-                "first_ts": min((each.first_ts for each in self.indexes), default=0),
-                "last_ts": max((each.last_ts for each in self.indexes), default=0),
+                "first_ts": min((index.first_ts for index in self.indexes), default=0),
+                "last_ts": max((index.last_ts for index in self.indexes), default=0),
                 "secrets_at": [],
                 "may_have_secrets": False,
-                "troubles": [],
+                "issues": [],
             }
         )
         return columns
 
-    def _parts(self, numbers: dict[FlowKey, int]) -> Iterator[tuple[Heads, Ints, tuple[int, int]]]:
-        """The packets of chosen flows, span by span: their heads, flows, and the place and size of the span."""
+    def _chosen_packets(self, numbers: dict[FlowKey, int]) -> Iterator[tuple[PacketHeaders, Ints, tuple[int, int]]]:
+        """The packets of the chosen flows, span by span: headers, flow of each, and offset and size of the span."""
         for place, index in enumerate(self.indexes):
-            own = np.full(len(index.flows), -1, dtype=np.int64)
+            flow_numbers = np.full(len(index.flows), -1, dtype=np.int64)
             for number, flow in enumerate(index.flows):
-                if self._chosen is None or flow.key in self._chosen:
-                    own[number] = numbers.setdefault(flow.key, len(numbers))
+                if self._flows is None or flow.key in self._flows:
+                    flow_numbers[number] = numbers.setdefault(flow.key, len(numbers))
             base, first = int(self._bases[place]), int(self._firsts[place])
-            for part, (begin, size) in enumerate(index.spans if (own >= 0).any() else ()):
-                packets = index.packets(part)
-                chosen = np.nonzero(own[packets.flow] >= 0)[0]
-                if not len(chosen):
+            for part, (begin, size) in enumerate(index.spans if (flow_numbers >= 0).any() else ()):
+                packets = index.read_packets(part)
+                rows = np.nonzero(flow_numbers[packets.flow] >= 0)[0]
+                if not len(rows):
                     continue
-                wide = {name: getattr(packets, name)[chosen].astype(np.int64) for name in packets._fields}
-                flow_numbers = own[wide.pop("flow")]
-                wide["number"] += first
-                wide["at"] = np.where(wide["at"] < 0, wide["at"], wide["at"] + base)
-                heads = Heads(ends=np.zeros((len(chosen), 0), dtype=np.uint64), **wide)
-                yield heads, flow_numbers, (base + begin, size)
+                columns = {name: getattr(packets, name)[rows].astype(np.int64) for name in packets._fields}
+                flow = flow_numbers[columns.pop("flow")]
+                columns["number"] += first
+                columns["at"] = np.where(columns["at"] < 0, columns["at"], columns["at"] + base)
+                headers = PacketHeaders(ends=np.zeros((len(rows), 0), dtype=np.uint64), **columns)
+                yield headers, flow, (base + begin, size)
 
 
-class _Files:
-    """Reads by the offsets of a series."""
+class _SeriesFiles:
+    """The files of a series, read by the offsets of the series."""
 
     def __init__(self, indexes: Sequence[Index], bases: list[int]) -> None:
         self._indexes = indexes
         self._bases = bases
-        self._open: dict[int, File] = {}
+        self._open: dict[int, CaptureFile] = {}
 
     def read(self, at: int, size: int) -> bytes:
         """`size` bytes from an offset; fewer at the end of its file."""
@@ -152,11 +144,11 @@ class _Files:
         if file is None:
             if len(self._open) == _OPEN_MAX:
                 self._open.pop(next(iter(self._open))).close()
-            file = self._open[place] = File(self._indexes[place].source)
+            file = self._open[place] = CaptureFile(self._indexes[place].source)
         return file.read(at - self._bases[place], size)
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the files."""
         for file in self._open.values():
             file.close()
         self._open.clear()

@@ -1,41 +1,55 @@
-"""The index kept in a file beside its capture or in a folder. One that does not fit its capture is not trusted."""
+"""The index of a capture stored in a sidecar file, next to the capture or in a folder.
+
+A sidecar that does not match its capture is not used.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import shutil
-import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from kwire.capture.index.build import built
-from kwire.capture.index.columns import BadColumnsError, Columns
+from kwire.capture.index.build import build_index
+from kwire.capture.index.columns import BadColumnsError, Columns, Path_, replace_file
 from kwire.capture.index.model import Index
-from kwire.capture.index.parallel.work import build_by
-from kwire.capture.index.walking.files import File
+from kwire.capture.index.parallel.process_pool import build_parallel
+from kwire.capture.index.scan.files import CaptureFile
 
 BESIDE = "beside"
-"""The place of sidecars: next to their captures."""
+"""The value of `cache` for sidecars next to their captures."""
 SUFFIX = ".kwire-index"
 PART_SUFFIX = ".part" + SUFFIX
-"""Of a sidecar while it is written. A run that is killed leaves it behind."""
-# Grows whenever the columns or their meaning change.
-FORMAT = 9
-# Nobody writes a sidecar or works in a folder for longer, in seconds: what is older was left by a run that was killed.
+"""The suffix of a sidecar that is being written. A killed process leaves such a file."""
+# Incremented whenever the columns or their meaning change.
+FORMAT = 10
+# Sidecar parts and work folders older than this, in seconds, were left by a killed process.
 _WRITING_TIME_MAX, _WORKING_TIME_MAX = 3600, 24 * 3600
-# The beginning and the end of the capture are checked: so much of each.
+# Size of the first and of the last bytes of the capture that the check covers.
 _CHECKED_SIZE = 64 * 1024
 
-Path_ = str | os.PathLike[str]
+
+class SidecarIndex(Index):
+    """An index whose columns are in a sidecar; pickled as the name of that file."""
+
+    def __init__(self, source: Path_, columns: Columns, sidecar: str) -> None:
+        """`columns` were read from the sidecar."""
+        super().__init__(source, columns)
+        self.sidecar = sidecar
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the names of the capture and of the sidecar."""
+        assert not isinstance(self.source, bytes)
+        return reopen_index, (os.fspath(self.source), self.sidecar)
 
 
-def sidecar_of(capture: Path_, cache: Path_) -> Path:
-    """Where the sidecar of a capture is: beside it, or in a folder under a name made of its whole path."""
+def sidecar_path(capture: Path_, cache: Path_) -> Path:
+    """The sidecar of a capture: next to it, or in the folder `cache`, under a name derived from the capture's path."""
     path = Path(capture)
     if cache == BESIDE:
         return path.with_name(path.name + SUFFIX)
@@ -43,53 +57,54 @@ def sidecar_of(capture: Path_, cache: Path_) -> Path:
     return Path(cache) / f"{path.name}-{hashlib.sha256(whole).hexdigest()[:16]}{SUFFIX}"
 
 
-def of(capture: Path_, *, cache: Path_ | None = None, processes: int = 1) -> Index:
-    """The index of a capture: from the sidecar where it fits, else built, and kept there if that can be written.
+def open_index(capture: Path_, *, cache: Path_ | None = None, processes: int = 1) -> Index:
+    """Load the index of a capture from its sidecar, or build it, and store it there if that file can be written.
 
-    Args: cache: `beside`, or a folder; None keeps no sidecar. processes: how many build the index of a large capture.
-    Raises: NotIndexed when the capture is packed or no regular file; CaptureError; OSError.
+    Args: cache: `beside`, or a folder; None stores no sidecar. processes: how many build the index of a large capture.
+    Raises: NotIndexed when the capture is compressed or not a regular file; CaptureError; OSError.
     """
 
     def build(columns: Columns) -> None:
-        build_by(capture, columns, processes)
+        build_parallel(capture, columns, processes)
 
-    sidecar = None if cache is None else sidecar_of(capture, cache)
-    index = None if sidecar is None else load(capture, sidecar)
-    if index is None and sidecar is not None:
-        # A folder that cannot be written costs time, and nothing else.
-        with suppress(OSError):
-            index = kept(capture, sidecar, build)
-    if index is None:
-        columns = Columns()
-        build(columns)
-        index = Index(capture, columns)
-    return index
+    if cache is not None:
+        sidecar = sidecar_path(capture, cache)
+        index = load_index(capture, sidecar)
+        if index is None:
+            # If the sidecar cannot be written, the index is built in memory.
+            with suppress(OSError):
+                index = build_sidecar(capture, sidecar, build)
+        if index is not None:
+            return index
+    columns = Columns()
+    build(columns)
+    return Index(capture, columns)
 
 
-def kept(capture: Path_, sidecar: Path_, build: Callable[[Columns], None]) -> Index | None:
-    """Build an index right into its sidecar; None when the capture has changed meanwhile.
+def build_sidecar(capture: Path_, sidecar: Path_, build: Callable[[Columns], None]) -> Index | None:
+    """Build an index directly in its sidecar; None when the capture was changed meanwhile.
 
-    Raises: OSError; whatever `build` raises.
+    Raises: OSError; everything that `build` raises.
     """
-    with _written(capture, Path(sidecar)) as file:
+    with _replace_sidecar(capture, Path(sidecar)) as file:
         columns = Columns(file)
         build(columns)
-        columns.about = _signed(capture, columns)
-        columns.finish()
-    return load(capture, sidecar, checks=False)
+        columns.metadata = _signed_metadata(capture, columns)
+        columns.finish_file()
+    return load_index(capture, sidecar, checks=False)
 
 
-def save(index: Index, sidecar: Path_) -> None:
+def write_sidecar(index: Index, sidecar: Path_) -> None:
     """Write the index to a sidecar."""
     if isinstance(index.source, bytes):
-        raise ValueError("a capture that is no file has no sidecar")
-    index.columns.about = _signed(index.source, index.columns)
-    with _written(index.source, Path(sidecar)) as file:
-        index.columns.write(file)
+        raise ValueError("only a capture in a file can have a sidecar")
+    index.columns.metadata = _signed_metadata(index.source, index.columns)
+    with _replace_sidecar(index.source, Path(sidecar)) as file:
+        index.columns.write_file(file)
 
 
-def sweep(folder: Path_) -> None:
-    """Delete what runs that were killed have left in a folder of sidecars, files and folders."""
+def delete_leftovers(folder: Path_) -> None:
+    """Delete the files and folders that killed processes left in a folder of sidecars."""
     for part in Path(folder).glob("*" + PART_SUFFIX):
         with suppress(OSError):
             age = time.time() - part.stat().st_mtime
@@ -99,59 +114,46 @@ def sweep(folder: Path_) -> None:
                 part.unlink()
 
 
-@contextmanager
-def _written(capture: Path_, path: Path) -> Iterator[BinaryIO]:
-    """The sidecar is written under a name of its own first, so that nobody reads half of it."""
-    # The cache names captures, and holds client ids and pieces of payload: it is nobody else's.
+def _replace_sidecar(capture: Path_, path: Path) -> AbstractContextManager[BinaryIO]:
+    """A temporary file that replaces the sidecar when it is complete, so that no reader sees a partial one."""
+    # A sidecar contains the capture's name, client ids and fragmented payloads: only the owner may access the folder.
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=".", suffix=PART_SUFFIX, dir=path.parent)
-    try:
-        with os.fdopen(handle, "w+b") as file:
-            yield file
-        # mkstemp makes it for its owner alone; a sidecar may be read by whoever may read the capture, and no other.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, os.stat(capture).st_mode & 0o666 & ~umask)
-        os.replace(name, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name)
-        raise
+    return replace_file(path, suffix=PART_SUFFIX, permissions_of=capture)
 
 
-def _signed(capture: Path_, columns: Columns) -> dict[str, Any]:
-    return {**columns.about, "format": FORMAT, "check": _check(capture)}
+def _signed_metadata(capture: Path_, columns: Columns) -> dict[str, Any]:
+    return {**columns.metadata, "format": FORMAT, "check": _capture_checksum(capture)}
 
 
-def load(capture: Path_, sidecar: Path_, *, checks: bool = True) -> Index | None:
-    """The index in a sidecar; None when there is none, or when it is not of this capture as it is now.
+def load_index(capture: Path_, sidecar: Path_, *, checks: bool = True) -> Index | None:
+    """Load the index in a sidecar; None when there is none, or when the capture was changed since.
 
-    Args: checks: whether its checksums are compared, as is needed for all but what was written just now.
+    Args: checks: whether checksums are compared; only a sidecar that was just written needs no check.
     Raises: OSError when the capture cannot be read.
     """
-    with File(capture) as file:
+    with CaptureFile(capture) as file:
         size, mtime_ns = file.size, file.mtime_ns
     try:
-        with open(sidecar, "rb") as found:
-            columns = Columns.read(found, checks=checks)
-        about = columns.about
-        is_fitting = (
-            about["format"] == FORMAT
-            and (about["size"], about["mtime_ns"]) == (size, mtime_ns)
-            and about["check"] == _check(capture)
+        with open(sidecar, "rb") as sidecar_file:
+            columns = Columns.read_file(sidecar_file, checks=checks)
+        metadata = columns.metadata
+        is_valid = (
+            metadata["format"] == FORMAT
+            and (metadata["size"], metadata["mtime_ns"]) == (size, mtime_ns)
+            and metadata["check"] == _capture_checksum(capture)
         )
-        return Index(capture, columns, os.fspath(sidecar)) if is_fitting else None
+        return SidecarIndex(capture, columns, os.fspath(sidecar)) if is_valid else None
     except (OSError, BadColumnsError, ValueError, KeyError, TypeError):
         return None
 
 
-def _check(capture: Path_) -> int:
-    """A checksum of the capture's two ends: a file of the same size and time may still be another."""
-    with File(capture) as file:
+def _capture_checksum(capture: Path_) -> int:
+    """A checksum of the first and last bytes of the capture, since a changed file may keep its size and time."""
+    with CaptureFile(capture) as file:
         tail = file.read(max(file.size - _CHECKED_SIZE, 0), _CHECKED_SIZE)
         return zlib.crc32(tail, zlib.crc32(file.read(0, _CHECKED_SIZE)))
 
 
-def restored(capture: str, sidecar: str) -> Index:
-    """The index in the sidecar, or a new one where that does not fit any more."""
-    return load(capture, sidecar) or built(capture)
+def reopen_index(capture: str, sidecar: str) -> Index:
+    """The index in the sidecar; an index in memory if the sidecar is no longer valid."""
+    return load_index(capture, sidecar) or build_index(capture)

@@ -1,9 +1,9 @@
-"""The state of share partitions over time, rebuilt from the traffic of a capture alone.
+"""Timeline of share partitions: the state changes of their records, reconstructed from the traffic of a capture.
 
-    for row in share_timeline(rows(path, "messages"), rows(path, "flows")):
+    for row in share_timeline(read_rows(path, "messages"), read_rows(path, "flows")):
         print(row["ts"], row["group_id"], row["first_offset"], row["last_offset"], row["state"], row["cause"])
 
-It needs the JSON bodies of the level `messages`. `kwire.spark.share_timeline` does the same with DataFrames.
+It needs the JSON bodies of the level `messages`. `kwire.spark.analyses.share_timeline` computes the same with Spark.
 """
 
 from __future__ import annotations
@@ -12,72 +12,76 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
-from kwire.capture.rows import Row
-from kwire.capture.share_timeline import context, reading
-from kwire.capture.share_timeline.context import Context, Facts, facts
-from kwire.capture.share_timeline.events import CAUSES, Event, Told, Transition, place_in_time
-from kwire.capture.share_timeline.machine import DELIVERY_COUNT_LIMIT, LOCK_DURATION_MS, SharePartitionMachine
-from kwire.capture.share_timeline.reading import ConnectionReader
+from kwire.capture.model import Row
+from kwire.capture.share_timeline import event_context, event_reader
+from kwire.capture.share_timeline.event_context import ContextEventSet, EventContext, read_context_events
+from kwire.capture.share_timeline.event_reader import ConnectionReader
+from kwire.capture.share_timeline.events import CAUSES, Event, MessageRow, Transition, event_sort_key
+from kwire.capture.share_timeline.share_partition_machine import (
+    DELIVERY_COUNT_LIMIT,
+    LOCK_DURATION_MS,
+    SharePartitionMachine,
+)
 from kwire.registry import DEFAULT_EDITION
 
 __all__ = ["APIS", "CAUSES", "DELIVERY_COUNT_LIMIT", "LOCK_DURATION_MS", "Transition", "share_timeline"]
 
-#: The APIs whose messages tell anything here; rows of others may be left out.
-APIS = tuple(dict.fromkeys((*reading.APIS, *context.APIS)))
-_MOMENTS = ("req_ts", "req_end_ts", "resp_ts", "resp_end_ts")
+#: The APIs whose messages are read; rows of other APIs can be omitted.
+APIS = tuple(dict.fromkeys((*event_reader.APIS, *event_context.APIS)))
+_TIME_COLUMNS = ("req_ts", "req_end_ts", "resp_ts", "resp_end_ts")
 
 
 def share_timeline(
-    messages: Iterable[Told],
-    flows: Iterable[Told] = (),
+    messages: Iterable[MessageRow],
+    flows: Iterable[MessageRow] = (),
     *,
     delivery_count_limit: int = DELIVERY_COUNT_LIMIT,
     lock_duration_ms: int = LOCK_DURATION_MS,
     topics: Mapping[str, str] | None = None,
     edition: str = DEFAULT_EDITION,
 ) -> list[Row]:
-    """The transitions of all share partitions in some captures, by group, topic and partition, each in its order.
+    """The transitions of all share partitions in some captures, by group, topic and partition, in order of time.
 
-    Args: messages: rows of the level `messages`, with bodies. flows: rows of the level `flows`; without them a member
-        that dies is not seen to end its session. delivery_count_limit: of groups of which no message tells it.
-        lock_duration_ms: where no answer tells it, as in editions before 4.3. topics: names by id, for topics that no
-        message names. edition: in which the captures were read.
+    Args: messages: rows of the level `messages`, with bodies. flows: rows of the level `flows`; without them, a
+        session that ends with its connection is not detected. delivery_count_limit: for groups without a message that
+        contains it. lock_duration_ms: if no response contains it, as in editions before 4.3. topics: names by id, for
+        topics that no message names. edition: the one that the captures were read with.
     """
-    found: list[Told] = []
-    told = Facts()
-    until = 0
+    share_rows: list[MessageRow] = []
+    context_events = ContextEventSet()
+    last_ts = 0
     for row in messages:
-        for fact in facts(row):
-            told.add(fact)
-        until = max(until, *(row[moment] or 0 for moment in _MOMENTS))
-        if row["api_name"] in reading.APIS:
-            found.append(row)
-    known = Context(told)
-    known.names = {**(topics or {}), **known.names}
-    by_place: dict[tuple[str, str, int], list[Event]] = defaultdict(list)
-    for event in events(found, flows, edition):
-        by_place[event.group_id, event.topic_id or "", event.partition or 0].append(event)
-    made: list[Row] = []
-    for (group_id, topic_id, partition), mine in by_place.items():
-        place = {"group_id": group_id, "topic": known.names.get(topic_id), "topic_id": topic_id, "partition": partition}
+        for context_event in read_context_events(row):
+            context_events.add(context_event)
+        last_ts = max(last_ts, *(row[column] or 0 for column in _TIME_COLUMNS))
+        if row["api_name"] in event_reader.APIS:
+            share_rows.append(row)
+    context = EventContext(context_events)
+    context.names = {**(topics or {}), **context.names}
+    events_by_partition: dict[tuple[str, str, int], list[Event]] = defaultdict(list)
+    for event in read_events(share_rows, flows, edition):
+        events_by_partition[event.group_id, event.topic_id or "", event.partition or 0].append(event)
+    rows: list[Row] = []
+    for (group_id, topic_id, partition), partition_events in events_by_partition.items():
+        topic = context.names.get(topic_id)
+        partition_columns = {"group_id": group_id, "topic": topic, "topic_id": topic_id, "partition": partition}
         machine = SharePartitionMachine(delivery_count_limit=delivery_count_limit, lock_duration_ms=lock_duration_ms)
-        told_of = machine.run(
-            sorted(chain(mine, known.events(group_id, topic_id, partition)), key=place_in_time), until
-        )
-        made += [{**place, **transition._asdict()} for transition in told_of]
-    made.sort(key=lambda row: (str(row["group_id"]), str(row["topic"] or ""), str(row["topic_id"]), row["partition"]))
-    return made
+        all_events = chain(partition_events, context.events_of_partition(group_id, topic_id, partition))
+        transitions = machine.run(sorted(all_events, key=event_sort_key), last_ts)
+        rows += [{**partition_columns, **transition._asdict()} for transition in transitions]
+    rows.sort(key=lambda row: (str(row["group_id"]), str(row["topic"] or ""), str(row["topic_id"]), row["partition"]))
+    return rows
 
 
-def events(messages: Iterable[Told], flows: Iterable[Told], edition: str = DEFAULT_EDITION) -> Iterator[Event]:
-    """The events of all connections, one connection after the other."""
+def read_events(messages: Iterable[MessageRow], flows: Iterable[MessageRow], edition: str) -> Iterator[Event]:
+    """The events of all connections, connection by connection."""
     reader = ConnectionReader(edition)
-    of_connections: dict[str, list[tuple[int, int, int, Told]]] = defaultdict(list)
+    rows_by_connection: dict[str, list[tuple[int, int, int, MessageRow]]] = defaultdict(list)
     for row in messages:
-        of_connections[row["conn_id"]].append((row["req_ts"] or 0, 0, row["correlation_id"] or 0, row))
+        rows_by_connection[row["conn_id"]].append((row["req_ts"] or 0, 0, row["correlation_id"] or 0, row))
     for row in flows:
-        if row["conn_id"] in of_connections:
-            of_connections[row["conn_id"]].append((row["last_ts"], 1, 0, row))
-    for mine in of_connections.values():
-        for _, is_end, _, row in sorted(mine, key=lambda each: each[:3]):
-            yield from reader.end(row) if is_end else reader.read(row)
+        if row["conn_id"] in rows_by_connection:
+            rows_by_connection[row["conn_id"]].append((row["last_ts"], 1, 0, row))
+    for connection_rows in rows_by_connection.values():
+        for _, is_end, _, row in sorted(connection_rows, key=lambda entry: entry[:3]):
+            yield from reader.read_flow_end(row) if is_end else reader.read_message(row)

@@ -1,4 +1,4 @@
-"""What the timeline of a share partition is made of: events, as traffic tells them, and the transitions they cause."""
+"""Events of share partitions, which are read from traffic, and the transitions that they cause."""
 
 from __future__ import annotations
 
@@ -7,48 +7,49 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 
-class Kind(IntEnum):
-    """What an event is. At one moment lower numbers come first: what is asked goes before what is given."""
+class EventKind(IntEnum):
+    """The kind of an event. Of events with one time, those with lower numbers come first: requests before responses."""
 
     LIMIT = 0
-    """The group's delivery-count limit is `start` from here on; null is the default again."""
+    """The delivery-count limit of the group is now `start`; None is the default."""
     RESET = 1
-    """The stored state begins anew at `start` (null: not told where); `note` names the cause."""
+    """The persisted state is reset to `start` (None: unknown); `note` is the cause."""
     LOAD = 2
-    """A leader has read the stored state: `start`, and runs of (first, last, delivery count, state)."""
+    """A leader has read the persisted state: `start`, and runs of (first, last, delivery count, state)."""
     LOG_START = 3
-    """The log has been cut off below `start`."""
-    MOVE = 4
-    """The broker of this connection leads no more (or is GONE, says the note); without one Metadata tells who leads.
+    """Records before `start` were deleted from the log."""
+    LEADER_CHANGE = 4
+    """The broker of this connection is no longer the leader, or has shut down (the note is `BROKER_GONE`).
 
-    `start` is the leader's id, `complete` its epoch, each null where nobody told it.
+    An event without a connection is from Metadata. `start` is the id of the new leader and `complete` its epoch, each
+    None if unknown.
     """
     ACKNOWLEDGE = 5
-    """A member's word on runs of (first, last, acknowledge type), and how it was answered."""
+    """A member acknowledges runs of (first, last, acknowledge type); `error_code` is the response."""
     CLOSE = 6
-    """A member has ended its session, which had this partition."""
+    """A member has closed its session, which contained this partition."""
     DISCONNECT = 7
-    """The connection that made the member's session is gone."""
+    """The connection on which the member opened its session has ended."""
     WRITE = 8
     """A leader writes its state: `start`, `complete`, and runs of (first, last, delivery count, state)."""
-    LOOK = 9
-    """A member has begun to fetch the partition from this broker."""
+    FETCH_START = 9
+    """A member has started to fetch the partition from this broker."""
     ACQUIRE = 10
-    """A member was given runs of (first, last, delivery count)."""
+    """A member has acquired runs of (first, last, delivery count)."""
 
 
-#: The note of a broker that has ended its connections.
-GONE = "gone"
-Runs = tuple[tuple[int, ...], ...]
+#: The note of a broker that has closed its connections.
+BROKER_GONE = "gone"
+OffsetRuns = tuple[tuple[int, ...], ...]
 #: A row of a level.
-Told = Mapping[str, Any]
+MessageRow = Mapping[str, Any]
 
 
 class Event(NamedTuple):
-    """One thing that traffic tells about a share partition; `ts` is nanoseconds since 1970."""
+    """One event of a share partition, read from traffic. `ts` is nanoseconds since 1970."""
 
     ts: int
-    kind: Kind
+    kind: EventKind
     group_id: str
     topic_id: str | None
     partition: int | None
@@ -58,33 +59,34 @@ class Event(NamedTuple):
     note: str | None = None
     lock_ms: int | None = None
     error_code: int | None = 0
-    """Null where no answer was seen."""
+    """None if the response was not captured."""
     file: str | None = None
     conn_id: str | None = None
     correlation_id: int | None = None
-    runs: Runs = ()
+    runs: OffsetRuns = ()
 
     @property
     def broker(self) -> str | None:
-        """The address of the broker that said it."""
+        """The address of the broker of the connection."""
         return None if self.conn_id is None else self.conn_id.rpartition(">")[2]
 
 
-def place_in_time(event: Event) -> tuple[object, ...]:
-    """What events of one share partition are sorted by; the same for the same events in any order."""
+def event_sort_key(event: Event) -> tuple[object, ...]:
+    """The sort key of events of one share partition. It does not depend on the order in which events were read."""
     return (event.ts, event.kind, event.file or "", event.conn_id or "", event.correlation_id or 0, event.runs)
 
 
 class Transition(NamedTuple):
-    """A run of records that has come into a state; the columns of the timeline behind group, topic and partition.
+    """A state change of a run of records; the columns of the timeline after group, topic and partition.
 
-    ts: nanoseconds. number: of the transition within its share partition, from 0. last_offset: null where the row is
-    about everything from an offset on. start_offset, end_offset: of the share partition afterwards, the first offset
-    that may still be delivered, and the first one that never was. stored_start_offset, delivery_complete_count: what
-    the leader has last written, as DescribeShareGroupOffsets tells it. available, acquired, acknowledged, archived:
-    records between start and end in these states; what is left between them was never delivered. cause: one of
-    `CAUSES`. is_inferred: no message says it in so many words. file, conn_id, correlation_id: of the message that says
-    or shows it, if any.
+    ts: nanoseconds. number: of the transition within its share partition, from 0. last_offset: None if the row concerns
+    all records from an offset on. start_offset, end_offset: the share partition after the transition, the first offset
+    that may still be delivered, and the first one that was never delivered. stored_start_offset,
+    delivery_complete_count: the latest state that the leader wrote, as in DescribeShareGroupOffsets. available,
+    acquired, acknowledged, archived: the number of records between start and end in these states, with those on their
+    way to the dead-letter queue as archived; the others between them were never delivered. cause: one of `CAUSES`.
+    is_inferred: no message states it explicitly. file, conn_id,
+    correlation_id: the message that states or implies it, if any.
     """
 
     ts: int
@@ -110,26 +112,34 @@ class Transition(NamedTuple):
 
 
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = "Available", "Acquired", "Acknowledged", "Archived"
+#: On the way to the dead-letter queue (KIP-1191).
+ARCHIVING = "Archiving"
 #: By the ids that the share coordinator stores.
-STATES = {0: AVAILABLE, 1: ACQUIRED, 2: ACKNOWLEDGED, 4: ARCHIVED}
+STATES = {0: AVAILABLE, 1: ACQUIRED, 2: ACKNOWLEDGED, 3: ARCHIVING, 4: ARCHIVED}
 
 CAUSES = {
-    "acquire": "a member was given the records",
-    "accept": "their holder has accepted them",
-    "release": "their holder has given them back",
-    "reject": "their holder has rejected them",
-    "gap": "their holder has found nothing there",
-    "renew": "their holder has renewed the lock",
-    "lock_timeout": "their lock has run out",
-    "session_close": "their holder has ended its session, or lost its connection",
-    "load": "a leader has read the state anew",
-    "log_start": "the log begins behind them",
+    "acquire": "a member acquired the records",
+    "accept": "the member accepted them",
+    "release": "the member released them",
+    "reject": "the member rejected them",
+    "gap": "the member acknowledged them as a gap",
+    "renew": "the member renewed the acquisition lock",
+    "lock_timeout": "the acquisition lock expired",
+    "session_close": "the member closed its session, or its connection ended",
+    "load": "a leader read the persisted state",
+    "log_start": "the log start offset moved beyond them",
     "alter_offsets": "AlterShareGroupOffsets",
     "delete_offsets": "DeleteShareGroupOffsets",
     "delete_group": "DeleteGroups",
     "delete_topic": "DeleteTopics",
     "initialize": "InitializeShareGroupState",
     "delete_state": "DeleteShareGroupState",
-    "start_moved": "the leader wrote a later start than traffic explains",
-    "unseen": "they came back, and nothing in the capture shows why",
+    "dead_letter": "the leader sends them to the dead-letter queue",
+    "dead_letter_done": "the dead-letter queue has answered",
+    "start_moved": "the leader wrote a later start offset than traffic explains",
+    "unseen": "they became available again, for a reason that is not in the capture",
 }
+#: Causes that reset the state of all records from an offset on.
+OPEN_ENDED = frozenset(
+    {"load", "alter_offsets", "delete_offsets", "delete_group", "delete_topic", "initialize", "delete_state"}
+)

@@ -13,8 +13,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -41,7 +41,7 @@ class PartitionData(msgspec.Struct, gc=False):
 
     #: Number of the partition within its topic, from 0. (int32)
     partition: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -52,7 +52,7 @@ class DeleteStateData(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The share-partitions to drop. ([]PartitionData)
     partitions: list[PartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -68,7 +68,7 @@ class DeleteShareGroupStateRequest(msgspec.Struct, gc=False):
     group_id: str = ""
     #: The topics concerned. ([]DeleteStateData)
     topics: list[DeleteStateData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -144,7 +144,7 @@ def write_delete_share_group_state_request_v0(message: DeleteShareGroupStateRequ
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -172,7 +172,7 @@ class PartitionResult(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong with this share-partition; null when nothing did. (string; may be null)
     error_message: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -183,7 +183,7 @@ class DeleteStateResult(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The outcome of each share-partition. ([]PartitionResult)
     partitions: list[PartitionResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -197,7 +197,7 @@ class DeleteShareGroupStateResponse(msgspec.Struct, gc=False):
 
     #: One entry for each topic of the request. ([]DeleteStateResult)
     results: list[DeleteStateResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -262,7 +262,7 @@ def write_delete_share_group_state_response_v0(message: DeleteShareGroupStateRes
     for result in results:
         topic_id = result.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = result.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -288,7 +288,7 @@ def write_delete_share_group_state_response_v0(message: DeleteShareGroupStateRes
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DeleteShareGroupStateRequest": Codec(
         DeleteShareGroupStateRequest,

@@ -13,8 +13,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -46,7 +46,7 @@ class PartitionData(msgspec.Struct, gc=False):
     partition: int = 0
     #: Epoch of the partition leader as the asker knows it; Kafka 4.3 does not look at it. (int32)
     leader_epoch: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -57,7 +57,7 @@ class ReadStateSummaryData(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The share-partitions to sum up. ([]PartitionData)
     partitions: list[PartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -73,7 +73,7 @@ class ReadShareGroupStateSummaryRequest(msgspec.Struct, gc=False):
     group_id: str = ""
     #: The topics concerned. ([]ReadStateSummaryData)
     topics: list[ReadStateSummaryData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -151,7 +151,7 @@ def write_read_share_group_state_summary_request_v0(message: ReadShareGroupState
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -183,7 +183,7 @@ class PartitionResult(msgspec.Struct, gc=False):
     state_epoch: int = 0
     #: Stored start of the share-partition; -1 = nothing stored or not decided yet. (int64)
     start_offset: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -194,7 +194,7 @@ class ReadStateSummaryResult(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The outcome of each share-partition. ([]PartitionResult)
     partitions: list[PartitionResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -208,7 +208,7 @@ class ReadShareGroupStateSummaryResponse(msgspec.Struct, gc=False):
 
     #: One entry for each topic of the request. ([]ReadStateSummaryResult)
     results: list[ReadStateSummaryResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -277,7 +277,7 @@ def write_read_share_group_state_summary_response_v0(message: ReadShareGroupStat
     for result in results:
         topic_id = result.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = result.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -305,7 +305,7 @@ def write_read_share_group_state_summary_response_v0(message: ReadShareGroupStat
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ReadShareGroupStateSummaryRequest": Codec(
         ReadShareGroupStateSummaryRequest,

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int8s,
     long_text_length,
@@ -53,7 +53,7 @@ class AcknowledgementBatch(msgspec.Struct, gc=False):
     #: One type for the whole range, or one for each offset of it: 0 = gap, 1 = accept, 2 = release, 3 = reject.
     #: ([]int8)
     acknowledge_types: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -64,7 +64,7 @@ class AcknowledgePartition(msgspec.Struct, gc=False):
     partition_index: int = 0
     #: The decisions, in rising offset order and without overlap. ([]AcknowledgementBatch)
     acknowledgement_batches: list[AcknowledgementBatch] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -75,7 +75,7 @@ class AcknowledgeTopic(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: One entry for each partition that has decisions. ([]AcknowledgePartition)
     partitions: list[AcknowledgePartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -96,7 +96,7 @@ class ShareAcknowledgeRequest(msgspec.Struct, gc=False):
     share_session_epoch: int = 0
     #: What the member settles, by topic; may be empty when the session is only closed. ([]AcknowledgeTopic)
     topics: list[AcknowledgeTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -212,7 +212,7 @@ def write_share_acknowledge_request_v0(message: ShareAcknowledgeRequest) -> list
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -260,7 +260,7 @@ class LeaderIdAndEpoch(msgspec.Struct, gc=False):
     leader_id: int = 0
     #: Epoch of that leadership. (int32)
     leader_epoch: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -275,7 +275,7 @@ class PartitionData(msgspec.Struct, gc=False):
     error_message: str | None = None
     #: Who leads the partition now; filled when the asked broker does not, else zeros. (LeaderIdAndEpoch)
     current_leader: LeaderIdAndEpoch = msgspec.field(default_factory=LeaderIdAndEpoch)
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -286,7 +286,7 @@ class ShareAcknowledgeTopicResponse(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The outcome of each partition. ([]PartitionData)
     partitions: list[PartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -301,7 +301,7 @@ class NodeEndpoint(msgspec.Struct, gc=False):
     port: int = 0
     #: Rack the broker is in; null = not said. (string; may be null)
     rack: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -323,7 +323,7 @@ class ShareAcknowledgeResponse(msgspec.Struct, gc=False):
     responses: list[ShareAcknowledgeTopicResponse] = []
     #: Addresses of the leaders named above. ([]NodeEndpoint)
     node_endpoints: list[NodeEndpoint] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -454,7 +454,7 @@ def write_share_acknowledge_response_v0(message: ShareAcknowledgeResponse) -> li
     for response in responses:
         topic_id = response.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = response.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -515,7 +515,7 @@ def write_share_acknowledge_response_v0(message: ShareAcknowledgeResponse) -> li
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareAcknowledgeRequest": Codec(
         ShareAcknowledgeRequest,

@@ -13,8 +13,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     int8s,
@@ -71,7 +71,7 @@ class AcknowledgementBatch(msgspec.Struct, gc=False):
     #: One type for the whole range, or one for each offset of it: 0 = gap, 1 = accept, 2 = release, 3 = reject.
     #: ([]int8)
     acknowledge_types: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -84,7 +84,7 @@ class FetchPartition(msgspec.Struct, gc=False):
     partition_max_bytes: int = 0
     #: Decisions on records of earlier responses, in rising offset order and without overlap. ([]AcknowledgementBatch)
     acknowledgement_batches: list[AcknowledgementBatch] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -97,7 +97,7 @@ class FetchTopic(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The partitions to add or to acknowledge. ([]FetchPartition)
     partitions: list[FetchPartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -108,7 +108,7 @@ class ForgottenTopic(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: Numbers of the partitions to take out. ([]int32)
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -138,7 +138,7 @@ class ShareFetchRequest(msgspec.Struct, gc=False):
     topics: list[FetchTopic] = []
     #: What to take out of the session. ([]ForgottenTopic)
     forgotten_topics_data: list[ForgottenTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -285,7 +285,7 @@ def write_share_fetch_request_v0(message: ShareFetchRequest) -> list[Part]:
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -333,7 +333,7 @@ def write_share_fetch_request_v0(message: ShareFetchRequest) -> list[Part]:
     for one_forgotten_topics_data in forgotten_topics_data:
         one_forgotten_topics_data_topic_id = one_forgotten_topics_data.topic_id
         if len(one_forgotten_topics_data_topic_id) != 16:
-            raise Refused
+            raise FastPathError
         one_forgotten_topics_data_partitions = one_forgotten_topics_data.partitions
         one_forgotten_topics_data_partitions_count = len(one_forgotten_topics_data_partitions) + 1
         if one_forgotten_topics_data_partitions_count < 128:
@@ -359,7 +359,7 @@ class LeaderIdAndEpoch(msgspec.Struct, gc=False):
     leader_id: int = 0
     #: Epoch of that leadership. (int32)
     leader_epoch: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -372,7 +372,7 @@ class AcquiredRecords(msgspec.Struct, gc=False):
     last_offset: int = 0
     #: How often these records have been delivered, this time included: 1 = the first time. (int16)
     delivery_count: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -396,18 +396,18 @@ class PartitionData(msgspec.Struct, gc=False):
     records: bytes | memoryview | None = b''
     #: The records now locked for this member, as ranges of offsets. ([]AcquiredRecords)
     acquired_records: list[AcquiredRecords] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
 class ShareFetchableTopicResponse(msgspec.Struct, gc=False):
-    """One of `responses`: topics with something to tell: records, an error, or the outcome of acknowledgements."""
+    """One of `responses`: topics with records, an error, or the outcome of acknowledgements."""
 
     #: Id of the topic. (uuid)
     topic_id: bytes = bytes(16)
     #: One entry for each such partition. ([]PartitionData)
     partitions: list[PartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -422,7 +422,7 @@ class NodeEndpoint(msgspec.Struct, gc=False):
     port: int = 0
     #: Rack the broker is in; null = not said. (string; may be null)
     rack: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -440,12 +440,11 @@ class ShareFetchResponse(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong, in words for people; null when nothing did. (string; may be null)
     error_message: str | None = None
-    #: Topics with something to tell: records, an error, or the outcome of acknowledgements.
-    #: ([]ShareFetchableTopicResponse)
+    #: Topics with records, an error, or the outcome of acknowledgements. ([]ShareFetchableTopicResponse)
     responses: list[ShareFetchableTopicResponse] = []
     #: Addresses of the leaders named above. ([]NodeEndpoint)
     node_endpoints: list[NodeEndpoint] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -624,7 +623,7 @@ def write_share_fetch_response_v0(message: ShareFetchResponse) -> list[Part]:
     for response in responses:
         topic_id = response.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = response.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -724,7 +723,7 @@ def write_share_fetch_response_v0(message: ShareFetchResponse) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareFetchRequest": Codec(
         ShareFetchRequest,

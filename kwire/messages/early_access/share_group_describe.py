@@ -14,8 +14,8 @@ from kwire.primitives import (
     BOOLEAN_BYTES,
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     int32s,
@@ -55,11 +55,11 @@ class ShareGroupDescribeRequest(msgspec.Struct, gc=False):
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.0-early-access"
 
-    #: Which share groups to tell about, by name. ([]string)
+    #: Share groups to describe, by name. ([]string)
     group_ids: tuple[str, ...] = ()
-    #: True = also tell what the caller may do with each group. (bool)
+    #: True = also return the operations that the caller may perform on each group. (bool)
     include_authorized_operations: bool = False
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -126,7 +126,7 @@ class TopicPartitions(msgspec.Struct, gc=False):
     topic_name: str = ""
     #: Numbers of the partitions. ([]int32)
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -135,7 +135,7 @@ class Assignment(msgspec.Struct, gc=False):
 
     #: The assigned partitions by topic. ([]TopicPartitions)
     topic_partitions: list[TopicPartitions] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -156,7 +156,7 @@ class Member(msgspec.Struct, gc=False):
     subscribed_topic_names: tuple[str, ...] = ()
     #: What the member may fetch now. (Assignment)
     assignment: Assignment = msgspec.field(default_factory=Assignment)
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -181,7 +181,7 @@ class DescribedGroup(msgspec.Struct, gc=False):
     members: list[Member] = []
     #: What the caller may do, one bit for each ACL operation; -2147483648 = not asked for. (int32)
     authorized_operations: int = -2147483648
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -197,7 +197,7 @@ class ShareGroupDescribeResponse(msgspec.Struct, gc=False):
     throttle_time_ms: int = 0
     #: One entry for each group of the request. ([]DescribedGroup)
     groups: list[DescribedGroup] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -465,7 +465,7 @@ def write_share_group_describe_response_v0(message: ShareGroupDescribeResponse) 
             for topic_partition in topic_partitions:
                 topic_id = topic_partition.topic_id
                 if len(topic_id) != 16:
-                    raise Refused
+                    raise FastPathError
                 topic_name = topic_partition.topic_name.encode()
                 topic_name_length = len(topic_name) + 1
                 if topic_name_length < 128:
@@ -500,7 +500,7 @@ def write_share_group_describe_response_v0(message: ShareGroupDescribeResponse) 
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareGroupDescribeRequest": Codec(
         ShareGroupDescribeRequest,

@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import NO_TAGS, Part, Refused, Tags, read_unknown_tags, tag_section
+from kwire.primitives import NO_TAGS, FastPathError, Part, Tags, read_unknown_tags, tag_section
 
 pack_h = Struct(">h").pack
 pack_i = Struct(">i").pack
@@ -39,7 +39,7 @@ def read_share_group_metadata_key_v0(data: bytes, at: int) -> tuple[ShareGroupMe
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return ShareGroupMetadataKey(group_id), at
 
 
@@ -62,7 +62,7 @@ class ShareGroupMetadataValue(msgspec.Struct, gc=False):
 
     #: Epoch of the group; rises with each change of members, subscriptions or topics. (int32)
     epoch: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -89,7 +89,7 @@ def write_share_group_metadata_value_v0(message: ShareGroupMetadataValue) -> lis
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareGroupMetadataKey": Codec(
         ShareGroupMetadataKey,

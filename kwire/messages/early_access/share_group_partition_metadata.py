@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     long_text_length,
@@ -55,7 +55,7 @@ def read_share_group_partition_metadata_key_v0(data: bytes, at: int) -> tuple[Sh
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return ShareGroupPartitionMetadataKey(group_id), at
 
 
@@ -75,7 +75,7 @@ class PartitionMetadata(msgspec.Struct, gc=False):
     partition: int = 0
     #: The racks of its replicas. ([]string)
     racks: tuple[str, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -90,7 +90,7 @@ class TopicMetadata(msgspec.Struct, gc=False):
     num_partitions: int = 0
     #: Where replicas are, of partitions whose brokers have racks. ([]PartitionMetadata)
     partition_metadata: list[PartitionMetadata] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -104,7 +104,7 @@ class ShareGroupPartitionMetadataValue(msgspec.Struct, gc=False):
 
     #: The topics that the group sees; empty when it subscribes to none that exist. ([]TopicMetadata)
     topics: list[TopicMetadata] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -182,7 +182,7 @@ def write_share_group_partition_metadata_value_v0(message: ShareGroupPartitionMe
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         topic_name = topic.topic_name.encode()
         topic_name_length = len(topic_name) + 1
         if topic_name_length < 128:
@@ -223,7 +223,7 @@ def write_share_group_partition_metadata_value_v0(message: ShareGroupPartitionMe
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareGroupPartitionMetadataKey": Codec(
         ShareGroupPartitionMetadataKey,

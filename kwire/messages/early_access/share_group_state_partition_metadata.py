@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     long_text_length,
@@ -56,7 +56,7 @@ def read_share_group_state_partition_metadata_key_v0(
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return ShareGroupStatePartitionMetadataKey(group_id), at
 
 
@@ -78,7 +78,7 @@ class TopicPartitionsInfo(msgspec.Struct, gc=False):
     topic_name: str = ""
     #: Numbers of the partitions. ([]int32)
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -89,7 +89,7 @@ class TopicInfo(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: Name of the topic. (string)
     topic_name: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -105,7 +105,7 @@ class ShareGroupStatePartitionMetadataValue(msgspec.Struct, gc=False):
     initialized_topics: list[TopicPartitionsInfo] = []
     #: Topics whose state is being dropped. ([]TopicInfo)
     deleting_topics: list[TopicInfo] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -181,7 +181,7 @@ def write_share_group_state_partition_metadata_value_v0(message: ShareGroupState
     for initialized_topic in initialized_topics:
         topic_id = initialized_topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         topic_name = initialized_topic.topic_name.encode()
         topic_name_length = len(topic_name) + 1
         if topic_name_length < 128:
@@ -212,7 +212,7 @@ def write_share_group_state_partition_metadata_value_v0(message: ShareGroupState
     for deleting_topic in deleting_topics:
         deleting_topic_topic_id = deleting_topic.topic_id
         if len(deleting_topic_topic_id) != 16:
-            raise Refused
+            raise FastPathError
         deleting_topic_topic_name = deleting_topic.topic_name.encode()
         deleting_topic_topic_name_length = len(deleting_topic_topic_name) + 1
         if deleting_topic_topic_name_length < 128:
@@ -228,7 +228,7 @@ def write_share_group_state_partition_metadata_value_v0(message: ShareGroupState
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareGroupStatePartitionMetadataKey": Codec(
         ShareGroupStatePartitionMetadataKey,

@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import NO_TAGS, Part, Refused, Tags, read_unknown_tags, tag_section
+from kwire.primitives import NO_TAGS, FastPathError, Part, Tags, read_unknown_tags, tag_section
 
 pack_h = Struct(">h").pack
 pack_i = Struct(">i").pack
@@ -41,7 +41,7 @@ def read_share_group_target_assignment_metadata_key_v0(
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return ShareGroupTargetAssignmentMetadataKey(group_id), at
 
 
@@ -64,7 +64,7 @@ class ShareGroupTargetAssignmentMetadataValue(msgspec.Struct, gc=False):
 
     #: The group epoch for which the assignment was made. (int32)
     assignment_epoch: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -93,7 +93,7 @@ def write_share_group_target_assignment_metadata_value_v0(message: ShareGroupTar
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareGroupTargetAssignmentMetadataKey": Codec(
         ShareGroupTargetAssignmentMetadataKey,

@@ -12,8 +12,8 @@ import msgspec
 from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     read_long_count,
     read_unknown_tags,
@@ -59,7 +59,7 @@ def read_share_snapshot_key_v0(data: bytes, at: int) -> tuple[ShareSnapshotKey, 
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     topic_id, partition = unpack_ui(data, at)
     at += 20
     return ShareSnapshotKey(group_id, topic_id, partition), at
@@ -73,7 +73,7 @@ def write_share_snapshot_key_v0(message: ShareSnapshotKey) -> list[Part]:
     parts.append(group_id)
     topic_id = message.topic_id
     if len(topic_id) != 16:
-        raise Refused
+        raise FastPathError
     parts.append(pack_ui(topic_id, message.partition))
     return parts
 
@@ -89,7 +89,7 @@ class StateBatch(msgspec.Struct, gc=False):
     delivery_state: int = 0
     #: How often these records have been delivered. (int16)
     delivery_count: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -111,7 +111,7 @@ class ShareSnapshotValue(msgspec.Struct, gc=False):
     start_offset: int = 0
     #: State of all records at or above the start that have been delivered. ([]StateBatch)
     state_batches: list[StateBatch] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -177,7 +177,7 @@ def write_share_snapshot_value_v0(message: ShareSnapshotValue) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareSnapshotKey": Codec(
         ShareSnapshotKey,

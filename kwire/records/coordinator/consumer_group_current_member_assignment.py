@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     pack_int32s,
@@ -41,7 +41,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ConsumerGroupCurrentMemberAssignmentKey"
     API_KEY: ClassVar[int] = 8
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group_id: str = ""
@@ -60,7 +60,7 @@ def read_consumer_group_current_member_assignment_key_v0(
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     member_id_length, = unpack_h(data, at)
     at += 2
     if member_id_length >= 0:
@@ -68,7 +68,7 @@ def read_consumer_group_current_member_assignment_key_v0(
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), at
 
 
@@ -94,7 +94,7 @@ class TopicPartitions(msgspec.Struct, gc=False):
     #: For each of the partitions the epoch in which the member got it, so that commits of an earlier owner are fenced;
     #: null = not recorded. ([]int32; may be null; tag 0)
     assignment_epochs: tuple[int, ...] | None = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -104,7 +104,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ConsumerGroupCurrentMemberAssignmentValue"
     API_KEY: ClassVar[int] = 8
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Epoch the member has reached. (int32)
     member_epoch: int = 0
@@ -116,7 +116,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(msgspec.Struct, gc=False):
     assigned_partitions: list[TopicPartitions] = []
     #: Partitions the member is asked to give up, and still holds. ([]TopicPartitions)
     partitions_pending_revocation: list[TopicPartitions] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -132,7 +132,7 @@ def _read_consumer_group_current_member_assignment_value_v0_topic_partitions_tag
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -151,7 +151,7 @@ def _read_consumer_group_current_member_assignment_value_v0_topic_partitions_tag
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return assignment_epochs, tuple(tags), at
 
 
@@ -256,7 +256,7 @@ def write_consumer_group_current_member_assignment_value_v0(message: ConsumerGro
     for assigned_partition in assigned_partitions:
         topic_id = assigned_partition.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = assigned_partition.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -280,7 +280,7 @@ def write_consumer_group_current_member_assignment_value_v0(message: ConsumerGro
     for one_partitions_pending_revocation in partitions_pending_revocation:
         one_partitions_pending_revocation_topic_id = one_partitions_pending_revocation.topic_id
         if len(one_partitions_pending_revocation_topic_id) != 16:
-            raise Refused
+            raise FastPathError
         one_partitions_pending_revocation_partitions = one_partitions_pending_revocation.partitions
         one_partitions_pending_revocation_partitions_count = len(one_partitions_pending_revocation_partitions) + 1
         if one_partitions_pending_revocation_partitions_count < 128:
@@ -303,7 +303,7 @@ def write_consumer_group_current_member_assignment_value_v0(message: ConsumerGro
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ConsumerGroupCurrentMemberAssignmentKey": Codec(
         ConsumerGroupCurrentMemberAssignmentKey,
@@ -316,7 +316,7 @@ CODECS: dict[str, Codec] = {
         {},
         8,
         "ConsumerGroupCurrentMemberAssignmentKey",
-        "4.3",
+        "4.4",
     ),
     "ConsumerGroupCurrentMemberAssignmentValue": Codec(
         ConsumerGroupCurrentMemberAssignmentValue,
@@ -331,6 +331,6 @@ CODECS: dict[str, Codec] = {
         },
         8,
         "ConsumerGroupCurrentMemberAssignmentValue",
-        "4.3",
+        "4.4",
     ),
 }

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     long_text_length,
@@ -40,7 +40,7 @@ class ConsumerGroupMemberMetadataKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ConsumerGroupMemberMetadataKey"
     API_KEY: ClassVar[int] = 5
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group_id: str = ""
@@ -57,7 +57,7 @@ def read_consumer_group_member_metadata_key_v0(data: bytes, at: int) -> tuple[Co
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     member_id_length, = unpack_h(data, at)
     at += 2
     if member_id_length >= 0:
@@ -65,7 +65,7 @@ def read_consumer_group_member_metadata_key_v0(data: bytes, at: int) -> tuple[Co
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return ConsumerGroupMemberMetadataKey(group_id, member_id), at
 
 
@@ -88,7 +88,7 @@ class ClassicProtocol(msgspec.Struct, gc=False):
     name: str = ""
     #: bytes.
     metadata: bytes = b''
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -101,7 +101,7 @@ class ClassicMemberMetadata(msgspec.Struct, gc=False):
     session_timeout_ms: int = 0
     #: []ClassicProtocol.
     supported_protocols: list[ClassicProtocol] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -111,7 +111,7 @@ class ConsumerGroupMemberMetadataValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ConsumerGroupMemberMetadataValue"
     API_KEY: ClassVar[int] = 5
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Fixed name of a static member, which survives its restarts; null = a dynamic member, or unchanged. (string; may
     #: be null)
@@ -134,7 +134,7 @@ class ConsumerGroupMemberMetadataValue(msgspec.Struct, gc=False):
     #: What a member of the classic protocol said when it joined; null = a member of the consumer protocol.
     #: (ClassicMemberMetadata; may be null; tag 0)
     classic_member_metadata: ClassicMemberMetadata | None = msgspec.field(default_factory=ClassicMemberMetadata)
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -150,7 +150,7 @@ def _read_consumer_group_member_metadata_value_v0_tags(
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -183,7 +183,7 @@ def _read_consumer_group_member_metadata_value_v0_tags(
                         metadata = data[at:end]
                         at = end
                     else:
-                        raise Refused
+                        raise FastPathError
                     if data[at]:
                         unknown, at = read_unknown_tags(data, at)
                     else:
@@ -201,13 +201,13 @@ def _read_consumer_group_member_metadata_value_v0_tags(
             elif tagged_classic_member_metadata_marker == 0:
                 tagged_classic_member_metadata = None
             else:
-                raise Refused
+                raise FastPathError
             classic_member_metadata = tagged_classic_member_metadata
         else:
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return classic_member_metadata, tuple(tags), at
 
 
@@ -415,7 +415,7 @@ def write_consumer_group_member_metadata_value_v0(message: ConsumerGroupMemberMe
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ConsumerGroupMemberMetadataKey": Codec(
         ConsumerGroupMemberMetadataKey,
@@ -428,7 +428,7 @@ CODECS: dict[str, Codec] = {
         {},
         5,
         "ConsumerGroupMemberMetadataKey",
-        "4.3",
+        "4.4",
     ),
     "ConsumerGroupMemberMetadataValue": Codec(
         ConsumerGroupMemberMetadataValue,
@@ -444,6 +444,6 @@ CODECS: dict[str, Codec] = {
         },
         5,
         "ConsumerGroupMemberMetadataValue",
-        "4.3",
+        "4.4",
     ),
 }

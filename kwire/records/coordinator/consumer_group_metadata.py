@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import NO_TAGS, Part, Refused, Tags, read_uvarint, tag_section
+from kwire.primitives import NO_TAGS, FastPathError, Part, Tags, read_uvarint, tag_section
 
 pack_h = Struct(">h").pack
 pack_i = Struct(">i").pack
@@ -26,7 +26,7 @@ class ConsumerGroupMetadataKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ConsumerGroupMetadataKey"
     API_KEY: ClassVar[int] = 3
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group_id: str = ""
@@ -41,7 +41,7 @@ def read_consumer_group_metadata_key_v0(data: bytes, at: int) -> tuple[ConsumerG
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return ConsumerGroupMetadataKey(group_id), at
 
 
@@ -60,14 +60,14 @@ class ConsumerGroupMetadataValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ConsumerGroupMetadataValue"
     API_KEY: ClassVar[int] = 3
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Epoch of the group; rises with each change of members, subscriptions or topics. (int32)
     epoch: int = 0
     #: Hash of the subscribed topics (ids, partition counts, racks); when it changes a new assignment is due. (int64;
     #: tag 0)
     metadata_hash: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -81,7 +81,7 @@ def _read_consumer_group_metadata_value_v0_tags(data: bytes, at: int) -> tuple[i
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -92,7 +92,7 @@ def _read_consumer_group_metadata_value_v0_tags(data: bytes, at: int) -> tuple[i
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return metadata_hash, tuple(tags), at
 
 
@@ -130,7 +130,7 @@ def write_consumer_group_metadata_value_v0(message: ConsumerGroupMetadataValue) 
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ConsumerGroupMetadataKey": Codec(
         ConsumerGroupMetadataKey,
@@ -143,7 +143,7 @@ CODECS: dict[str, Codec] = {
         {},
         3,
         "ConsumerGroupMetadataKey",
-        "4.3",
+        "4.4",
     ),
     "ConsumerGroupMetadataValue": Codec(
         ConsumerGroupMetadataValue,
@@ -156,6 +156,6 @@ CODECS: dict[str, Codec] = {
         {},
         3,
         "ConsumerGroupMetadataValue",
-        "4.3",
+        "4.4",
     ),
 }

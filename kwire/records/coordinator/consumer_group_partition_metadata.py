@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     long_text_length,
@@ -40,7 +40,7 @@ class ConsumerGroupPartitionMetadataKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ConsumerGroupPartitionMetadataKey"
     API_KEY: ClassVar[int] = 4
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group_id: str = ""
@@ -57,7 +57,7 @@ def read_consumer_group_partition_metadata_key_v0(
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return ConsumerGroupPartitionMetadataKey(group_id), at
 
 
@@ -77,7 +77,7 @@ class PartitionMetadata(msgspec.Struct, gc=False):
     partition: int = 0
     #: []string.
     racks: tuple[str, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -92,7 +92,7 @@ class TopicMetadata(msgspec.Struct, gc=False):
     num_partitions: int = 0
     #: []PartitionMetadata.
     partition_metadata: list[PartitionMetadata] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -102,11 +102,11 @@ class ConsumerGroupPartitionMetadataValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ConsumerGroupPartitionMetadataValue"
     API_KEY: ClassVar[int] = 4
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: []TopicMetadata.
     topics: list[TopicMetadata] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -186,7 +186,7 @@ def write_consumer_group_partition_metadata_value_v0(message: ConsumerGroupParti
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         topic_name = topic.topic_name.encode()
         topic_name_length = len(topic_name) + 1
         if topic_name_length < 128:
@@ -227,7 +227,7 @@ def write_consumer_group_partition_metadata_value_v0(message: ConsumerGroupParti
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ConsumerGroupPartitionMetadataKey": Codec(
         ConsumerGroupPartitionMetadataKey,
@@ -240,7 +240,7 @@ CODECS: dict[str, Codec] = {
         {},
         4,
         "ConsumerGroupPartitionMetadataKey",
-        "4.3",
+        "4.4",
     ),
     "ConsumerGroupPartitionMetadataValue": Codec(
         ConsumerGroupPartitionMetadataValue,
@@ -256,6 +256,6 @@ CODECS: dict[str, Codec] = {
         },
         4,
         "ConsumerGroupPartitionMetadataValue",
-        "4.3",
+        "4.4",
     ),
 }

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     long_text_length,
@@ -37,7 +37,7 @@ class ConsumerGroupRegularExpressionKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ConsumerGroupRegularExpressionKey"
     API_KEY: ClassVar[int] = 16
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group_id: str = ""
@@ -56,7 +56,7 @@ def read_consumer_group_regular_expression_key_v0(
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     regular_expression_length, = unpack_h(data, at)
     at += 2
     if regular_expression_length >= 0:
@@ -64,7 +64,7 @@ def read_consumer_group_regular_expression_key_v0(
         regular_expression = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return ConsumerGroupRegularExpressionKey(group_id, regular_expression), at
 
 
@@ -86,7 +86,7 @@ class ConsumerGroupRegularExpressionValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ConsumerGroupRegularExpressionValue"
     API_KEY: ClassVar[int] = 16
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Names of the topics that matched. ([]string)
     topics: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class ConsumerGroupRegularExpressionValue(msgspec.Struct, gc=False):
     version: int = 0
     #: When the pattern was matched, in milliseconds since 1970. (int64)
     timestamp: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -154,7 +154,7 @@ def write_consumer_group_regular_expression_value_v0(message: ConsumerGroupRegul
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ConsumerGroupRegularExpressionKey": Codec(
         ConsumerGroupRegularExpressionKey,
@@ -167,7 +167,7 @@ CODECS: dict[str, Codec] = {
         {},
         16,
         "ConsumerGroupRegularExpressionKey",
-        "4.3",
+        "4.4",
     ),
     "ConsumerGroupRegularExpressionValue": Codec(
         ConsumerGroupRegularExpressionValue,
@@ -180,6 +180,6 @@ CODECS: dict[str, Codec] = {
         {},
         16,
         "ConsumerGroupRegularExpressionValue",
-        "4.3",
+        "4.4",
     ),
 }

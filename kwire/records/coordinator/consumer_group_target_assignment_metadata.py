@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import NO_TAGS, Part, Refused, Tags, read_uvarint, tag_section
+from kwire.primitives import NO_TAGS, FastPathError, Part, Tags, read_uvarint, tag_section
 
 pack_h = Struct(">h").pack
 pack_i = Struct(">i").pack
@@ -26,7 +26,7 @@ class ConsumerGroupTargetAssignmentMetadataKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ConsumerGroupTargetAssignmentMetadataKey"
     API_KEY: ClassVar[int] = 6
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group_id: str = ""
@@ -43,7 +43,7 @@ def read_consumer_group_target_assignment_metadata_key_v0(
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return ConsumerGroupTargetAssignmentMetadataKey(group_id), at
 
 
@@ -62,13 +62,13 @@ class ConsumerGroupTargetAssignmentMetadataValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ConsumerGroupTargetAssignmentMetadataValue"
     API_KEY: ClassVar[int] = 6
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: The group epoch for which the assignment was made; behind the group's epoch while a new one is due. (int32)
     assignment_epoch: int = 0
     #: When the assignment was made, in milliseconds since 1970; 0 = not recorded. (int64; tag 0)
     assignment_timestamp: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -82,7 +82,7 @@ def _read_consumer_group_target_assignment_metadata_value_v0_tags(data: bytes, a
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -93,7 +93,7 @@ def _read_consumer_group_target_assignment_metadata_value_v0_tags(data: bytes, a
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return assignment_timestamp, tuple(tags), at
 
 
@@ -133,7 +133,7 @@ def write_consumer_group_target_assignment_metadata_value_v0(message: ConsumerGr
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ConsumerGroupTargetAssignmentMetadataKey": Codec(
         ConsumerGroupTargetAssignmentMetadataKey,
@@ -146,7 +146,7 @@ CODECS: dict[str, Codec] = {
         {},
         6,
         "ConsumerGroupTargetAssignmentMetadataKey",
-        "4.3",
+        "4.4",
     ),
     "ConsumerGroupTargetAssignmentMetadataValue": Codec(
         ConsumerGroupTargetAssignmentMetadataValue,
@@ -159,6 +159,6 @@ CODECS: dict[str, Codec] = {
         {},
         6,
         "ConsumerGroupTargetAssignmentMetadataValue",
-        "4.3",
+        "4.4",
     ),
 }

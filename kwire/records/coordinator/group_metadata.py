@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -51,7 +51,7 @@ class GroupMetadataKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "GroupMetadataKey"
     API_KEY: ClassVar[int] = 2
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group: str = ""
@@ -66,7 +66,7 @@ def read_group_metadata_key_v0(data: bytes, at: int) -> tuple[GroupMetadataKey, 
         group = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return GroupMetadataKey(group), at
 
 
@@ -95,11 +95,11 @@ class MemberMetadata(msgspec.Struct, gc=False):
     rebalance_timeout: int = -1
     #: A member not heard of for so long is taken as dead, in milliseconds. (int32)
     session_timeout: int = 0
-    #: What the member told of itself (for consumers a ConsumerProtocolSubscription). (bytes)
+    #: Metadata that the member sent (for consumers a ConsumerProtocolSubscription). (bytes)
     subscription: bytes = b''
     #: What the member got (for consumers a ConsumerProtocolAssignment). (bytes)
     assignment: bytes = b''
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -109,7 +109,7 @@ class GroupMetadataValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "GroupMetadataValue"
     API_KEY: ClassVar[int] = 2
     VERSIONS: ClassVar[tuple[int, int]] = (0, 4)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     protocol_type: str = ""
@@ -124,7 +124,7 @@ class GroupMetadataValue(msgspec.Struct, gc=False):
     current_state_timestamp: int = -1
     #: []MemberMetadata.
     members: list[MemberMetadata] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -137,7 +137,7 @@ def read_group_metadata_value_v0(data: bytes, at: int) -> tuple[GroupMetadataVal
         protocol_type = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     generation, protocol_length = unpack_ih(data, at)
     at += 6
     protocol: str | None
@@ -148,7 +148,7 @@ def read_group_metadata_value_v0(data: bytes, at: int) -> tuple[GroupMetadataVal
     elif protocol_length == -1:
         protocol = None
     else:
-        raise Refused
+        raise FastPathError
     leader_length, = unpack_h(data, at)
     at += 2
     leader: str | None
@@ -159,11 +159,11 @@ def read_group_metadata_value_v0(data: bytes, at: int) -> tuple[GroupMetadataVal
     elif leader_length == -1:
         leader = None
     else:
-        raise Refused
+        raise FastPathError
     members_count, = unpack_i(data, at)
     at += 4
     if not 0 <= members_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     members = []
     for _ in range(members_count):
         member_id_length, = unpack_h(data, at)
@@ -173,7 +173,7 @@ def read_group_metadata_value_v0(data: bytes, at: int) -> tuple[GroupMetadataVal
             member_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         client_id_length, = unpack_h(data, at)
         at += 2
         if client_id_length >= 0:
@@ -181,7 +181,7 @@ def read_group_metadata_value_v0(data: bytes, at: int) -> tuple[GroupMetadataVal
             client_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         client_host_length, = unpack_h(data, at)
         at += 2
         if client_host_length >= 0:
@@ -189,7 +189,7 @@ def read_group_metadata_value_v0(data: bytes, at: int) -> tuple[GroupMetadataVal
             client_host = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         session_timeout, subscription_length = unpack_ii(data, at)
         at += 8
         if subscription_length >= 0:
@@ -197,7 +197,7 @@ def read_group_metadata_value_v0(data: bytes, at: int) -> tuple[GroupMetadataVal
             subscription = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         assignment_length, = unpack_i(data, at)
         at += 4
         if assignment_length >= 0:
@@ -205,7 +205,7 @@ def read_group_metadata_value_v0(data: bytes, at: int) -> tuple[GroupMetadataVal
             assignment = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         members.append(MemberMetadata(
             member_id, None, client_id, client_host, -1, session_timeout, subscription, assignment,
         ))
@@ -221,7 +221,7 @@ def read_group_metadata_value_v1(data: bytes, at: int) -> tuple[GroupMetadataVal
         protocol_type = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     generation, protocol_length = unpack_ih(data, at)
     at += 6
     protocol: str | None
@@ -232,7 +232,7 @@ def read_group_metadata_value_v1(data: bytes, at: int) -> tuple[GroupMetadataVal
     elif protocol_length == -1:
         protocol = None
     else:
-        raise Refused
+        raise FastPathError
     leader_length, = unpack_h(data, at)
     at += 2
     leader: str | None
@@ -243,11 +243,11 @@ def read_group_metadata_value_v1(data: bytes, at: int) -> tuple[GroupMetadataVal
     elif leader_length == -1:
         leader = None
     else:
-        raise Refused
+        raise FastPathError
     members_count, = unpack_i(data, at)
     at += 4
     if not 0 <= members_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     members = []
     for _ in range(members_count):
         member_id_length, = unpack_h(data, at)
@@ -257,7 +257,7 @@ def read_group_metadata_value_v1(data: bytes, at: int) -> tuple[GroupMetadataVal
             member_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         client_id_length, = unpack_h(data, at)
         at += 2
         if client_id_length >= 0:
@@ -265,7 +265,7 @@ def read_group_metadata_value_v1(data: bytes, at: int) -> tuple[GroupMetadataVal
             client_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         client_host_length, = unpack_h(data, at)
         at += 2
         if client_host_length >= 0:
@@ -273,7 +273,7 @@ def read_group_metadata_value_v1(data: bytes, at: int) -> tuple[GroupMetadataVal
             client_host = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         rebalance_timeout, session_timeout, subscription_length = unpack_iii(data, at)
         at += 12
         if subscription_length >= 0:
@@ -281,7 +281,7 @@ def read_group_metadata_value_v1(data: bytes, at: int) -> tuple[GroupMetadataVal
             subscription = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         assignment_length, = unpack_i(data, at)
         at += 4
         if assignment_length >= 0:
@@ -289,7 +289,7 @@ def read_group_metadata_value_v1(data: bytes, at: int) -> tuple[GroupMetadataVal
             assignment = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         members.append(MemberMetadata(
             member_id, None, client_id, client_host, rebalance_timeout, session_timeout, subscription, assignment,
         ))
@@ -305,7 +305,7 @@ def read_group_metadata_value_v2(data: bytes, at: int) -> tuple[GroupMetadataVal
         protocol_type = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     generation, protocol_length = unpack_ih(data, at)
     at += 6
     protocol: str | None
@@ -316,7 +316,7 @@ def read_group_metadata_value_v2(data: bytes, at: int) -> tuple[GroupMetadataVal
     elif protocol_length == -1:
         protocol = None
     else:
-        raise Refused
+        raise FastPathError
     leader_length, = unpack_h(data, at)
     at += 2
     leader: str | None
@@ -327,11 +327,11 @@ def read_group_metadata_value_v2(data: bytes, at: int) -> tuple[GroupMetadataVal
     elif leader_length == -1:
         leader = None
     else:
-        raise Refused
+        raise FastPathError
     current_state_timestamp, members_count = unpack_qi(data, at)
     at += 12
     if not 0 <= members_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     members = []
     for _ in range(members_count):
         member_id_length, = unpack_h(data, at)
@@ -341,7 +341,7 @@ def read_group_metadata_value_v2(data: bytes, at: int) -> tuple[GroupMetadataVal
             member_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         client_id_length, = unpack_h(data, at)
         at += 2
         if client_id_length >= 0:
@@ -349,7 +349,7 @@ def read_group_metadata_value_v2(data: bytes, at: int) -> tuple[GroupMetadataVal
             client_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         client_host_length, = unpack_h(data, at)
         at += 2
         if client_host_length >= 0:
@@ -357,7 +357,7 @@ def read_group_metadata_value_v2(data: bytes, at: int) -> tuple[GroupMetadataVal
             client_host = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         rebalance_timeout, session_timeout, subscription_length = unpack_iii(data, at)
         at += 12
         if subscription_length >= 0:
@@ -365,7 +365,7 @@ def read_group_metadata_value_v2(data: bytes, at: int) -> tuple[GroupMetadataVal
             subscription = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         assignment_length, = unpack_i(data, at)
         at += 4
         if assignment_length >= 0:
@@ -373,7 +373,7 @@ def read_group_metadata_value_v2(data: bytes, at: int) -> tuple[GroupMetadataVal
             assignment = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         members.append(MemberMetadata(
             member_id, None, client_id, client_host, rebalance_timeout, session_timeout, subscription, assignment,
         ))
@@ -389,7 +389,7 @@ def read_group_metadata_value_v3(data: bytes, at: int) -> tuple[GroupMetadataVal
         protocol_type = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     generation, protocol_length = unpack_ih(data, at)
     at += 6
     protocol: str | None
@@ -400,7 +400,7 @@ def read_group_metadata_value_v3(data: bytes, at: int) -> tuple[GroupMetadataVal
     elif protocol_length == -1:
         protocol = None
     else:
-        raise Refused
+        raise FastPathError
     leader_length, = unpack_h(data, at)
     at += 2
     leader: str | None
@@ -411,11 +411,11 @@ def read_group_metadata_value_v3(data: bytes, at: int) -> tuple[GroupMetadataVal
     elif leader_length == -1:
         leader = None
     else:
-        raise Refused
+        raise FastPathError
     current_state_timestamp, members_count = unpack_qi(data, at)
     at += 12
     if not 0 <= members_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     members = []
     for _ in range(members_count):
         member_id_length, = unpack_h(data, at)
@@ -425,7 +425,7 @@ def read_group_metadata_value_v3(data: bytes, at: int) -> tuple[GroupMetadataVal
             member_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         group_instance_id_length, = unpack_h(data, at)
         at += 2
         group_instance_id: str | None
@@ -436,7 +436,7 @@ def read_group_metadata_value_v3(data: bytes, at: int) -> tuple[GroupMetadataVal
         elif group_instance_id_length == -1:
             group_instance_id = None
         else:
-            raise Refused
+            raise FastPathError
         client_id_length, = unpack_h(data, at)
         at += 2
         if client_id_length >= 0:
@@ -444,7 +444,7 @@ def read_group_metadata_value_v3(data: bytes, at: int) -> tuple[GroupMetadataVal
             client_id = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         client_host_length, = unpack_h(data, at)
         at += 2
         if client_host_length >= 0:
@@ -452,7 +452,7 @@ def read_group_metadata_value_v3(data: bytes, at: int) -> tuple[GroupMetadataVal
             client_host = data[at:end].decode()
             at = end
         else:
-            raise Refused
+            raise FastPathError
         rebalance_timeout, session_timeout, subscription_length = unpack_iii(data, at)
         at += 12
         if subscription_length >= 0:
@@ -460,7 +460,7 @@ def read_group_metadata_value_v3(data: bytes, at: int) -> tuple[GroupMetadataVal
             subscription = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         assignment_length, = unpack_i(data, at)
         at += 4
         if assignment_length >= 0:
@@ -468,7 +468,7 @@ def read_group_metadata_value_v3(data: bytes, at: int) -> tuple[GroupMetadataVal
             assignment = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         members.append(MemberMetadata(
             member_id, group_instance_id, client_id, client_host, rebalance_timeout, session_timeout, subscription,
             assignment,
@@ -559,7 +559,7 @@ def read_group_metadata_value_v4(data: bytes, at: int) -> tuple[GroupMetadataVal
             subscription = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         assignment_length = data[at]
         if assignment_length > 127:
             assignment_length, at = read_uvarint(data, at)
@@ -570,7 +570,7 @@ def read_group_metadata_value_v4(data: bytes, at: int) -> tuple[GroupMetadataVal
             assignment = data[at:end]
             at = end
         else:
-            raise Refused
+            raise FastPathError
         if data[at]:
             unknown, at = read_unknown_tags(data, at)
         else:
@@ -839,7 +839,7 @@ def write_group_metadata_value_v4(message: GroupMetadataValue) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "GroupMetadataKey": Codec(
         GroupMetadataKey,
@@ -852,7 +852,7 @@ CODECS: dict[str, Codec] = {
         {},
         2,
         "GroupMetadataKey",
-        "4.3",
+        "4.4",
     ),
     "GroupMetadataValue": Codec(
         GroupMetadataValue,
@@ -875,6 +875,6 @@ CODECS: dict[str, Codec] = {
         },
         2,
         "GroupMetadataValue",
-        "4.3",
+        "4.4",
     ),
 }

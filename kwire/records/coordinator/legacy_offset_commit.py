@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import Part, Refused
+from kwire.primitives import FastPathError, Part
 
 pack_h = Struct(">h").pack
 pack_i = Struct(">i").pack
@@ -27,7 +27,7 @@ class LegacyOffsetCommitKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "LegacyOffsetCommitKey"
     API_KEY: ClassVar[int] = 0
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group: str = ""
@@ -46,7 +46,7 @@ def read_legacy_offset_commit_key_v0(data: bytes, at: int) -> tuple[LegacyOffset
         group = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     topic_length, = unpack_h(data, at)
     at += 2
     if topic_length >= 0:
@@ -54,7 +54,7 @@ def read_legacy_offset_commit_key_v0(data: bytes, at: int) -> tuple[LegacyOffset
         topic = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     partition, = unpack_i(data, at)
     at += 4
     return LegacyOffsetCommitKey(group, topic, partition), at
@@ -79,7 +79,7 @@ class LegacyOffsetCommitValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "LegacyOffsetCommitValue"
     API_KEY: ClassVar[int] = 0
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Offset of the next record to consume. (int64)
     offset: int = 0
@@ -98,7 +98,7 @@ def read_legacy_offset_commit_value_v0(data: bytes, at: int) -> tuple[LegacyOffs
         metadata = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     commit_timestamp, = unpack_q(data, at)
     at += 8
     return LegacyOffsetCommitValue(offset, metadata, commit_timestamp), at
@@ -114,7 +114,7 @@ def write_legacy_offset_commit_value_v0(message: LegacyOffsetCommitValue) -> lis
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "LegacyOffsetCommitKey": Codec(
         LegacyOffsetCommitKey,
@@ -127,7 +127,7 @@ CODECS: dict[str, Codec] = {
         {},
         0,
         "LegacyOffsetCommitKey",
-        "4.3",
+        "4.4",
     ),
     "LegacyOffsetCommitValue": Codec(
         LegacyOffsetCommitValue,
@@ -140,6 +140,6 @@ CODECS: dict[str, Codec] = {
         {},
         0,
         "LegacyOffsetCommitValue",
-        "4.3",
+        "4.4",
     ),
 }

@@ -11,8 +11,8 @@ import msgspec
 from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_text,
@@ -47,7 +47,7 @@ class OffsetCommitKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "OffsetCommitKey"
     API_KEY: ClassVar[int] = 1
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group: str = ""
@@ -66,7 +66,7 @@ def read_offset_commit_key_v0(data: bytes, at: int) -> tuple[OffsetCommitKey, in
         group = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     topic_length, = unpack_h(data, at)
     at += 2
     if topic_length >= 0:
@@ -74,7 +74,7 @@ def read_offset_commit_key_v0(data: bytes, at: int) -> tuple[OffsetCommitKey, in
         topic = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     partition, = unpack_i(data, at)
     at += 4
     return OffsetCommitKey(group, topic, partition), at
@@ -99,7 +99,7 @@ class OffsetCommitValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "OffsetCommitValue"
     API_KEY: ClassVar[int] = 1
     VERSIONS: ClassVar[tuple[int, int]] = (0, 4)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Offset of the next record to consume. (int64)
     offset: int = 0
@@ -115,7 +115,7 @@ class OffsetCommitValue(msgspec.Struct, gc=False):
     expire_timestamp: int = -1
     #: Id of the topic; all zeros = unknown. (uuid; versions 4+; tag 0; left out silently elsewhere)
     topic_id: bytes = bytes(16)
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -128,7 +128,7 @@ def read_offset_commit_value_v0(data: bytes, at: int) -> tuple[OffsetCommitValue
         metadata = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     commit_timestamp, = unpack_q(data, at)
     at += 8
     return OffsetCommitValue(offset, -1, metadata, commit_timestamp), at
@@ -143,7 +143,7 @@ def read_offset_commit_value_v1(data: bytes, at: int) -> tuple[OffsetCommitValue
         metadata = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     commit_timestamp, expire_timestamp = unpack_qq(data, at)
     at += 16
     return OffsetCommitValue(offset, -1, metadata, commit_timestamp, expire_timestamp), at
@@ -158,7 +158,7 @@ def read_offset_commit_value_v3(data: bytes, at: int) -> tuple[OffsetCommitValue
         metadata = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     commit_timestamp, = unpack_q(data, at)
     at += 8
     return OffsetCommitValue(offset, leader_epoch, metadata, commit_timestamp), at
@@ -174,7 +174,7 @@ def _read_offset_commit_value_v4_tags(data: bytes, at: int) -> tuple[bytes, Tags
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -185,7 +185,7 @@ def _read_offset_commit_value_v4_tags(data: bytes, at: int) -> tuple[bytes, Tags
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return topic_id, tuple(tags), at
 
 
@@ -247,7 +247,7 @@ def _write_offset_commit_value_v4_tags(offset_commit_value: OffsetCommitValue) -
         parts: list[Part] = []
         topic_id = offset_commit_value.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         parts.append(pack_u(topic_id))
         known.append((0, b"".join(parts)))
     return tag_section(known, offset_commit_value.unknown_tagged_fields, 1)
@@ -272,7 +272,7 @@ def write_offset_commit_value_v4(message: OffsetCommitValue) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "OffsetCommitKey": Codec(
         OffsetCommitKey,
@@ -285,7 +285,7 @@ CODECS: dict[str, Codec] = {
         {},
         1,
         "OffsetCommitKey",
-        "4.3",
+        "4.4",
     ),
     "OffsetCommitValue": Codec(
         OffsetCommitValue,
@@ -306,6 +306,6 @@ CODECS: dict[str, Codec] = {
         {},
         1,
         "OffsetCommitValue",
-        "4.3",
+        "4.4",
     ),
 }

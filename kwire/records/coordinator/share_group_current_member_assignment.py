@@ -11,8 +11,8 @@ import msgspec
 from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     pack_int32s,
@@ -39,7 +39,7 @@ class ShareGroupCurrentMemberAssignmentKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ShareGroupCurrentMemberAssignmentKey"
     API_KEY: ClassVar[int] = 14
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Name of the share group. (string)
     group_id: str = ""
@@ -58,7 +58,7 @@ def read_share_group_current_member_assignment_key_v0(
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     member_id_length, = unpack_h(data, at)
     at += 2
     if member_id_length >= 0:
@@ -66,7 +66,7 @@ def read_share_group_current_member_assignment_key_v0(
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return ShareGroupCurrentMemberAssignmentKey(group_id, member_id), at
 
 
@@ -89,7 +89,7 @@ class TopicPartitions(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: Numbers of the partitions. ([]int32)
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -99,7 +99,7 @@ class ShareGroupCurrentMemberAssignmentValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ShareGroupCurrentMemberAssignmentValue"
     API_KEY: ClassVar[int] = 14
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Epoch the member has reached. (int32)
     member_epoch: int = 0
@@ -109,7 +109,7 @@ class ShareGroupCurrentMemberAssignmentValue(msgspec.Struct, gc=False):
     state: int = 0
     #: The partitions the member has been given. ([]TopicPartitions)
     assigned_partitions: list[TopicPartitions] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -163,7 +163,7 @@ def write_share_group_current_member_assignment_value_v0(message: ShareGroupCurr
     for assigned_partition in assigned_partitions:
         topic_id = assigned_partition.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = assigned_partition.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -182,7 +182,7 @@ def write_share_group_current_member_assignment_value_v0(message: ShareGroupCurr
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareGroupCurrentMemberAssignmentKey": Codec(
         ShareGroupCurrentMemberAssignmentKey,
@@ -195,7 +195,7 @@ CODECS: dict[str, Codec] = {
         {},
         14,
         "ShareGroupCurrentMemberAssignmentKey",
-        "4.3",
+        "4.4",
     ),
     "ShareGroupCurrentMemberAssignmentValue": Codec(
         ShareGroupCurrentMemberAssignmentValue,
@@ -210,6 +210,6 @@ CODECS: dict[str, Codec] = {
         },
         14,
         "ShareGroupCurrentMemberAssignmentValue",
-        "4.3",
+        "4.4",
     ),
 }

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     long_text_length,
@@ -34,7 +34,7 @@ class ShareGroupMemberMetadataKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ShareGroupMemberMetadataKey"
     API_KEY: ClassVar[int] = 10
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Name of the share group. (string)
     group_id: str = ""
@@ -51,7 +51,7 @@ def read_share_group_member_metadata_key_v0(data: bytes, at: int) -> tuple[Share
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     member_id_length, = unpack_h(data, at)
     at += 2
     if member_id_length >= 0:
@@ -59,7 +59,7 @@ def read_share_group_member_metadata_key_v0(data: bytes, at: int) -> tuple[Share
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return ShareGroupMemberMetadataKey(group_id, member_id), at
 
 
@@ -81,7 +81,7 @@ class ShareGroupMemberMetadataValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ShareGroupMemberMetadataValue"
     API_KEY: ClassVar[int] = 10
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Rack the member is in; null = not said. (string; may be null)
     rack_id: str | None = ""
@@ -91,7 +91,7 @@ class ShareGroupMemberMetadataValue(msgspec.Struct, gc=False):
     client_host: str = ""
     #: Names of the topics the member wants. ([]string)
     subscribed_topic_names: tuple[str, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -190,7 +190,7 @@ def write_share_group_member_metadata_value_v0(message: ShareGroupMemberMetadata
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareGroupMemberMetadataKey": Codec(
         ShareGroupMemberMetadataKey,
@@ -203,7 +203,7 @@ CODECS: dict[str, Codec] = {
         {},
         10,
         "ShareGroupMemberMetadataKey",
-        "4.3",
+        "4.4",
     ),
     "ShareGroupMemberMetadataValue": Codec(
         ShareGroupMemberMetadataValue,
@@ -216,6 +216,6 @@ CODECS: dict[str, Codec] = {
         {},
         10,
         "ShareGroupMemberMetadataValue",
-        "4.3",
+        "4.4",
     ),
 }

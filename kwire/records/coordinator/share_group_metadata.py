@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import NO_TAGS, Part, Refused, Tags, read_unknown_tags, tag_section
+from kwire.primitives import NO_TAGS, FastPathError, Part, Tags, read_unknown_tags, tag_section
 
 pack_h = Struct(">h").pack
 pack_iq = Struct(">iq").pack
@@ -24,7 +24,7 @@ class ShareGroupMetadataKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ShareGroupMetadataKey"
     API_KEY: ClassVar[int] = 11
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Name of the share group. (string)
     group_id: str = ""
@@ -39,7 +39,7 @@ def read_share_group_metadata_key_v0(data: bytes, at: int) -> tuple[ShareGroupMe
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return ShareGroupMetadataKey(group_id), at
 
 
@@ -58,14 +58,14 @@ class ShareGroupMetadataValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ShareGroupMetadataValue"
     API_KEY: ClassVar[int] = 11
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Epoch of the group; rises with each change of members, subscriptions or topics. (int32)
     epoch: int = 0
     #: Hash of the subscribed topics (ids, partition counts, racks); when it changes a new assignment is due. 0 = no
     #: topics. (int64)
     metadata_hash: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -92,7 +92,7 @@ def write_share_group_metadata_value_v0(message: ShareGroupMetadataValue) -> lis
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareGroupMetadataKey": Codec(
         ShareGroupMetadataKey,
@@ -105,7 +105,7 @@ CODECS: dict[str, Codec] = {
         {},
         11,
         "ShareGroupMetadataKey",
-        "4.3",
+        "4.4",
     ),
     "ShareGroupMetadataValue": Codec(
         ShareGroupMetadataValue,
@@ -118,6 +118,6 @@ CODECS: dict[str, Codec] = {
         {},
         11,
         "ShareGroupMetadataValue",
-        "4.3",
+        "4.4",
     ),
 }

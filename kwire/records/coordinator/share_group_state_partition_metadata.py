@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     long_text_length,
@@ -39,7 +39,7 @@ class ShareGroupStatePartitionMetadataKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ShareGroupStatePartitionMetadataKey"
     API_KEY: ClassVar[int] = 15
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Name of the share group. (string)
     group_id: str = ""
@@ -56,7 +56,7 @@ def read_share_group_state_partition_metadata_key_v0(
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return ShareGroupStatePartitionMetadataKey(group_id), at
 
 
@@ -80,7 +80,7 @@ class TopicPartitionsInfo(msgspec.Struct, gc=False):
     topic_name: str = ""
     #: Numbers of the partitions. ([]int32)
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -91,7 +91,7 @@ class TopicInfo(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: Name of the topic. (string)
     topic_name: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -101,7 +101,7 @@ class ShareGroupStatePartitionMetadataValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ShareGroupStatePartitionMetadataValue"
     API_KEY: ClassVar[int] = 15
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Partitions whose state the share coordinator was asked to begin, without an answer yet. ([]TopicPartitionsInfo)
     initializing_topics: list[TopicPartitionsInfo] = []
@@ -109,7 +109,7 @@ class ShareGroupStatePartitionMetadataValue(msgspec.Struct, gc=False):
     initialized_topics: list[TopicPartitionsInfo] = []
     #: Topics whose state is being dropped. ([]TopicInfo)
     deleting_topics: list[TopicInfo] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -217,7 +217,7 @@ def write_share_group_state_partition_metadata_value_v0(message: ShareGroupState
     for initializing_topic in initializing_topics:
         topic_id = initializing_topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         topic_name = initializing_topic.topic_name.encode()
         topic_name_length = len(topic_name) + 1
         if topic_name_length < 128:
@@ -248,7 +248,7 @@ def write_share_group_state_partition_metadata_value_v0(message: ShareGroupState
     for initialized_topic in initialized_topics:
         initialized_topic_topic_id = initialized_topic.topic_id
         if len(initialized_topic_topic_id) != 16:
-            raise Refused
+            raise FastPathError
         initialized_topic_topic_name = initialized_topic.topic_name.encode()
         initialized_topic_topic_name_length = len(initialized_topic_topic_name) + 1
         if initialized_topic_topic_name_length < 128:
@@ -279,7 +279,7 @@ def write_share_group_state_partition_metadata_value_v0(message: ShareGroupState
     for deleting_topic in deleting_topics:
         deleting_topic_topic_id = deleting_topic.topic_id
         if len(deleting_topic_topic_id) != 16:
-            raise Refused
+            raise FastPathError
         deleting_topic_topic_name = deleting_topic.topic_name.encode()
         deleting_topic_topic_name_length = len(deleting_topic_topic_name) + 1
         if deleting_topic_topic_name_length < 128:
@@ -295,7 +295,7 @@ def write_share_group_state_partition_metadata_value_v0(message: ShareGroupState
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareGroupStatePartitionMetadataKey": Codec(
         ShareGroupStatePartitionMetadataKey,
@@ -308,7 +308,7 @@ CODECS: dict[str, Codec] = {
         {},
         15,
         "ShareGroupStatePartitionMetadataKey",
-        "4.3",
+        "4.4",
     ),
     "ShareGroupStatePartitionMetadataValue": Codec(
         ShareGroupStatePartitionMetadataValue,
@@ -324,6 +324,6 @@ CODECS: dict[str, Codec] = {
         },
         15,
         "ShareGroupStatePartitionMetadataValue",
-        "4.3",
+        "4.4",
     ),
 }

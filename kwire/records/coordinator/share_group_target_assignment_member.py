@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     pack_int32s,
@@ -37,7 +37,7 @@ class ShareGroupTargetAssignmentMemberKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ShareGroupTargetAssignmentMemberKey"
     API_KEY: ClassVar[int] = 13
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Name of the share group. (string)
     group_id: str = ""
@@ -56,7 +56,7 @@ def read_share_group_target_assignment_member_key_v0(
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     member_id_length, = unpack_h(data, at)
     at += 2
     if member_id_length >= 0:
@@ -64,7 +64,7 @@ def read_share_group_target_assignment_member_key_v0(
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return ShareGroupTargetAssignmentMemberKey(group_id, member_id), at
 
 
@@ -87,7 +87,7 @@ class TopicPartition(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: Numbers of the partitions. ([]int32)
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -97,11 +97,11 @@ class ShareGroupTargetAssignmentMemberValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ShareGroupTargetAssignmentMemberValue"
     API_KEY: ClassVar[int] = 13
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: The partitions the member shall have, by topic. ([]TopicPartition)
     topic_partitions: list[TopicPartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -149,7 +149,7 @@ def write_share_group_target_assignment_member_value_v0(message: ShareGroupTarge
     for topic_partition in topic_partitions:
         topic_id = topic_partition.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic_partition.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -168,7 +168,7 @@ def write_share_group_target_assignment_member_value_v0(message: ShareGroupTarge
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareGroupTargetAssignmentMemberKey": Codec(
         ShareGroupTargetAssignmentMemberKey,
@@ -181,7 +181,7 @@ CODECS: dict[str, Codec] = {
         {},
         13,
         "ShareGroupTargetAssignmentMemberKey",
-        "4.3",
+        "4.4",
     ),
     "ShareGroupTargetAssignmentMemberValue": Codec(
         ShareGroupTargetAssignmentMemberValue,
@@ -196,6 +196,6 @@ CODECS: dict[str, Codec] = {
         },
         13,
         "ShareGroupTargetAssignmentMemberValue",
-        "4.3",
+        "4.4",
     ),
 }

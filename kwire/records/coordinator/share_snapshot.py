@@ -12,8 +12,8 @@ import msgspec
 from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     read_long_count,
     read_unknown_tags,
@@ -43,7 +43,7 @@ class ShareSnapshotKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ShareSnapshotKey"
     API_KEY: ClassVar[int] = 0
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Name of the share group. (string)
     group_id: str = ""
@@ -62,7 +62,7 @@ def read_share_snapshot_key_v0(data: bytes, at: int) -> tuple[ShareSnapshotKey, 
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     topic_id, partition = unpack_ui(data, at)
     at += 20
     return ShareSnapshotKey(group_id, topic_id, partition), at
@@ -76,7 +76,7 @@ def write_share_snapshot_key_v0(message: ShareSnapshotKey) -> list[Part]:
     parts.append(group_id)
     topic_id = message.topic_id
     if len(topic_id) != 16:
-        raise Refused
+        raise FastPathError
     parts.append(pack_ui(topic_id, message.partition))
     return parts
 
@@ -92,7 +92,7 @@ class StateBatch(msgspec.Struct, gc=False):
     delivery_state: int = 0
     #: How often these records have been delivered. (int16)
     delivery_count: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -102,7 +102,7 @@ class ShareSnapshotValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ShareSnapshotValue"
     API_KEY: ClassVar[int] = 0
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Number of this snapshot of the share-partition, from 0; updates name the snapshot they build on. (int32)
     snapshot_epoch: int = 0
@@ -121,7 +121,7 @@ class ShareSnapshotValue(msgspec.Struct, gc=False):
     write_timestamp: int = 0
     #: State of all records at or above the start that have been delivered. ([]StateBatch)
     state_batches: list[StateBatch] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -135,7 +135,7 @@ def _read_share_snapshot_value_v0_tags(data: bytes, at: int) -> tuple[int, Tags,
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -146,7 +146,7 @@ def _read_share_snapshot_value_v0_tags(data: bytes, at: int) -> tuple[int, Tags,
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return delivery_complete_count, tuple(tags), at
 
 
@@ -233,7 +233,7 @@ def write_share_snapshot_value_v0(message: ShareSnapshotValue) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareSnapshotKey": Codec(
         ShareSnapshotKey,
@@ -246,7 +246,7 @@ CODECS: dict[str, Codec] = {
         {},
         0,
         "ShareSnapshotKey",
-        "4.3",
+        "4.4",
     ),
     "ShareSnapshotValue": Codec(
         ShareSnapshotValue,
@@ -261,6 +261,6 @@ CODECS: dict[str, Codec] = {
         },
         0,
         "ShareSnapshotValue",
-        "4.3",
+        "4.4",
     ),
 }

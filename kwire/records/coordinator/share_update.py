@@ -12,8 +12,8 @@ import msgspec
 from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     read_long_count,
     read_unknown_tags,
@@ -43,7 +43,7 @@ class ShareUpdateKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ShareUpdateKey"
     API_KEY: ClassVar[int] = 1
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Name of the share group. (string)
     group_id: str = ""
@@ -62,7 +62,7 @@ def read_share_update_key_v0(data: bytes, at: int) -> tuple[ShareUpdateKey, int]
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     topic_id, partition = unpack_ui(data, at)
     at += 20
     return ShareUpdateKey(group_id, topic_id, partition), at
@@ -76,7 +76,7 @@ def write_share_update_key_v0(message: ShareUpdateKey) -> list[Part]:
     parts.append(group_id)
     topic_id = message.topic_id
     if len(topic_id) != 16:
-        raise Refused
+        raise FastPathError
     parts.append(pack_ui(topic_id, message.partition))
     return parts
 
@@ -94,7 +94,7 @@ class StateBatch(msgspec.Struct, gc=False):
     delivery_state: int = 0
     #: How often these records have been delivered. (int16)
     delivery_count: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -104,7 +104,7 @@ class ShareUpdateValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "ShareUpdateValue"
     API_KEY: ClassVar[int] = 1
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Number of the snapshot that this update changes. (int32)
     snapshot_epoch: int = 0
@@ -116,7 +116,7 @@ class ShareUpdateValue(msgspec.Struct, gc=False):
     delivery_complete_count: int = -1
     #: The records whose state changes; a reader merges them over the snapshot and the updates before. ([]StateBatch)
     state_batches: list[StateBatch] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -130,7 +130,7 @@ def _read_share_update_value_v0_tags(data: bytes, at: int) -> tuple[int, Tags, i
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -141,7 +141,7 @@ def _read_share_update_value_v0_tags(data: bytes, at: int) -> tuple[int, Tags, i
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return delivery_complete_count, tuple(tags), at
 
 
@@ -219,7 +219,7 @@ def write_share_update_value_v0(message: ShareUpdateValue) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareUpdateKey": Codec(
         ShareUpdateKey,
@@ -232,7 +232,7 @@ CODECS: dict[str, Codec] = {
         {},
         1,
         "ShareUpdateKey",
-        "4.3",
+        "4.4",
     ),
     "ShareUpdateValue": Codec(
         ShareUpdateValue,
@@ -247,6 +247,6 @@ CODECS: dict[str, Codec] = {
         },
         1,
         "ShareUpdateValue",
-        "4.3",
+        "4.4",
     ),
 }

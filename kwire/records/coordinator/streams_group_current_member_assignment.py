@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     long_text_length,
@@ -40,7 +40,7 @@ class StreamsGroupCurrentMemberAssignmentKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "StreamsGroupCurrentMemberAssignmentKey"
     API_KEY: ClassVar[int] = 22
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group_id: str = ""
@@ -59,7 +59,7 @@ def read_streams_group_current_member_assignment_key_v0(
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     member_id_length, = unpack_h(data, at)
     at += 2
     if member_id_length >= 0:
@@ -67,7 +67,7 @@ def read_streams_group_current_member_assignment_key_v0(
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return StreamsGroupCurrentMemberAssignmentKey(group_id, member_id), at
 
 
@@ -93,7 +93,7 @@ class TaskIds(msgspec.Struct, gc=False):
     #: For each active task the epoch in which the member got it, so that commits of an earlier owner are fenced; null =
     #: not recorded. ([]int32; may be null; tag 0)
     assignment_epochs: tuple[int, ...] | None = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -103,7 +103,7 @@ class StreamsGroupCurrentMemberAssignmentValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "StreamsGroupCurrentMemberAssignmentValue"
     API_KEY: ClassVar[int] = 22
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Epoch the member has reached. (int32)
     member_epoch: int = 0
@@ -123,7 +123,7 @@ class StreamsGroupCurrentMemberAssignmentValue(msgspec.Struct, gc=False):
     standby_tasks_pending_revocation: list[TaskIds] = []
     #: Warm-up tasks the member is asked to give up, and still holds. ([]TaskIds)
     warmup_tasks_pending_revocation: list[TaskIds] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -139,7 +139,7 @@ def _read_streams_group_current_member_assignment_value_v0_task_ids_tags(
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -158,7 +158,7 @@ def _read_streams_group_current_member_assignment_value_v0_task_ids_tags(
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return assignment_epochs, tuple(tags), at
 
 
@@ -576,7 +576,7 @@ def write_streams_group_current_member_assignment_value_v0(message: StreamsGroup
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "StreamsGroupCurrentMemberAssignmentKey": Codec(
         StreamsGroupCurrentMemberAssignmentKey,
@@ -589,7 +589,7 @@ CODECS: dict[str, Codec] = {
         {},
         22,
         "StreamsGroupCurrentMemberAssignmentKey",
-        "4.3",
+        "4.4",
     ),
     "StreamsGroupCurrentMemberAssignmentValue": Codec(
         StreamsGroupCurrentMemberAssignmentValue,
@@ -604,6 +604,6 @@ CODECS: dict[str, Codec] = {
         },
         22,
         "StreamsGroupCurrentMemberAssignmentValue",
-        "4.3",
+        "4.4",
     ),
 }

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -41,7 +41,7 @@ class StreamsGroupMemberMetadataKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "StreamsGroupMemberMetadataKey"
     API_KEY: ClassVar[int] = 19
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group_id: str = ""
@@ -58,7 +58,7 @@ def read_streams_group_member_metadata_key_v0(data: bytes, at: int) -> tuple[Str
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     member_id_length, = unpack_h(data, at)
     at += 2
     if member_id_length >= 0:
@@ -66,7 +66,7 @@ def read_streams_group_member_metadata_key_v0(data: bytes, at: int) -> tuple[Str
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return StreamsGroupMemberMetadataKey(group_id, member_id), at
 
 
@@ -89,7 +89,7 @@ class Endpoint(msgspec.Struct, gc=False):
     host: str = ""
     #: uint16.
     port: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -100,7 +100,7 @@ class KeyValue(msgspec.Struct, gc=False):
     key: str = ""
     #: string.
     value: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -110,7 +110,7 @@ class StreamsGroupMemberMetadataValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "StreamsGroupMemberMetadataValue"
     API_KEY: ClassVar[int] = 19
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Fixed name of a static member, which survives its restarts; null = a dynamic member, or unchanged. (string; may
     #: be null)
@@ -131,7 +131,7 @@ class StreamsGroupMemberMetadataValue(msgspec.Struct, gc=False):
     user_endpoint: Endpoint | None = None
     #: Tags of the process, used to spread standby tasks. ([]KeyValue)
     client_tags: list[KeyValue] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -203,7 +203,7 @@ def read_streams_group_member_metadata_value_v0(data: bytes, at: int) -> tuple[S
     elif user_endpoint_marker == 255:
         user_endpoint = None
     else:
-        raise Refused
+        raise FastPathError
     client_tags_count = data[at]
     if 0 < client_tags_count < 128:
         at += 1
@@ -328,7 +328,7 @@ def write_streams_group_member_metadata_value_v0(message: StreamsGroupMemberMeta
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "StreamsGroupMemberMetadataKey": Codec(
         StreamsGroupMemberMetadataKey,
@@ -341,7 +341,7 @@ CODECS: dict[str, Codec] = {
         {},
         19,
         "StreamsGroupMemberMetadataKey",
-        "4.3",
+        "4.4",
     ),
     "StreamsGroupMemberMetadataValue": Codec(
         StreamsGroupMemberMetadataValue,
@@ -357,6 +357,6 @@ CODECS: dict[str, Codec] = {
         },
         19,
         "StreamsGroupMemberMetadataValue",
-        "4.3",
+        "4.4",
     ),
 }

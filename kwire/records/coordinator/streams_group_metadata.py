@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -39,7 +39,7 @@ class StreamsGroupMetadataKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "StreamsGroupMetadataKey"
     API_KEY: ClassVar[int] = 17
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group_id: str = ""
@@ -54,7 +54,7 @@ def read_streams_group_metadata_key_v0(data: bytes, at: int) -> tuple[StreamsGro
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return StreamsGroupMetadataKey(group_id), at
 
 
@@ -74,7 +74,7 @@ class LastAssignmentConfig(msgspec.Struct, gc=False):
     key: str = ""
     #: string.
     value: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -84,7 +84,7 @@ class StreamsGroupMetadataValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "StreamsGroupMetadataValue"
     API_KEY: ClassVar[int] = 17
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Epoch of the group; rises with each change of members, topology or topics. (int32)
     epoch: int = 0
@@ -95,16 +95,23 @@ class StreamsGroupMetadataValue(msgspec.Struct, gc=False):
     #: Settings with which the last assignment was made; null = not recorded. ([]LastAssignmentConfig; may be null; tag
     #: 1)
     last_assignment_configs: list[LastAssignmentConfig] | None = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Version of the topology whose description is stored; -1 = none, -2 = an update was interrupted. (int32; tag 2)
+    stored_description_topology_epoch: int = -1
+    #: Version of the topology whose description was refused for good; -1 = none. Members are not asked for it again.
+    #: (int32; tag 3)
+    failed_description_topology_epoch: int = -1
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
 def _read_streams_group_metadata_value_v0_tags(
     data: bytes, at: int,
-) -> tuple[int, list[LastAssignmentConfig] | None, Tags, int]:
+) -> tuple[int, list[LastAssignmentConfig] | None, int, int, Tags, int]:
     """The tagged fields of StreamsGroupMetadataValue."""
     validated_topology_epoch: int = -1
     last_assignment_configs: list[LastAssignmentConfig] | None = []
+    stored_description_topology_epoch: int = -1
+    failed_description_topology_epoch: int = -1
     field_count, at = read_uvarint(data, at)
     tags: list[tuple[int, bytes]] = []
     previous = -1
@@ -112,7 +119,7 @@ def _read_streams_group_metadata_value_v0_tags(
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -153,12 +160,20 @@ def _read_streams_group_metadata_value_v0_tags(
                         at += 1
                     tagged_last_assignment_configs.append(LastAssignmentConfig(key, value, unknown))
             last_assignment_configs = tagged_last_assignment_configs
+        elif tag == 2:
+            tagged_stored_description_topology_epoch, = unpack_i(data, at)
+            at += 4
+            stored_description_topology_epoch = tagged_stored_description_topology_epoch
+        elif tag == 3:
+            tagged_failed_description_topology_epoch, = unpack_i(data, at)
+            at += 4
+            failed_description_topology_epoch = tagged_failed_description_topology_epoch
         else:
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
-    return validated_topology_epoch, last_assignment_configs, tuple(tags), at
+            raise FastPathError
+    return validated_topology_epoch, last_assignment_configs, stored_description_topology_epoch, failed_description_topology_epoch, tuple(tags), at
 
 
 def read_streams_group_metadata_value_v0(data: bytes, at: int) -> tuple[StreamsGroupMetadataValue, int]:
@@ -167,15 +182,19 @@ def read_streams_group_metadata_value_v0(data: bytes, at: int) -> tuple[StreamsG
     at += 12
     if tag_count:
         (
-            validated_topology_epoch, last_assignment_configs, unknown, at,
+            validated_topology_epoch, last_assignment_configs, stored_description_topology_epoch,
+            failed_description_topology_epoch, unknown, at,
         ) = _read_streams_group_metadata_value_v0_tags(data, at)
     else:
         validated_topology_epoch = -1
         last_assignment_configs = []
+        stored_description_topology_epoch = -1
+        failed_description_topology_epoch = -1
         unknown = NO_TAGS
         at += 1
     return StreamsGroupMetadataValue(
-        epoch, metadata_hash, validated_topology_epoch, last_assignment_configs, unknown,
+        epoch, metadata_hash, validated_topology_epoch, last_assignment_configs, stored_description_topology_epoch,
+        failed_description_topology_epoch, unknown,
     ), at
 
 
@@ -214,13 +233,21 @@ def _write_streams_group_metadata_value_v0_tags(streams_group_metadata_value: St
                     (), last_assignment_config.unknown_tagged_fields, 0,
                 ) if last_assignment_config.unknown_tagged_fields else b"\0")
         known.append((1, b"".join(parts)))
-    return tag_section(known, streams_group_metadata_value.unknown_tagged_fields, 2)
+    if streams_group_metadata_value.stored_description_topology_epoch != -1:
+        parts = []
+        parts.append(pack_i(streams_group_metadata_value.stored_description_topology_epoch))
+        known.append((2, b"".join(parts)))
+    if streams_group_metadata_value.failed_description_topology_epoch != -1:
+        parts = []
+        parts.append(pack_i(streams_group_metadata_value.failed_description_topology_epoch))
+        known.append((3, b"".join(parts)))
+    return tag_section(known, streams_group_metadata_value.unknown_tagged_fields, 4)
 
 
 def write_streams_group_metadata_value_v0(message: StreamsGroupMetadataValue) -> list[Part]:
     """Write version 0."""
     parts: list[Part] = []
-    if message.validated_topology_epoch != -1 or message.last_assignment_configs is None or message.last_assignment_configs or message.unknown_tagged_fields:
+    if message.validated_topology_epoch != -1 or message.last_assignment_configs is None or message.last_assignment_configs or message.stored_description_topology_epoch != -1 or message.failed_description_topology_epoch != -1 or message.unknown_tagged_fields:
         parts.append(pack_iq(message.epoch, message.metadata_hash))
         parts.append(_write_streams_group_metadata_value_v0_tags(message))
     else:
@@ -228,7 +255,7 @@ def write_streams_group_metadata_value_v0(message: StreamsGroupMetadataValue) ->
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "StreamsGroupMetadataKey": Codec(
         StreamsGroupMetadataKey,
@@ -241,7 +268,7 @@ CODECS: dict[str, Codec] = {
         {},
         17,
         "StreamsGroupMetadataKey",
-        "4.3",
+        "4.4",
     ),
     "StreamsGroupMetadataValue": Codec(
         StreamsGroupMetadataValue,
@@ -256,6 +283,6 @@ CODECS: dict[str, Codec] = {
         },
         17,
         "StreamsGroupMetadataValue",
-        "4.3",
+        "4.4",
     ),
 }

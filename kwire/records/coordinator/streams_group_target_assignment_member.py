@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     long_text_length,
@@ -36,7 +36,7 @@ class StreamsGroupTargetAssignmentMemberKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "StreamsGroupTargetAssignmentMemberKey"
     API_KEY: ClassVar[int] = 21
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group_id: str = ""
@@ -55,7 +55,7 @@ def read_streams_group_target_assignment_member_key_v0(
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     member_id_length, = unpack_h(data, at)
     at += 2
     if member_id_length >= 0:
@@ -63,7 +63,7 @@ def read_streams_group_target_assignment_member_key_v0(
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return StreamsGroupTargetAssignmentMemberKey(group_id, member_id), at
 
 
@@ -86,7 +86,7 @@ class TaskIds(msgspec.Struct, gc=False):
     subtopology_id: str = ""
     #: []int32.
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -96,7 +96,7 @@ class StreamsGroupTargetAssignmentMemberValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "StreamsGroupTargetAssignmentMemberValue"
     API_KEY: ClassVar[int] = 21
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Tasks the member works on. ([]TaskIds)
     active_tasks: list[TaskIds] = []
@@ -104,7 +104,7 @@ class StreamsGroupTargetAssignmentMemberValue(msgspec.Struct, gc=False):
     standby_tasks: list[TaskIds] = []
     #: Tasks whose state the member is catching up with, to take them over later. ([]TaskIds)
     warmup_tasks: list[TaskIds] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -286,7 +286,7 @@ def write_streams_group_target_assignment_member_value_v0(message: StreamsGroupT
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "StreamsGroupTargetAssignmentMemberKey": Codec(
         StreamsGroupTargetAssignmentMemberKey,
@@ -299,7 +299,7 @@ CODECS: dict[str, Codec] = {
         {},
         21,
         "StreamsGroupTargetAssignmentMemberKey",
-        "4.3",
+        "4.4",
     ),
     "StreamsGroupTargetAssignmentMemberValue": Codec(
         StreamsGroupTargetAssignmentMemberValue,
@@ -314,6 +314,6 @@ CODECS: dict[str, Codec] = {
         },
         21,
         "StreamsGroupTargetAssignmentMemberValue",
-        "4.3",
+        "4.4",
     ),
 }

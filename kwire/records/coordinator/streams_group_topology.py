@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     int16s,
@@ -43,7 +43,7 @@ class StreamsGroupTopologyKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "StreamsGroupTopologyKey"
     API_KEY: ClassVar[int] = 23
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     group_id: str = ""
@@ -58,7 +58,7 @@ def read_streams_group_topology_key_v0(data: bytes, at: int) -> tuple[StreamsGro
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return StreamsGroupTopologyKey(group_id), at
 
 
@@ -78,7 +78,7 @@ class TopicConfig(msgspec.Struct, gc=False):
     key: str = ""
     #: string.
     value: str = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -93,7 +93,7 @@ class TopicInfo(msgspec.Struct, gc=False):
     replication_factor: int = 0
     #: []TopicConfig.
     topic_configs: list[TopicConfig] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -106,7 +106,7 @@ class CopartitionGroup(msgspec.Struct, gc=False):
     source_topic_regex: tuple[int, ...] = ()
     #: Internal topics the subtopology reads, which are made when missing. ([]int16)
     repartition_source_topics: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -127,7 +127,7 @@ class Subtopology(msgspec.Struct, gc=False):
     repartition_source_topics: list[TopicInfo] = []
     #: Which source topics have to agree in their number of partitions. ([]CopartitionGroup)
     copartition_groups: list[CopartitionGroup] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -137,13 +137,13 @@ class StreamsGroupTopologyValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "StreamsGroupTopologyValue"
     API_KEY: ClassVar[int] = 23
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: Version of the topology. (int32)
     epoch: int = 0
     #: []Subtopology.
     subtopologies: list[Subtopology] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -580,7 +580,7 @@ def write_streams_group_topology_value_v0(message: StreamsGroupTopologyValue) ->
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "StreamsGroupTopologyKey": Codec(
         StreamsGroupTopologyKey,
@@ -593,7 +593,7 @@ CODECS: dict[str, Codec] = {
         {},
         23,
         "StreamsGroupTopologyKey",
-        "4.3",
+        "4.4",
     ),
     "StreamsGroupTopologyValue": Codec(
         StreamsGroupTopologyValue,
@@ -611,6 +611,6 @@ CODECS: dict[str, Codec] = {
         },
         23,
         "StreamsGroupTopologyValue",
-        "4.3",
+        "4.4",
     ),
 }

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     long_text_length,
@@ -51,7 +51,7 @@ class TransactionLogKey(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "TransactionLogKey"
     API_KEY: ClassVar[int] = 0
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: string.
     transactional_id: str = ""
@@ -66,7 +66,7 @@ def read_transaction_log_key_v0(data: bytes, at: int) -> tuple[TransactionLogKey
         transactional_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return TransactionLogKey(transactional_id), at
 
 
@@ -86,7 +86,7 @@ class PartitionsSchema(msgspec.Struct, gc=False):
     topic: str = ""
     #: []int32.
     partition_ids: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -96,7 +96,7 @@ class TransactionLogValue(msgspec.Struct, gc=False):
     NAME: ClassVar[str] = "TransactionLogValue"
     API_KEY: ClassVar[int] = 0
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
-    EDITION: ClassVar[str] = "4.3"
+    EDITION: ClassVar[str] = "4.4"
 
     #: int64.
     producer_id: int = 0
@@ -121,7 +121,7 @@ class TransactionLogValue(msgspec.Struct, gc=False):
     transaction_start_timestamp_ms: int = 0
     #: Level of transaction.version that the client works by. (int16; versions 1+; tag 2)
     client_transaction_version: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -136,7 +136,7 @@ def read_transaction_log_value_v0(data: bytes, at: int) -> tuple[TransactionLogV
         transaction_partitions = None
     else:
         if not 0 <= transaction_partitions_count <= len(data) - at:
-            raise Refused
+            raise FastPathError
         transaction_partitions = []
         for _ in range(transaction_partitions_count):
             topic_length, = unpack_h(data, at)
@@ -146,7 +146,7 @@ def read_transaction_log_value_v0(data: bytes, at: int) -> tuple[TransactionLogV
                 topic = data[at:end].decode()
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             partition_ids_count, = unpack_i(data, at)
             at += 4
             if 0 <= partition_ids_count < 32:
@@ -176,7 +176,7 @@ def _read_transaction_log_value_v1_tags(data: bytes, at: int) -> tuple[int, int,
         tag, at = read_uvarint(data, at)
         size, at = read_uvarint(data, at)
         if not previous < tag < 1 << 31:
-            raise Refused
+            raise FastPathError
         previous = tag
         end_of_field = at + size
         if tag == 0:
@@ -199,7 +199,7 @@ def _read_transaction_log_value_v1_tags(data: bytes, at: int) -> tuple[int, int,
             tags.append((tag, data[at:end_of_field]))
             at = end_of_field
         if at != end_of_field:
-            raise Refused
+            raise FastPathError
     return previous_producer_id, next_producer_id, next_producer_epoch, client_transaction_version, tuple(tags), at
 
 
@@ -263,13 +263,13 @@ def write_transaction_log_value_v0(message: TransactionLogValue) -> list[Part]:
     """Write version 0."""
     parts: list[Part] = []
     if message.previous_producer_id != -1:
-        raise Refused
+        raise FastPathError
     if message.next_producer_id != -1:
-        raise Refused
+        raise FastPathError
     if message.next_producer_epoch != -1:
-        raise Refused
+        raise FastPathError
     if message.client_transaction_version != 0:
-        raise Refused
+        raise FastPathError
     transaction_partitions = message.transaction_partitions
     transaction_partitions_count = -1 if transaction_partitions is None else len(transaction_partitions)
     parts.append(pack_qhibi(
@@ -359,7 +359,7 @@ def write_transaction_log_value_v1(message: TransactionLogValue) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "TransactionLogKey": Codec(
         TransactionLogKey,
@@ -372,7 +372,7 @@ CODECS: dict[str, Codec] = {
         {},
         0,
         "TransactionLogKey",
-        "4.3",
+        "4.4",
     ),
     "TransactionLogValue": Codec(
         TransactionLogValue,
@@ -389,6 +389,6 @@ CODECS: dict[str, Codec] = {
         },
         0,
         "TransactionLogValue",
-        "4.3",
+        "4.4",
     ),
 }

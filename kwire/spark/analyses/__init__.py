@@ -1,4 +1,4 @@
-"""Ready analyses of captures: each takes DataFrames of the levels and gives a DataFrame, computed by Spark.
+"""Ready analyses of captures: functions from DataFrames of the levels to a DataFrame, computed by Spark.
 
 `messages`, `partitions`, `acquired`, `acks` and `flows` are the levels `messages`, `partitions`, `share_acquired`,
 `share_acks` and `flows` of `kafka_capture`.
@@ -16,10 +16,11 @@ from kwire.spark.analyses.conformance import (
     sequence_gaps,
     versions_not_offered,
 )
-from kwire.spark.analyses.connections import churn, connections, depth, troubles
+from kwire.spark.analyses.connections import connection_churn, connection_problems, connections, requests_in_flight
 from kwire.spark.analyses.deliveries import (
     archived,
     contents,
+    dead_letters,
     deliveries_by_count,
     deliveries_over_time,
     delivery_counts,
@@ -30,7 +31,7 @@ from kwire.spark.analyses.deliveries import (
 )
 from kwire.spark.analyses.errors import errors, errors_over_time, failures
 from kwire.spark.analyses.latency import latency, slowest
-from kwire.spark.analyses.locks import acknowledgements, attempts, life_lines, lock_times, lock_use
+from kwire.spark.analyses.locks import acknowledgements, attempts, delivery_histories, lock_times, lock_use
 from kwire.spark.analyses.overview import overview, statuses, totals, traffic
 from kwire.spark.analyses.rebalances import membership, rebalances
 
@@ -42,23 +43,24 @@ __all__ = [
     "attempts",
     "batch_sizes",
     "breaches",
-    "churn",
     "client_versions",
     "clients",
     "conformance",
+    "connection_churn",
+    "connection_problems",
     "connections",
     "contents",
+    "dead_letters",
     "deliveries_by_count",
     "deliveries_over_time",
     "delivery_counts",
-    "depth",
+    "delivery_histories",
     "errors",
     "errors_over_time",
     "failures",
     "last_acknowledgements",
     "late_acknowledgements",
     "latency",
-    "life_lines",
     "lock_times",
     "lock_use",
     "membership",
@@ -68,12 +70,12 @@ __all__ = [
     "rebalances",
     "redeliveries",
     "request_sizes",
+    "requests_in_flight",
     "response_order",
     "sequence_gaps",
     "slowest",
     "statuses",
     "totals",
     "traffic",
-    "troubles",
     "versions_not_offered",
 ]

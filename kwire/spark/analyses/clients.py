@@ -1,4 +1,4 @@
-"""Who speaks: clients, their software, the versions they use, and how much they put into a request."""
+"""Analyses of clients: their software, the API versions they use, and the size of their requests."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 
 from kwire.spark.analyses.common import CONNECTION, micros_between
 
-# What carries less than this carries more overhead than data: for Produce that is what `linger.ms` and `batch.size` are
-# there for, for Fetch `fetch.min.bytes`.
+# Below this size, requests carry more overhead than data. Settings against it: `linger.ms` and `batch.size` for
+# Produce, `fetch.min.bytes` for Fetch.
 TINY_BYTES = 1024
-CARRIERS = ("Produce", "Fetch", "ShareFetch")
+APIS_WITH_RECORDS = ("Produce", "Fetch", "ShareFetch")
 
 
 def clients(messages: DataFrame) -> DataFrame:
     """For each client id and software: requests, how many a second, connections, errors, and bytes each way."""
-    spoke = messages.filter(F.col("in_flight").isNotNull())
+    requests = messages.filter(F.col("in_flight").isNotNull())
     span_us = micros_between(F.min("req_ts"), F.max("req_ts"))
     return (
-        spoke.withColumn("software", F.concat_ws(" ", "software_name", "software_version"))
+        requests.withColumn("software", F.concat_ws(" ", "software_name", "software_version"))
         .groupBy("client_id", "software")
         .agg(
             F.count("*").alias("requests"),
@@ -27,7 +27,7 @@ def clients(messages: DataFrame) -> DataFrame:
             F.count_if(F.col("error_code") != 0).alias("errors"),
             F.coalesce(F.sum("req_bytes"), F.lit(0)).alias("req_bytes"),
             F.coalesce(F.sum("resp_bytes"), F.lit(0)).alias("resp_bytes"),
-            # A client seen for less than a second has no rate worth telling.
+            # A client seen for less than a second has no meaningful rate.
             F.when(span_us >= 1_000_000, F.count("*") * 1e6 / span_us).alias("requests_per_s"),
         )
     )
@@ -35,16 +35,16 @@ def clients(messages: DataFrame) -> DataFrame:
 
 def client_versions(messages: DataFrame) -> DataFrame:
     """Which versions of each API each client uses."""
-    asked = messages.filter(F.col("in_flight").isNotNull() & F.col("api_version").isNotNull())
-    return asked.groupBy("client_id", "api_name").agg(
+    requests = messages.filter(F.col("in_flight").isNotNull() & F.col("api_version").isNotNull())
+    return requests.groupBy("client_id", "api_name").agg(
         F.array_sort(F.collect_set("api_version")).alias("versions"), F.count("*").alias("requests")
     )
 
 
 def request_sizes(partitions: DataFrame) -> DataFrame:
-    """Each Produce request, and each answer to Fetch and ShareFetch that holds records: how many, and their bytes."""
+    """Each Produce request and each Fetch and ShareFetch response with records: how many, and their bytes."""
     return (
-        partitions.filter(F.col("api_name").isin(*CARRIERS) & (F.col("batch_bytes") > 0))
+        partitions.filter(F.col("api_name").isin(*APIS_WITH_RECORDS) & (F.col("batch_bytes") > 0))
         .groupBy(*CONNECTION, "client_id", "api_name", "correlation_id", "req_packet")
         .agg(
             F.min("ts").alias("ts"),
@@ -57,9 +57,9 @@ def request_sizes(partitions: DataFrame) -> DataFrame:
 
 
 def batch_sizes(sizes: DataFrame, *, tiny_bytes: int = TINY_BYTES) -> DataFrame:
-    """For each client and API: records and bytes that a request or answer carries, and how many are tiny.
+    """For each client and API: records and bytes of a request or response, and how many are tiny.
 
-    Args: sizes: what `request_sizes` gives.
+    Args: sizes: the result of `request_sizes`.
     """
     is_tiny = F.col("batch_bytes") < tiny_bytes
     return sizes.groupBy("client_id", "api_name").agg(

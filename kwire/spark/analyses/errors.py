@@ -1,40 +1,34 @@
-"""What brokers answered with an error, down to the partition."""
+"""Analyses of error responses, down to the partition."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 
-from kwire.spark.analyses.common import CONNECTION, binned, topic_or_id
+from kwire.spark.analyses.common import CONNECTION, count_by_time_bin, topic_or_id
 
-PLACE = ("file", "conn_id", "correlation_id", "req_packet", "resp_packet")
+LOCATION = ("file", "conn_id", "correlation_id", "req_packet", "resp_packet")
 
 
 def failures(messages: DataFrame, partitions: DataFrame) -> DataFrame:
-    """A row for every error of a partition, and for every response with an error that lies in none.
+    """A row for every error of a partition, and for every response with an error outside partitions.
 
-    `ts` is when the request was sent, or the response where no request was seen.
+    `ts`: the time of the request, or of the response if the request was not captured.
     """
-    key = [*CONNECTION, "correlation_id"]
-    inside = partitions.filter(F.col("error_code") != 0)
-    outside = messages.filter((F.col("error_code") != 0) & F.col("api_name").isNotNull()).join(inside, key, "left_anti")
-    about = ("client_id", "api_name", "error_name")
-    return inside.select(*PLACE, *about, "stream_epoch", topic_or_id().alias("topic"), "partition", "ts").unionByName(
-        outside.select(
-            *PLACE,
-            *about,
-            "stream_epoch",
-            F.lit(None).cast("string").alias("topic"),
-            F.lit(None).cast("int").alias("partition"),
-            F.coalesce("req_ts", "resp_ts").alias("ts"),
-        )
-    )
+    partition_errors = partitions.filter(F.col("error_code") != 0)
+    failed = messages.filter((F.col("error_code") != 0) & F.col("api_name").isNotNull())
+    response_errors = failed.join(partition_errors, [*CONNECTION, "correlation_id"], "left_anti")
+    columns = (*LOCATION, "client_id", "api_name", "error_name", "stream_epoch")
+    ts = F.coalesce("req_ts", "resp_ts").alias("ts")
+    in_responses = response_errors.select(*columns, ts)
+    in_partitions = partition_errors.select(*columns, topic_or_id().alias("topic"), "partition", "ts")
+    return in_partitions.unionByName(in_responses, allowMissingColumns=True)
 
 
 def errors(failed: DataFrame) -> DataFrame:
-    """How often each API answered with each error about each partition, when first and last, and where first.
+    """For each API, error and partition: number of failures, first and last time, and the first packet.
 
-    Args: failed: what `failures` gives.
+    Args: failed: the result of `failures`.
     """
     return failed.groupBy("api_name", "error_name", "topic", "partition").agg(
         F.count("*").alias("failures"),
@@ -48,8 +42,8 @@ def errors(failed: DataFrame) -> DataFrame:
 
 
 def errors_over_time(failed: DataFrame, *, start_us: int, step_us: int) -> DataFrame:
-    """Errors by name in spans of `step_us`; `bin` counts the spans from `start_us`.
+    """Errors by name in time bins of `step_us`; bin 0 begins at `start_us`.
 
-    Args: failed: what `failures` gives.
+    Args: failed: the result of `failures`.
     """
-    return binned(failed, F.col("ts"), "error_name", start_us, step_us)
+    return count_by_time_bin(failed, F.col("ts"), "error_name", start_us, step_us)

@@ -1,16 +1,17 @@
-"""How long answers took."""
+"""Analyses of response latency."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 
-from kwire.spark.row_types import LONG_POLLS
+from kwire.spark.long_polls import LONG_POLLS
 
 
 def latency(messages: DataFrame) -> DataFrame:
-    """Latency of each API in microseconds: p50, p95, p99 and max over the answered requests, and the versions seen."""
+    """Latency of each API in microseconds: p50, p95, p99 and max over the answered requests, and the versions used."""
     ranks = F.percentile_approx("latency_us", F.lit([0.5, 0.95, 0.99]), 10_000)
+    percentiles = [F.col("ranks")[index].alias(name) for index, name in enumerate(("p50_us", "p95_us", "p99_us"))]
     return (
         messages.filter(F.col("latency_us").isNotNull() & F.col("api_name").isNotNull())
         .groupBy("api_name")
@@ -20,20 +21,12 @@ def latency(messages: DataFrame) -> DataFrame:
             ranks.alias("ranks"),
             F.max("latency_us").alias("max_us"),
         )
-        .select(
-            "api_name",
-            "versions",
-            "requests",
-            F.col("ranks")[0].alias("p50_us"),
-            F.col("ranks")[1].alias("p95_us"),
-            F.col("ranks")[2].alias("p99_us"),
-            "max_us",
-        )
+        .select("api_name", "versions", "requests", *percentiles, "max_us")
     )
 
 
 def slowest(messages: DataFrame, *, count: int = 25) -> DataFrame:
-    """The requests that waited longest for their answer, long polls left out."""
+    """The requests with the highest latency, long polls excluded."""
     return (
         messages.filter(F.col("latency_us").isNotNull() & ~F.col("api_name").isin(*LONG_POLLS))
         .orderBy(F.col("latency_us").desc(), "file", "req_packet")

@@ -1,73 +1,75 @@
-"""How share members used the time for which records were theirs: each delivery with the word that ended it."""
+"""Analyses of acquisition locks: each delivery to a share member with the acknowledgement that ended it."""
 
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 
-from kwire.spark.analyses.common import RECORD, each_offset, is_sane, length, micros_between, refused
+from kwire.spark.analyses.common import (
+    RECORD,
+    explode_offsets,
+    is_refused,
+    is_valid_range,
+    micros_between,
+    range_length,
+)
 
 HOLDER = (*RECORD, "member_id")
-ABOUT = ("client_id", "file", "conn_id", "correlation_id")
+REQUEST = ("client_id", "file", "conn_id", "correlation_id")
 
 
 def acknowledgements(acks: DataFrame) -> DataFrame:
-    """Records by share group, member, client and kind of acknowledgement; `refused`: not taken by the broker."""
+    """Records by share group, member, client and kind of acknowledgement; `refused`: not accepted by the broker."""
     return (
-        acks.filter(is_sane())
-        .groupBy("group_id", "member_id", "client_id", "ack_name", refused().alias("refused"))
-        .agg(F.sum(length()).alias("records"))
+        acks.filter(is_valid_range())
+        .groupBy("group_id", "member_id", "client_id", "ack_name", is_refused().alias("refused"))
+        .agg(F.sum(range_length()).alias("records"))
     )
 
 
 def attempts(acquired: DataFrame, acks: DataFrame) -> DataFrame:
-    """Each delivery of each record to a member, and that member's word on it: the life of a record, line by line.
+    """Each delivery of each record to a member, with that member's acknowledgement.
 
-    `ack_name` is null where the member never said anything, and `acquired_ts` where the capture began later than the
-    delivery. `held_us` is from acquisition to word; `lock_share` is how much of the lock was used up by then, counted
-    from the last renewal: above 1 the word came late. Renewals do not end a delivery. A word that the broker took
-    counts before one that it refused.
+    `ack_name` is null where the member did not acknowledge, and `acquired_ts` where the capture began after the
+    delivery. `held_us`: from acquisition to acknowledgement. `lock_share`: the used part of the lock at that time,
+    counted from the last renewal; above 1 the acknowledgement was late. Renewals do not end a delivery. An
+    acknowledgement that the broker accepted takes precedence over one that it refused.
     """
-    numbered = Window.partitionBy(*HOLDER).orderBy("ts", "is_word")
-    events = _given(acquired).unionByName(_words(acks))
-    is_given = F.when(~F.col("is_word"), 1).otherwise(0)
-    found = (
-        events.withColumn("attempt", F.sum(is_given).over(numbered.rowsBetween(Window.unboundedPreceding, 0)))
+    in_order = Window.partitionBy(*HOLDER).orderBy("ts", "is_ack")
+    events = _acquisitions(acquired).unionByName(_acknowledgements(acks), allowMissingColumns=True)
+    acquisition = F.when(~F.col("is_ack"), 1).otherwise(0)
+    deliveries = (
+        events.withColumn("attempt", F.sum(acquisition).over(in_order.rowsBetween(Window.unboundedPreceding, 0)))
         .groupBy(*HOLDER, "attempt")
-        .agg(*_of_the_delivery(), *_of_the_word())
-        .withColumn("word", F.coalesce("taken", "not_taken"))
+        .agg(*_delivery_columns(), *_acknowledgement_columns())
+        .withColumn("ack", F.coalesce("accepted_ack", "refused_ack"))
     )
-    lock_from = F.greatest(
-        "acquired_ts", F.try_element_at(F.filter("renewed", lambda ts: ts <= F.col("word.ts")), F.lit(-1))
-    )
-    held = found.withColumn("ack_ts", F.col("word.ts")).withColumn("lock_from", lock_from)
+    last_renewal = F.try_element_at(F.filter("renewed", lambda ts: ts <= F.col("ack.ts")), F.lit(-1))
+    lock_from = F.greatest("acquired_ts", last_renewal)
+    held = deliveries.withColumn("ack_ts", F.col("ack.ts")).withColumn("lock_from", lock_from)
     timeout_us = F.col("lock_timeout_ms").cast("bigint") * F.lit(1000)
     return held.select(
-        *HOLDER,
-        "client_id",
-        "delivery_count",
-        "acquired_ts",
-        "lock_timeout_ms",
+        *(*HOLDER, "client_id", "delivery_count", "acquired_ts", "lock_timeout_ms"),
         F.size("renewed").alias("renewals"),
         "ack_ts",
-        F.col("word.ack_name").alias("ack_name"),
-        F.col("word.error_name").alias("ack_error"),
+        F.col("ack.ack_name").alias("ack_name"),
+        F.col("ack.error_name").alias("ack_error"),
         micros_between(F.col("acquired_ts"), F.col("ack_ts")).alias("held_us"),
         F.try_divide(micros_between(F.col("lock_from"), F.col("ack_ts")), timeout_us).alias("lock_share"),
-        F.coalesce("word.file", "file").alias("file"),
-        F.col("word.conn_id").alias("conn_id"),
-        F.col("word.correlation_id").alias("correlation_id"),
+        F.coalesce("ack.file", "file").alias("file"),
+        F.col("ack.conn_id").alias("conn_id"),
+        F.col("ack.correlation_id").alias("correlation_id"),
         "resp_packet",
-        F.col("word.req_packet").alias("req_packet"),
+        F.col("ack.req_packet").alias("req_packet"),
     )
 
 
-def lock_times(tried: DataFrame) -> DataFrame:
-    """Runs of records that were handed out together and acknowledged together, with how long that took.
+def lock_times(deliveries: DataFrame) -> DataFrame:
+    """Records that were acquired together and acknowledged together, with the time in between.
 
-    Deliveries without a word, or whose beginning is not in the capture, are left out.
+    Deliveries without an acknowledgement, and those acquired before the capture began, are excluded.
 
-    Args: tried: what `attempts` gives.
+    Args: deliveries: the result of `attempts`.
     """
     together = [
         *("group_id", "topic", "partition", "member_id", "client_id", "delivery_count", "acquired_ts", "ack_ts"),
@@ -75,16 +77,16 @@ def lock_times(tried: DataFrame) -> DataFrame:
         *("file", "conn_id", "correlation_id", "resp_packet", "req_packet"),
     ]
     return (
-        tried.filter(F.col("held_us").isNotNull())
+        deliveries.filter(F.col("held_us").isNotNull())
         .groupBy(*together)
         .agg(F.min("offset").alias("first_offset"), F.max("offset").alias("last_offset"), F.count("*").alias("records"))
     )
 
 
 def lock_use(held: DataFrame) -> DataFrame:
-    """For each member: how long it held records until its word, how often it renewed, how often it was late or refused.
+    """For each member: how long it held records, its renewals, and its late and refused acknowledgements.
 
-    Args: held: what `lock_times` gives.
+    Args: held: the result of `lock_times`.
     """
     return held.groupBy("group_id", "member_id").agg(
         F.first("client_id", ignorenulls=True).alias("client_id"),
@@ -99,67 +101,45 @@ def lock_use(held: DataFrame) -> DataFrame:
     )
 
 
-def life_lines(tried: DataFrame, chosen: DataFrame) -> DataFrame:
+def delivery_histories(deliveries: DataFrame, chosen: DataFrame) -> DataFrame:
     """The deliveries of chosen records, across members.
 
-    Args: tried: what `attempts` gives. chosen: records by group, topic, partition and offset, as `poison_records`.
+    Args: deliveries: the result of `attempts`. chosen: records by group, topic, partition and offset.
     """
-    return tried.join(chosen.select(*RECORD), list(RECORD), "left_semi")
+    return deliveries.join(chosen.select(*RECORD), list(RECORD), "left_semi")
 
 
-def _given(acquired: DataFrame) -> DataFrame:
-    return each_offset(acquired).select(
-        *HOLDER,
-        *ABOUT,
-        "ts",
-        F.lit(False).alias("is_word"),
-        F.col("delivery_count").cast("int").alias("delivery_count"),
-        "lock_timeout_ms",
-        F.lit(None).cast("string").alias("ack_name"),
-        F.lit(None).cast("string").alias("error_name"),
-        F.lit(False).alias("refused"),
-        F.lit(None).cast("bigint").alias("req_packet"),
-        "resp_packet",
-    )
+def _acquisitions(acquired: DataFrame) -> DataFrame:
+    count = F.col("delivery_count").cast("int").alias("delivery_count")
+    is_ack, refused = F.lit(False).alias("is_ack"), F.lit(False).alias("refused")
+    columns = (*HOLDER, *REQUEST, "ts", "lock_timeout_ms", "resp_packet")
+    return explode_offsets(acquired).select(*columns, count, is_ack, refused)
 
 
-def _words(acks: DataFrame) -> DataFrame:
-    return each_offset(acks).select(
-        *HOLDER,
-        *ABOUT,
-        "ts",
-        F.lit(True).alias("is_word"),
-        F.lit(None).cast("int").alias("delivery_count"),
-        F.lit(None).cast("int").alias("lock_timeout_ms"),
-        "ack_name",
-        F.when(refused(), F.col("error_name")).alias("error_name"),
-        refused().alias("refused"),
-        "req_packet",
-        F.lit(None).cast("bigint").alias("resp_packet"),
-    )
+def _acknowledgements(acks: DataFrame) -> DataFrame:
+    refused, error_name = is_refused().alias("refused"), F.when(is_refused(), F.col("error_name")).alias("error_name")
+    columns = (*HOLDER, *REQUEST, "ts", "ack_name", "req_packet")
+    return explode_offsets(acks).select(*columns, error_name, F.lit(True).alias("is_ack"), refused)
 
 
-def _of_the_delivery() -> list[Column]:
+def _delivery_columns() -> list[Column]:
     return [
         F.first("client_id", ignorenulls=True).alias("client_id"),
-        F.min(F.when(~F.col("is_word"), F.col("ts"))).alias("acquired_ts"),
+        F.min(F.when(~F.col("is_ack"), F.col("ts"))).alias("acquired_ts"),
         F.max("delivery_count").alias("delivery_count"),
         F.max("lock_timeout_ms").alias("lock_timeout_ms"),
-        F.max(F.when(~F.col("is_word"), F.col("file"))).alias("file"),
+        F.max(F.when(~F.col("is_ack"), F.col("file"))).alias("file"),
         F.max("resp_packet").alias("resp_packet"),
     ]
 
 
-def _of_the_word() -> list[Column]:
-    told = F.struct("ts", "ack_name", "error_name", "file", "conn_id", "correlation_id", "req_packet")
+def _acknowledgement_columns() -> list[Column]:
+    ack = F.struct("ts", "ack_name", "error_name", "file", "conn_id", "correlation_id", "req_packet")
     is_renewal = F.col("ack_name") == "renew"
-    is_final = F.col("is_word") & ~is_renewal
+    is_final = F.col("is_ack") & ~is_renewal
+    is_accepted, is_rejected = is_final & ~F.col("refused"), is_final & F.col("refused")
     return [
-        F.min_by(F.when(is_final & ~F.col("refused"), told), F.when(is_final & ~F.col("refused"), F.col("ts"))).alias(
-            "taken"
-        ),
-        F.min_by(F.when(is_final & F.col("refused"), told), F.when(is_final & F.col("refused"), F.col("ts"))).alias(
-            "not_taken"
-        ),
+        F.min_by(F.when(is_accepted, ack), F.when(is_accepted, F.col("ts"))).alias("accepted_ack"),
+        F.min_by(F.when(is_rejected, ack), F.when(is_rejected, F.col("ts"))).alias("refused_ack"),
         F.array_sort(F.collect_list(F.when(is_renewal & ~F.col("refused"), F.col("ts")))).alias("renewed"),
     ]

@@ -1,17 +1,18 @@
-"""What was captured at all."""
+"""Overview of captures: totals by file, status and API."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 
-from kwire.spark.analyses.common import CONNECTION, binned
+from kwire.spark.analyses.common import CONNECTION, count_by_time_bin
 
 
 def overview(messages: DataFrame) -> DataFrame:
-    """For each file: requests, those matched and decoded, connections, first and last moment, share requests."""
+    """For each file: requests, those matched and decoded, connections, first and last time, share requests."""
     return messages.groupBy("file").agg(
-        F.count(F.col("in_flight")).alias("requests"),  # Requests alone have it: not TLS, lost bytes or trouble.
+        # Only rows of requests have it, not those of TLS, gaps and issues.
+        F.count("in_flight").alias("requests"),
         F.count_if(F.col("status") == "ok").alias("ok"),
         F.count_distinct("conn_id", "stream_epoch").alias("connections"),
         F.min(F.coalesce("req_ts", "resp_ts")).alias("first_ts"),
@@ -32,10 +33,11 @@ def totals(messages: DataFrame) -> DataFrame:
 
 
 def statuses(messages: DataFrame) -> DataFrame:
-    """How many rows have each status."""
+    """The number of rows with each status."""
     return messages.groupBy("status").agg(F.count("*").alias("messages"))
 
 
 def traffic(messages: DataFrame, *, start_us: int, step_us: int) -> DataFrame:
-    """Requests by API in spans of `step_us`; `bin` counts the spans from `start_us`."""
-    return binned(messages.filter(F.col("req_ts").isNotNull()), F.col("req_ts"), "api_name", start_us, step_us)
+    """Requests by API in time bins of `step_us`; bin 0 begins at `start_us`."""
+    requests = messages.filter(F.col("req_ts").isNotNull())
+    return count_by_time_bin(requests, F.col("req_ts"), "api_name", start_us, step_us)

@@ -86,7 +86,7 @@ func (s *scenario) implicit(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("%d records", count)
 		}
 	}
-	return s.told(fmt.Sprint(count)), nil
+	return s.describe(fmt.Sprint(count)), nil
 }
 
 // Accepted, released and rejected in turn: the released ones come again.
@@ -117,7 +117,7 @@ func (s *scenario) explicit(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	return s.told("again " + strings.Join(again, " ")), nil
+	return s.describe("again " + strings.Join(again, " ")), nil
 }
 
 // A lock that is renewed twice outlives its first term.
@@ -142,7 +142,7 @@ func (s *scenario) renew(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	return s.told(fmt.Sprintf("delivered %d", records[0].DeliveryCount())), nil
+	return s.describe(fmt.Sprintf("delivered %d", records[0].DeliveryCount())), nil
 }
 
 // A strict limit cuts through record batches.
@@ -163,18 +163,18 @@ func (s *scenario) strict(ctx context.Context) (string, error) {
 		}
 		count += len(records)
 	}
-	return s.told(strings.Join(sizes, " ")), nil
+	return s.describe(strings.Join(sizes, " ")), nil
 }
 
 // What the scenarios are made of.
 
-func (s *scenario) told(seen string) string {
+func (s *scenario) describe(observed string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.refused) > 0 {
-		return fmt.Sprintf("%s, refused: %v", seen, s.refused)
+		return fmt.Sprintf("%s, refused: %v", observed, s.refused)
 	}
-	return seen
+	return observed
 }
 
 func (s *scenario) consumer(more ...kgo.Opt) (*kgo.Client, error) {

@@ -1,4 +1,4 @@
-"""Nothing is dropped silently: frames and what was passed over fill every stream from first byte to last."""
+"""Complete accounting: frames and reported gaps cover every stream from its first byte to its last."""
 
 from __future__ import annotations
 
@@ -12,69 +12,90 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kwire.capture.exchange import Exchange, exchanges
-from kwire.capture.ip import segments
-from kwire.capture.keylog import KeyLog
+from kwire.capture.files.packet_reader import read_packets
+from kwire.capture.kafka.detection import extract_frames
+from kwire.capture.kafka.exchange import Exchange
+from kwire.capture.kafka.exchange_pairing import pair_exchanges
+from kwire.capture.model import (
+    CaptureIssue,
+    Flow,
+    FlowClosed,
+    Frame,
+    FrameEvent,
+    MissingBytes,
+    NonKafkaConnection,
+    StreamData,
+    StreamEvent,
+    StreamGap,
+)
+from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.options import Options
-from kwire.capture.packets import packets
-from kwire.capture.reassembly import streams
-from kwire.capture.talks import frames
-from kwire.capture.values import Closed, Data, Flow, Foreign, Frame, FrameEvent, Gap, Lost, StreamEvent, Trouble
-from tests.kwire.capture.tls_wire import recorded
-from tests.kwire.capture.wire import CAPTURES, Talk, Wire, ip_packets, pcap
+from kwire.capture.tcp.reassembly import reassemble_streams
+from kwire.capture.tls.key_log import KeyLog
+from tests.support.captures.capture_files import (
+    CAPTURES,
+    CapturedConnection,
+    CapturedPacket,
+    build_pcap,
+    read_ip_packets,
+)
+from tests.support.captures.tls_captures import record_tls_capture
+
+pytestmark = pytest.mark.slow
 
 FILES = ["aio", "ck", "ckz", "jshare", "kpy", "share", "tlskey", "txn"]
-WIRES = {name: ip_packets(CAPTURES / f"small_{name}.pcap") for name in FILES}
+PACKETS = {name: read_ip_packets(CAPTURES / f"small_{name}.pcap") for name in FILES}
 
 
-class Accounts:
-    """What came in and what came out, for each connection."""
+class StreamAccounting:
+    """Compares the bytes of each connection with its frames and gaps."""
 
     def __init__(self, data: bytes, options: Options | None = None, keys: str = "") -> None:
         self.ends: dict[Flow, list[int]] = defaultdict(lambda: [0, 0])
         self.bytes: dict[Flow, int] = defaultdict(int)
         self.spans: dict[tuple[Flow, bool], list[tuple[int, int]]] = defaultdict(list)
-        self.foreign: dict[Flow, int] = {}
+        self.skipped_connections: dict[Flow, int] = {}
         self.frames = 0
         self.sides = 0
         options = options or Options()
-        found = frames(self._coming_in(streams(segments(packets(data)))), options, KeyLog(keys))
-        for outcome in exchanges(self._going_out(found), options):
+        events = self._count_input(reassemble_streams(dissect_packets(read_packets(data))))
+        found = extract_frames(events, options, KeyLog(keys))
+        for outcome in pair_exchanges(self._count_output(found), options):
             if isinstance(outcome, Exchange):
                 self.sides += (outcome.request is not None) + (outcome.response is not None)
 
-    def _coming_in(self, events: Iterable[StreamEvent | Trouble]) -> Iterator[StreamEvent | Trouble]:
+    def _count_input(self, events: Iterable[StreamEvent | CaptureIssue]) -> Iterator[StreamEvent | CaptureIssue]:
         for event in events:
-            if isinstance(event, Data | Gap):
-                size = len(event.payload) if isinstance(event, Data) else event.size
+            if isinstance(event, StreamData | MissingBytes):
+                size = len(event.payload) if isinstance(event, StreamData) else event.size
                 assert size > 0
                 assert event.offset == self.ends[event.flow][event.side]
                 self.ends[event.flow][event.side] += size
-                self.bytes[event.flow] += size if isinstance(event, Data) else 0
+                self.bytes[event.flow] += size if isinstance(event, StreamData) else 0
             yield event
 
-    def _going_out(self, events: Iterable[FrameEvent | Trouble]) -> Iterator[FrameEvent | Trouble]:
+    def _count_output(self, events: Iterable[FrameEvent | CaptureIssue]) -> Iterator[FrameEvent | CaptureIssue]:
         for event in events:
             if isinstance(event, Frame):
                 self.frames += 1
                 self.spans[event.flow, event.is_request].append((event.offset, event.offset + 4 + event.size))
                 assert (event.damage is None) == (len(event.data) == event.size)
-            elif isinstance(event, Lost):
+            elif isinstance(event, StreamGap):
                 end = event.offset + event.missing + event.skipped
                 self.spans[event.flow, event.is_request].append((event.offset, end))
-            elif isinstance(event, Foreign):
-                self.foreign[event.flow] = event.size
-            elif isinstance(event, Closed):
+            elif isinstance(event, NonKafkaConnection):
+                self.skipped_connections[event.flow] = event.size
+            elif isinstance(event, FlowClosed):
                 self.close(event.flow)
             yield event
 
     def close(self, flow: Flow) -> None:
-        """Frames and losses must fill both streams, without a hole and without overlap."""
-        if flow in self.foreign:
-            assert self.foreign[flow] == self.bytes[flow]
+        """Check that frames and gaps cover both streams completely, without overlap."""
+        if flow in self.skipped_connections:
+            assert self.skipped_connections[flow] == self.bytes[flow]
             return
         if flow.is_tls:
-            # What its records hold is known to the reader alone; it must at least have no hole.
+            # The size of the decrypted stream is not known here; the frames must at least be contiguous.
             self.ends[flow] = [0, 0]
         elif flow.client is None:
             assert not self.bytes[flow]
@@ -89,58 +110,61 @@ class Accounts:
             assert flow.is_tls or all(before[1] <= end for before in spans[:-1])
 
 
-def lossy(wires: list[Wire], rng: random.Random) -> list[Wire]:
-    return [each for each in wires if rng.random() >= 0.05]
+def drop_packets(packets: list[CapturedPacket], rng: random.Random) -> list[CapturedPacket]:
+    return [each for each in packets if rng.random() >= 0.05]
 
 
-def late(wires: list[Wire], rng: random.Random) -> list[Wire]:
-    return wires[rng.randrange(len(wires) - 1) :]
+def drop_beginning(packets: list[CapturedPacket], rng: random.Random) -> list[CapturedPacket]:
+    return packets[rng.randrange(len(packets) - 1) :]
 
 
-def early(wires: list[Wire], rng: random.Random) -> list[Wire]:
-    return wires[: rng.randrange(1, len(wires))]
+def drop_end(packets: list[CapturedPacket], rng: random.Random) -> list[CapturedPacket]:
+    return packets[: rng.randrange(1, len(packets))]
 
 
-def cut(wires: list[Wire], rng: random.Random) -> list[Wire]:
-    kept = rng.choice((60, 70, 96, 128, 300))
-    return [each._replace(kept=kept) for each in wires]
+def cut_packets(packets: list[CapturedPacket], rng: random.Random) -> list[CapturedPacket]:
+    stored = rng.choice((60, 70, 96, 128, 300))
+    return [each._replace(stored_size=stored) for each in packets]
 
 
-def disordered(wires: list[Wire], rng: random.Random) -> list[Wire]:
-    return sorted(each._replace(ts=each.ts + rng.randrange(4_000_000)) for each in wires)
+def reorder_packets(packets: list[CapturedPacket], rng: random.Random) -> list[CapturedPacket]:
+    return sorted(each._replace(ts=each.ts + rng.randrange(4_000_000)) for each in packets)
 
 
-def doubled(wires: list[Wire], rng: random.Random) -> list[Wire]:
-    return [each for wire in wires for each in [wire] * rng.choice((1, 1, 2))]
+def duplicate_packets(packets: list[CapturedPacket], rng: random.Random) -> list[CapturedPacket]:
+    return [each for packet in packets for each in [packet] * rng.choice((1, 1, 2))]
 
 
-def corrupted(wires: list[Wire], rng: random.Random) -> list[Wire]:
-    """Wrong bytes in what TCP carries."""
-    out = []
-    for wire in wires:
-        packet = bytearray(wire.packet)
+def corrupt_payloads(packets: list[CapturedPacket], rng: random.Random) -> list[CapturedPacket]:
+    """Change bytes of TCP payloads."""
+    output = []
+    for captured_packet in packets:
+        packet = bytearray(captured_packet.data)
         if rng.random() < 0.2 and len(packet) > 60:
             packet[rng.randrange(52, len(packet))] = rng.randrange(256)
-        out.append(wire._replace(packet=bytes(packet)))
-    return out
+        output.append(captured_packet._replace(data=bytes(packet)))
+    return output
 
 
-def all_of_it(wires: list[Wire], rng: random.Random) -> list[Wire]:
-    for damage in (corrupted, cut, doubled, disordered, lossy, late):
-        wires = damage(wires, rng)
-    return wires
+COMBINED = (corrupt_payloads, cut_packets, duplicate_packets, reorder_packets, drop_packets, drop_beginning)
 
 
-DAMAGES = [lossy, late, early, cut, disordered, doubled, corrupted, all_of_it]
+def apply_all(packets: list[CapturedPacket], rng: random.Random) -> list[CapturedPacket]:
+    for damage in COMBINED:
+        packets = damage(packets, rng)
+    return packets
+
+
+DAMAGES = [*COMBINED, drop_end, apply_all]
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_whole_captures_are_accounted_for(name: str) -> None:
-    accounts = Accounts(pcap(WIRES[name]))
+def test_complete_captures_are_accounted_for(name: str) -> None:
+    accounting = StreamAccounting(build_pcap(PACKETS[name]))
 
-    assert accounts.ends
-    assert accounts.sides == accounts.frames
-    assert bool(accounts.foreign) == (name == "tlskey")
+    assert accounting.ends
+    assert accounting.sides == accounting.frames
+    assert bool(accounting.skipped_connections) == (name == "tlskey")
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -148,40 +172,47 @@ def test_whole_captures_are_accounted_for(name: str) -> None:
 def test_damaged_copies_are_accounted_for(name: str, damage: object) -> None:
     assert callable(damage)
     for seed in range(8):
-        accounts = Accounts(pcap(damage(WIRES[name], random.Random(f"{name} {seed}"))))
-        assert accounts.sides == accounts.frames
+        accounting = StreamAccounting(build_pcap(damage(PACKETS[name], random.Random(f"{name} {seed}"))))
+        assert accounting.sides == accounting.frames
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_bytes_changed_anywhere_in_a_file_are_accounted_for(name: str) -> None:
     for seed in range(10):
         rng = random.Random(f"{name} {seed}")
-        data = bytearray(pcap(WIRES[name]))
+        data = bytearray(build_pcap(PACKETS[name]))
         for _ in range(30):
             data[rng.randrange(24, len(data))] = rng.randrange(256)
-        Accounts(bytes(data))
+        StreamAccounting(bytes(data))
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_copies_of_tls_are_accounted_for(version: ssl.TLSVersion, damage: object) -> None:
     assert callable(damage)
-    made = recorded(version, count=40)
-    known = Accounts(pcap(made.wires), keys=made.keys).frames
+    recording = record_tls_capture(version, count=40)
+    known = StreamAccounting(build_pcap(recording.packets), keys=recording.key_log).frames
     for seed in range(8):
-        accounts = Accounts(pcap(damage(made.wires, random.Random(seed))), keys=made.keys)
-        assert accounts.frames <= known
-        assert accounts.foreign or accounts.frames
+        damaged = damage(recording.packets, random.Random(seed))
+        accounting = StreamAccounting(build_pcap(damaged), keys=recording.key_log)
+        assert accounting.frames <= known
+        assert accounting.skipped_connections or accounting.frames
+
+
+def test_a_single_packet_of_tls_is_counted_as_it_was_captured_and_not_as_it_decrypts() -> None:
+    recording = record_tls_capture(ssl.TLSVersion.TLSv1_3, count=3)
+    for packet in recording.packets:
+        StreamAccounting(build_pcap([packet]), keys=recording.key_log)
 
 
 def test_bytes_changed_anywhere_in_a_capture_of_tls_are_accounted_for() -> None:
-    made = recorded(ssl.TLSVersion.TLSv1_3, count=20)
+    recording = record_tls_capture(ssl.TLSVersion.TLSv1_3, count=20)
     for seed in range(60):
         rng = random.Random(seed)
-        data = bytearray(pcap(made.wires))
+        data = bytearray(build_pcap(recording.packets))
         for _ in range(rng.choice((1, 5, 30))):
             data[rng.randrange(24, len(data) if seed % 2 else 5000)] = rng.randrange(256)
-        Accounts(bytes(data), keys=made.keys)
+        StreamAccounting(bytes(data), keys=recording.key_log)
 
 
 PIECES = st.one_of(
@@ -201,10 +232,10 @@ PIECES = st.one_of(
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), PIECES), max_size=12), st.sets(st.integers(0, 20)), st.booleans())
 def test_any_conversation_is_accounted_for(pieces: list[tuple[bool, bytes]], lost: set[int], with_port: bool) -> None:
-    talk = Talk().open()
+    connection = CapturedConnection().open()
     for is_request, piece in pieces:
         if piece:
-            (talk.client_bytes if is_request else talk.server_bytes)(piece)
-    wires = [each for index, each in enumerate(talk.close().wires) if index not in lost]
+            (connection.send_client_bytes if is_request else connection.send_server_bytes)(piece)
+    packets = [each for index, each in enumerate(connection.close().packets) if index not in lost]
 
-    Accounts(pcap(wires), Options(ports=frozenset({9092} if with_port else ())))
+    StreamAccounting(build_pcap(packets), Options(ports=frozenset({9092} if with_port else ())))

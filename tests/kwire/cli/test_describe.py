@@ -1,23 +1,24 @@
-"""``kwire describe``: the table of a message, the list of all, and help with a wrong name."""
+"""``kwire describe``: the table of a message, the list of all messages, and suggestions for unknown names."""
 
 from __future__ import annotations
 
 import pytest
 
 from kwire.cli.main import main
-from kwire.schema import EDITIONS, names
+from kwire.schema import EDITIONS, message_names
+from tests.support.cli.commands import Capsys
 
 
-def shown(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+def run_describe(capsys: Capsys, *arguments: str, code: int = 0) -> str:
     assert main(["describe", *arguments]) == code
     streams = capsys.readouterr()
     return streams.err if code else streams.out
 
 
-def test_a_message_is_a_table_with_the_meaning_of_each_field(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = shown(capsys, "FindCoordinatorResponse").splitlines()
+def test_a_message_is_a_table_with_the_meaning_of_each_field(capsys: Capsys) -> None:
+    lines = run_describe(capsys, "FindCoordinatorResponse").splitlines()
 
-    assert lines[0] == "FindCoordinatorResponse: response, API key 10, versions 0-6, flexible 3+, edition 4.3"
+    assert lines[0] == "FindCoordinatorResponse: response, API key 10, versions 0-6, flexible 3+, edition 4.4"
     assert lines[2].split() == ["field", "type", "versions", "null", "tag", "default"]
     rows = [line.split() for line in lines]
     assert ["ThrottleTimeMs", "int32", "1-6"] in rows
@@ -27,47 +28,48 @@ def test_a_message_is_a_table_with_the_meaning_of_each_field(capsys: pytest.Capt
     assert any("milliseconds" in line for line in lines)
 
 
-def test_a_version_shows_only_its_fields(capsys: pytest.CaptureFixture[str]) -> None:
-    table = shown(capsys, "FindCoordinatorResponse", "--version", "2")
+def test_a_version_shows_only_its_fields(capsys: Capsys) -> None:
+    table = run_describe(capsys, "FindCoordinatorResponse", "--version", "2")
 
     assert "version 2" in table
     assert "Coordinators" not in table
     assert "NodeId" in table
 
 
-def test_tags_and_defaults_are_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [line.split() for line in shown(capsys, "FetchRequest").splitlines()]
+def test_tags_and_defaults_are_in_the_table(capsys: Capsys) -> None:
+    rows = [line.split() for line in run_describe(capsys, "FetchRequest").splitlines()]
 
     assert ["ClusterId", "string", "12-18", "yes", "0", "null"] in rows
     assert ["MaxBytes", "int32", "4-18", "2147483647"] in rows
 
 
-def test_an_edition_has_its_own_table(capsys: pytest.CaptureFixture[str]) -> None:
-    table = shown(capsys, "ShareFetchRequest", "--edition", "4.0-early-access")
+def test_an_edition_has_its_own_table(capsys: Capsys) -> None:
+    table = run_describe(capsys, "ShareFetchRequest", "--edition", "4.0-early-access")
 
     assert "versions 0, flexible 0+, edition 4.0-early-access, latest version unstable" in table
     assert "MaxRecords" not in table
 
 
-def test_a_record_of_a_coordinator_has_a_type_and_no_api_key(capsys: pytest.CaptureFixture[str]) -> None:
-    assert shown(capsys, "ShareGroupMetadataKey").startswith("ShareGroupMetadataKey: coordinator-key, record type 11, ")
+def test_a_record_of_a_coordinator_has_a_type_and_no_api_key(capsys: Capsys) -> None:
+    head = "ShareGroupMetadataKey: coordinator-key, record type 11, "
+    assert run_describe(capsys, "ShareGroupMetadataKey").startswith(head)
 
 
-def test_the_name_may_be_in_any_case(capsys: pytest.CaptureFixture[str]) -> None:
-    assert shown(capsys, "sharefetchREQUEST").startswith("ShareFetchRequest: ")
-
-
-@pytest.mark.parametrize("edition", sorted(EDITIONS))
-def test_without_a_name_every_message_is_listed(edition: str, capsys: pytest.CaptureFixture[str]) -> None:
-    listed = [line.split() for line in shown(capsys, "--edition", edition).splitlines() if line.startswith(" ")]
-
-    assert {next(word for word in words if not word.isdigit()) for words in listed} == set(names(edition))
+def test_the_name_may_be_in_any_case(capsys: Capsys) -> None:
+    assert run_describe(capsys, "sharefetchREQUEST").startswith("ShareFetchRequest: ")
 
 
 @pytest.mark.parametrize("edition", sorted(EDITIONS))
-def test_every_message_can_be_described(edition: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in names(edition):
-        assert shown(capsys, name, "--edition", edition).startswith(f"{name}: ")
+def test_without_a_name_every_message_is_listed(edition: str, capsys: Capsys) -> None:
+    listed = [line.split() for line in run_describe(capsys, "--edition", edition).splitlines() if line.startswith(" ")]
+
+    assert {next(word for word in words if not word.isdigit()) for words in listed} == set(message_names(edition))
+
+
+@pytest.mark.parametrize("edition", sorted(EDITIONS))
+def test_every_message_can_be_described(edition: str, capsys: Capsys) -> None:
+    for name in message_names(edition):
+        assert run_describe(capsys, name, "--edition", edition).startswith(f"{name}: ")
 
 
 @pytest.mark.parametrize(
@@ -78,12 +80,11 @@ def test_every_message_can_be_described(edition: str, capsys: pytest.CaptureFixt
         ("qqqq", "'kwire describe' lists all"),
     ],
 )
-def test_an_unknown_name_is_wrong_use_and_gets_close_ones(
-    name: str, suggestion: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert suggestion in shown(capsys, name, code=2)
+def test_an_unknown_name_is_a_usage_error_with_suggestions(name: str, suggestion: str, capsys: Capsys) -> None:
+    assert suggestion in run_describe(capsys, name, code=2)
 
 
-def test_an_unknown_version_or_edition_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "has the versions 1-2 in edition 4.3, not 0" in shown(capsys, "ShareFetchRequest", "--version", "0", code=2)
-    assert "edition 'x' is not one of 4.3" in shown(capsys, "ShareFetchRequest", "--edition", "x", code=2)
+def test_an_unknown_version_or_edition_is_a_usage_error(capsys: Capsys) -> None:
+    wrong_version = run_describe(capsys, "ShareFetchRequest", "--version", "0", code=2)
+    assert "has the versions 1-2 in edition 4.4, not 0" in wrong_version
+    assert "edition 'x' is not one of 4.4, 4.3" in run_describe(capsys, "ShareFetchRequest", "--edition", "x", code=2)

@@ -9,22 +9,23 @@ from pathlib import Path
 import pytest
 
 from kwire.cli import main as cli
-from kwire.cli.wrong_use import WrongUseError
+from kwire.cli.usage_error import UsageError
 from kwire.errors import MissingExtra, SchemaError, Truncated, UnsupportedVersion
+from tests.support.cli.commands import Capsys
 
 ROOT = Path(__file__).parents[3]
 
 
-def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kwire.cli.main", *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, cwd=ROOT, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=env, check=False, timeout=60)
 
 
 def failing(error: BaseException) -> int:
     def work() -> int:
         raise error
 
-    return cli.guarded(work)
+    return cli.run_guarded(work)
 
 
 @pytest.mark.parametrize(
@@ -34,15 +35,15 @@ def failing(error: BaseException) -> int:
         (UnsupportedVersion("M", "has no version 9"), 2, "kwire: M: has no version 9"),
         (SchemaError("M.json", "M", "f", "is wrong"), 1, "kwire: M.json: M.f: is wrong"),
         (MissingExtra("Arrow", "arrow"), 2, "pip install 'kwire[arrow]'"),
-        (WrongUseError("HEX: no digits"), 2, "kwire: HEX: no digits"),
+        (UsageError("HEX: no digits"), 2, "kwire: HEX: no digits"),
         (FileNotFoundError(2, "No such file or directory", "x.pcap"), 2, "kwire: x.pcap: No such file or directory"),
         (ConnectionRefusedError(111, "Connection refused"), 1, "kwire: Connection refused"),
         (TimeoutError("no answer in 3 s"), 1, "kwire: no answer in 3 s"),
         (KeyboardInterrupt(), 130, "kwire: interrupted"),
     ],
 )
-def test_a_failure_with_a_name_is_one_line_and_its_code(
-    error: BaseException, code: int, line: str, capsys: pytest.CaptureFixture[str]
+def test_a_known_error_is_one_line_and_its_exit_code(
+    error: BaseException, code: int, line: str, capsys: Capsys
 ) -> None:
     assert failing(error) == code
     shown = capsys.readouterr()
@@ -56,35 +57,31 @@ def test_a_bug_keeps_its_traceback() -> None:
         failing(ZeroDivisionError())
 
 
-def test_hostile_text_in_a_failure_stays_on_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_hostile_text_in_an_error_stays_on_one_line(capsys: Capsys) -> None:
     failing(FileNotFoundError(2, "No such file or directory", "a\x1b[2J\nkwire: all good"))
 
     assert capsys.readouterr().err == "kwire: a\\x1b[2J\\nkwire: all good: No such file or directory\n"
 
 
-def test_help_lists_every_command_and_loads_none_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_command_and_loads_none_of_them(capsys: Capsys) -> None:
     assert cli.main(["--help"]) == 0
     shown = capsys.readouterr().out
     assert [name for name in ("decode", "message", "describe", "check", "request", "report") if name not in shown] == []
 
 
-def test_no_command_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([]) == 2
-    assert "usage: kwire" in capsys.readouterr().err
+@pytest.mark.parametrize(("words", "text"), [([], "usage: kwire"), (["decoed"], "invalid choice: 'decoed'")])
+def test_a_missing_or_unknown_command_is_a_usage_error(words: list[str], text: str, capsys: Capsys) -> None:
+    assert cli.main(words) == 2
+    assert text in capsys.readouterr().err
 
 
-def test_an_unknown_command_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["decoed"]) == 2
-    assert "invalid choice: 'decoed'" in capsys.readouterr().err
-
-
-def test_version_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_a_line(capsys: Capsys) -> None:
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("kwire ")
 
 
 @pytest.mark.parametrize("name", sorted(cli.COMMANDS))
-def test_every_command_explains_itself(name: str) -> None:
+def test_every_command_has_help(name: str) -> None:
     done = run(name, "--help")
 
     assert done.returncode == 0, done.stderr
@@ -106,21 +103,21 @@ def test_every_command_explains_itself(name: str) -> None:
     ],
     ids=" ".join,
 )
-def test_options_may_stand_anywhere_among_the_words(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_may_be_anywhere_among_the_arguments(words: tuple[str, ...], capsys: Capsys) -> None:
     cli.main(words)
 
     assert "unrecognized" not in capsys.readouterr().err
 
 
-def test_a_wrong_option_shows_how_its_command_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_option_prints_the_usage_of_the_command(capsys: Capsys) -> None:
     assert cli.main(["describe", "--verson", "1", "ApiVersionsRequest"]) == 2
     shown = capsys.readouterr().err
     assert shown.startswith("usage: kwire describe")
     assert "unrecognized arguments: --verson" in shown
 
 
-def test_a_reader_that_leaves_early_is_no_traceback() -> None:
-    # `describe` writes more than a pipe takes, and nobody reads it.
+def test_a_pipe_closed_early_causes_no_traceback() -> None:
+    # `describe` writes more than the buffer of a pipe, and the pipe is not read.
     command = [sys.executable, "-m", "kwire.cli.main", "describe"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
@@ -143,11 +140,8 @@ def test_starting_loads_neither_construct_nor_asyncio_nor_spark() -> None:
 
 
 def test_a_stream_that_is_not_utf_8_gets_escapes_and_no_traceback() -> None:
-    command = [sys.executable, "-m", "kwire.cli.main", "message", "decode", "MetadataRequest", "1", "0000000100026bc3"]
     env = {"PYTHONIOENCODING": "ascii", "PATH": ""}
-    done = subprocess.run(
-        [*command[:-1], "0000000100036bc3a4"], capture_output=True, text=True, cwd=ROOT, env=env, check=False
-    )
+    done = run("message", "decode", "MetadataRequest", "1", "0000000100036bc3a4", env=env)
 
     assert done.returncode == 0, done.stderr
     assert "k\\xe4" in done.stdout

@@ -9,18 +9,19 @@ import json
 import pytest
 
 from kwire.cli.main import main
-from tests.kwire.layout.agreement import GOLDEN
+from tests.support.cli.commands import Capsys
+from tests.support.messages.golden_vectors import GOLDEN
 
 ONE_TOPIC = "00000001000161"
 
 
-def decode(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+def decode(capsys: Capsys, *arguments: str, code: int = 0) -> str:
     assert main(["message", "decode", *arguments]) == code
     return capsys.readouterr().out
 
 
-def test_golden_vectors_decode_to_their_json_and_encode_to_their_hex(capsys: pytest.CaptureFixture[str]) -> None:
-    with gzip.open(GOLDEN / "vectors.jsonl.gz", "rt", encoding="utf-8") as lines:
+def test_golden_vectors_decode_to_their_json_and_encode_to_their_hex(capsys: Capsys) -> None:
+    with gzip.open(GOLDEN / "vectors-4.4.jsonl.gz", "rt", encoding="utf-8") as lines:
         vectors = [json.loads(line) for line in lines]
     chosen = [vector for vector in vectors if "unknownTaggedFields" not in vector][::40]
     for vector in chosen:
@@ -32,7 +33,7 @@ def test_golden_vectors_decode_to_their_json_and_encode_to_their_hex(capsys: pyt
 
 
 def test_hex_may_have_blanks_colons_and_prefixes_and_come_from_stdin(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: Capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     want = {"topics": [{"name": "a"}]}
     assert json.loads(decode(capsys, "MetadataRequest", "1", "0x00000001 00:01:61")) == want
@@ -40,19 +41,19 @@ def test_hex_may_have_blanks_colons_and_prefixes_and_come_from_stdin(
     assert json.loads(decode(capsys, "MetadataRequest", "1", "-")) == want
 
 
-def test_json_may_come_from_stdin(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_may_come_from_stdin(capsys: Capsys, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO('{"topics": [{"name": "a"}]}'))
 
     assert main(["message", "encode", "MetadataRequest", "1", "-"]) == 0
     assert capsys.readouterr().out == f"{ONE_TOPIC}\n"
 
 
-def test_tree_and_hex_show_where_fields_lie(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tree_and_hex_show_the_offsets_of_fields(capsys: Capsys) -> None:
     assert '4-7        name: string = "a"' in decode(capsys, "MetadataRequest", "1", ONE_TOPIC, "--format", "tree")
     assert "00 01 61 " in decode(capsys, "MetadataRequest", "1", ONE_TOPIC, "--format", "hex")
 
 
-def test_an_edition_decodes_by_its_own_schema(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_edition_decodes_by_its_own_schema(capsys: Capsys) -> None:
     body = "00" * 2 + "00000000" * 4 + "010100"
 
     tree = decode(capsys, "ShareFetchRequest", "0", body, "--edition", "4.0-early-access", "--format", "tree")
@@ -61,17 +62,15 @@ def test_an_edition_decodes_by_its_own_schema(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("shape", ["json", "tree", "hex"])
-def test_damaged_bytes_are_code_1_and_a_line_with_path_and_offset(
-    shape: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damaged_bytes_are_code_1_and_a_line_with_path_and_offset(shape: str, capsys: Capsys) -> None:
     assert main(["message", "decode", "MetadataRequest", "1", ONE_TOPIC[:-2], "--format", shape]) == 1
     shown = capsys.readouterr()
     assert "MetadataRequest.topics[0].name at byte" in shown.err
-    # The picture goes as far as the bytes do.
+    # The tree covers the available bytes.
     assert ("!! needs 1 bytes, but 0 are left" in shown.out) == (shape != "json")
 
 
-def test_lenient_takes_what_kafka_takes_and_tells_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lenient_accepts_what_kafka_accepts_and_prints_warnings(capsys: Capsys) -> None:
     odd = ["message", "decode", "MetadataRequest", "4", ONE_TOPIC + "07"]
     assert main(odd) == 1
     assert "allow_auto_topic_creation" in capsys.readouterr().err
@@ -82,7 +81,7 @@ def test_lenient_takes_what_kafka_takes_and_tells_it(capsys: pytest.CaptureFixtu
     assert "MetadataRequest.allow_auto_topic_creation at byte 7" in shown.err
 
 
-def test_secrets_are_hidden_unless_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_secrets_are_hidden_unless_requested(capsys: Capsys) -> None:
     secret = ["SaslAuthenticateRequest", "0", "00000003616263"]
 
     assert json.loads(decode(capsys, *secret)) == {"authBytes": "***"}
@@ -91,7 +90,7 @@ def test_secrets_are_hidden_unless_asked_for(capsys: pytest.CaptureFixture[str])
     assert "616263" in decode(capsys, *secret, "--format", "tree", "--show-secrets")
 
 
-def test_text_that_acts_on_a_terminal_is_escaped_and_json_stays_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_are_escaped_and_json_stays_json(capsys: Capsys) -> None:
     text = "k\u00e4\u202e\x1b\x7f\U000e0041"
     raw = text.encode()
 
@@ -115,11 +114,11 @@ def test_text_that_acts_on_a_terminal_is_escaped_and_json_stays_json(capsys: pyt
         ([], "ACTION"),
     ],
 )
-def test_wrong_use_is_code_2(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_errors_are_code_2(arguments: list[str], line: str, capsys: Capsys) -> None:
     assert main(["message", *arguments]) == 2
     assert line in capsys.readouterr().err
 
 
-def test_json_that_does_not_fit_is_code_1_with_the_field(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_that_does_not_fit_is_code_1_with_the_field(capsys: Capsys) -> None:
     assert main(["message", "encode", "MetadataRequest", "1", '{"topics": [{"name": 7}]}']) == 1
     assert "topics[0].name" in capsys.readouterr().err

@@ -14,7 +14,8 @@ from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.produce import ProduceRequest
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kwire.messages.sasl_handshake import SaslHandshakeResponse
-from tests.kwire.client.scripted import Peer, ScriptedBroker
+from tests.support.cli.commands import Capsys
+from tests.support.messages.scripted_broker import Peer, ScriptedBroker
 
 SECRET = "battery staple"
 
@@ -25,7 +26,7 @@ def answer_metadata(peer: Peer) -> None:
     peer.answer(MetadataResponse(cluster_id="the \x1b cluster"))
 
 
-def test_the_response_is_printed_in_kafkas_json_form(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_response_is_printed_in_kafkas_json_form(capsys: Capsys) -> None:
     with ScriptedBroker(answer_metadata) as broker:
         code = main(["request", "--bootstrap", broker.bootstrap, "Metadata", '{"topics": null}'])
 
@@ -36,8 +37,8 @@ def test_the_response_is_printed_in_kafkas_json_form(capsys: pytest.CaptureFixtu
     assert "\x1b" not in output
 
 
-def test_the_request_may_come_from_stdin_and_in_a_version_of_ones_own(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_the_request_may_come_from_stdin_and_in_a_chosen_version(
+    capsys: Capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
 
@@ -58,7 +59,7 @@ def test_the_request_may_come_from_stdin_and_in_a_version_of_ones_own(
     assert json.loads(capsys.readouterr().out)["brokers"] == []
 
 
-def test_a_request_without_an_answer_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_request_without_a_response_prints_nothing(capsys: Capsys) -> None:
     def script(peer: Peer) -> None:
         assert peer.request() == ProduceRequest(acks=0)
         assert peer.until_closed()
@@ -70,8 +71,8 @@ def test_a_request_without_an_answer_prints_nothing(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == ""
 
 
-def test_the_password_comes_from_the_environment_and_is_shown_nowhere(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_the_password_comes_from_the_environment_and_is_never_printed(
+    capsys: Capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
 
@@ -83,10 +84,9 @@ def test_the_password_comes_from_the_environment_and_is_shown_nowhere(
         peer.answer(SaslAuthenticateResponse(error_code=58, error_message="no"))
 
     monkeypatch.setenv("KAFKA_PASSWORD", SECRET)
+    login = ["--user", "u", "--password-env", "KAFKA_PASSWORD"]
     with ScriptedBroker(script) as broker:
-        code = main(
-            ["request", "--bootstrap", broker.bootstrap, "--user", "u", "--password-env", "KAFKA_PASSWORD", "Metadata"]
-        )
+        code = main(["request", "--bootstrap", broker.bootstrap, *login, "Metadata"])
 
     assert code == 1
     assert seen == [SaslAuthenticateRequest(auth_bytes=f"\0u\0{SECRET}".encode())]
@@ -96,9 +96,7 @@ def test_the_password_comes_from_the_environment_and_is_shown_nowhere(
 
 
 @pytest.mark.parametrize(("option", "shown"), [([], "***"), (["--show-secrets"], "c2VjcmV0")])
-def test_a_secret_in_the_response_is_masked_unless_asked_for(
-    option: list[str], shown: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_secret_in_the_response_is_masked_unless_requested(option: list[str], shown: str, capsys: Capsys) -> None:
     def script(peer: Peer) -> None:
         peer.request()
         peer.answer(CreateDelegationTokenResponse(hmac=b"secret"))
@@ -110,7 +108,7 @@ def test_a_secret_in_the_response_is_masked_unless_asked_for(
     assert json.loads(capsys.readouterr().out)["hmac"] == shown
 
 
-def test_a_broker_that_is_not_there_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_broker_is_exit_code_1(capsys: Capsys) -> None:
     assert main(["request", "--bootstrap", "127.0.0.1:1", "Metadata"]) == 1
     assert "127.0.0.1:1: " in capsys.readouterr().err
 
@@ -125,20 +123,20 @@ def test_a_broker_that_is_not_there_is_exit_code_1(capsys: pytest.CaptureFixture
         (["--bootstrap", "127.0.0.1:1", "Metadata", "--edition", "1.0"], "edition"),
         (["--bootstrap", "127.0.0.1:1", "Metadata", "--timeout", "0"], "--timeout 0"),
         (["--bootstrap", "127.0.0.1:1", "Metadata", "--timeout", "nan"], "--timeout nan"),
-        (["--bootstrap", "127.0.0.1:1", "Metadata", "--user", "u"], "belong together"),
-        (["--bootstrap", "127.0.0.1:1", "Metadata", "--password-env", "X"], "belong together"),
+        (["--bootstrap", "127.0.0.1:1", "Metadata", "--user", "u"], "must be given together"),
+        (["--bootstrap", "127.0.0.1:1", "Metadata", "--password-env", "X"], "must be given together"),
         (["--bootstrap", "127.0.0.1:1", "Metadata", "--user", "u", "--password-env", "NO_SUCH"], "NO_SUCH"),
         (["--bootstrap", "127.0.0.1:1", "Metadata", "--ca", "x", "--insecure"], "--insecure"),
         (["--bootstrap", "127.0.0.1:1", "Metadata", "--ca", "no-such-file"], "No such file"),
     ],
 )
-def test_wrong_use_is_exit_code_2(argv: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_errors_are_exit_code_2(argv: list[str], complaint: str, capsys: Capsys) -> None:
     assert main(["request", *argv]) == 2
     assert complaint in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("tree", ['{"topicz": 1}', '{"topics": 5}', "[]", '{"allowAutoTopicCreation": null}'])
-def test_json_that_is_no_such_request_is_exit_code_2(tree: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_of_another_form_is_exit_code_2(tree: str, capsys: Capsys) -> None:
     def script(peer: Peer) -> None:
         peer.welcome()
         assert peer.until_closed()

@@ -1,4 +1,4 @@
-"""The client against brokers that behave, misbehave and keep silent."""
+"""The client against brokers that respond, violate the protocol, or do not respond."""
 
 from __future__ import annotations
 
@@ -8,22 +8,17 @@ from collections.abc import Callable
 
 import pytest
 
-from kwire.client import (
-    Client,
-    ConnectFailed,
-    ConnectionClosed,
-    ProtocolViolation,
-    RequestTimedOut,
-)
+from kwire.client import Client, ConnectFailed, ConnectionClosed, ProtocolViolation, RequestTimedOut
+from kwire.client.handshake import API_VERSIONS_VERSION
 from kwire.codec import decode, encode
 from kwire.errors import Truncated, UnsupportedVersion
 from kwire.headers import encode_response
-from kwire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kwire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.produce import ProduceRequest, ProduceResponse
 from kwire.registry import message_class
-from tests.kwire.client.scripted import OFFERED, WAIT_S, Peer, ScriptedBroker
+from tests.support.messages.scripted_broker import OFFERED, WAIT_S, Peer, ScriptedBroker
 
 SOON_S = 0.05
 
@@ -32,7 +27,7 @@ def metadata(cluster: str) -> MetadataResponse:
     return MetadataResponse(cluster_id=cluster)
 
 
-def test_a_request_goes_out_in_the_highest_version_of_both_and_its_response_comes_back_typed() -> None:
+def test_a_request_is_sent_in_the_highest_common_version_and_its_response_is_decoded() -> None:
     seen = []
 
     def script(peer: Peer) -> None:
@@ -46,13 +41,14 @@ def test_a_request_goes_out_in_the_highest_version_of_both_and_its_response_come
     request, header = seen[0]
     assert isinstance(request, MetadataRequest)
     assert request.topics is None
-    assert (header.request_api_version, header.client_id) == (12, "me")  # The broker's highest; ours is higher.
+    # The highest version of the broker; the highest of kwire is above it.
+    assert (header.request_api_version, header.client_id) == (12, "me")
     assert isinstance(response, MetadataResponse)
     assert response.cluster_id == "one"
     assert client.versions[3] == (0, 12)
 
 
-def test_a_version_that_is_given_goes_out_even_if_the_broker_does_not_offer_it() -> None:
+def test_a_given_version_is_sent_even_if_the_broker_does_not_support_it() -> None:
     def script(peer: Peer) -> None:
         peer.welcome()
         peer.receive()
@@ -63,14 +59,13 @@ def test_a_version_that_is_given_goes_out_even_if_the_broker_does_not_offer_it()
         assert client.send(MetadataRequest(), 13).cluster_id == "x"
 
 
-def test_a_message_of_another_edition_is_answered_in_that_edition() -> None:
+def test_the_response_of_another_edition_is_decoded_in_that_edition() -> None:
     request = message_class("ShareGroupHeartbeatRequest", "4.0-early-access")(group_id="g", member_id="m")
     response = message_class("ShareGroupHeartbeatResponse", "4.0-early-access")(member_id="m", member_epoch=3)
 
     def script(peer: Peer) -> None:
         peer.welcome()
-        peer.receive()
-        peer.answer(response)
+        peer.reply(response)
 
     with ScriptedBroker(script) as broker, Client(broker.bootstrap) as client:
         got = client.send(request, 0)
@@ -79,7 +74,7 @@ def test_a_message_of_another_edition_is_answered_in_that_edition() -> None:
     assert got.EDITION == "4.0-early-access"
 
 
-def test_pipelined_requests_get_their_own_answers_in_any_order_of_asking() -> None:
+def test_pipelined_requests_get_their_responses_in_any_order_of_result_calls() -> None:
     def script(peer: Peer) -> None:
         peer.welcome()
         headers = []
@@ -96,14 +91,14 @@ def test_pipelined_requests_get_their_own_answers_in_any_order_of_asking() -> No
         assert all(one.done for one in pending)
 
 
-def test_a_broker_that_answers_without_reading_on_does_not_block_a_client_that_sends_without_reading() -> None:
+def test_client_and_broker_that_both_send_without_reading_do_not_deadlock() -> None:
     big = b"x" * 2_000_000
 
     def script(peer: Peer) -> None:
         peer.welcome()
         for _ in range(8):
             peer.receive()
-            peer.send(peer.last.correlation_id.to_bytes(4, "big") + big)
+            peer.send_body(big)
 
     with ScriptedBroker(script) as broker, Client(broker.bootstrap, timeout_s=10) as client:
         pending = [client.submit(ProduceRequest(transactional_id="t" * 30_000, acks=1), 3) for _ in range(7)]
@@ -111,72 +106,60 @@ def test_a_broker_that_answers_without_reading_on_does_not_block_a_client_that_s
         assert all(one.body() == big for one in pending)
 
 
-def test_produce_without_acks_waits_for_nothing_and_the_next_answer_is_the_next_requests() -> None:
+def test_produce_without_acks_does_not_wait_and_the_next_response_is_for_the_next_request() -> None:
     def script(peer: Peer) -> None:
         peer.welcome()
         assert peer.request() == ProduceRequest(acks=0)
-        peer.receive()
-        peer.answer(ProduceResponse(throttle_time_ms=7))
+        peer.reply(ProduceResponse(throttle_time_ms=7))
 
     with ScriptedBroker(script) as broker, Client(broker.bootstrap) as client:
         assert client.send(ProduceRequest(acks=0)) is None
         assert client.send(ProduceRequest(acks=-1)).throttle_time_ms == 7
 
 
-def test_raw_bytes_go_out_and_come_back_as_they_are() -> None:
+def test_raw_bytes_are_sent_and_returned_unchanged() -> None:
     def script(peer: Peer) -> None:
         peer.welcome()
         assert peer.receive() == b"\x01\x02rubbish"
         assert (peer.last.request_api_key, peer.last.request_api_version) == (3, 1)
-        peer.send(peer.last.correlation_id.to_bytes(4, "big") + b"more rubbish")
+        peer.send_body(b"more rubbish")
 
     with ScriptedBroker(script) as broker, Client(broker.bootstrap) as client:
         assert client.send_raw(3, 1, b"\x01\x02rubbish") == b"more rubbish"
 
 
-def test_raw_bytes_that_want_no_answer_wait_for_none() -> None:
+def test_raw_bytes_without_a_response_do_not_wait() -> None:
     def script(peer: Peer) -> None:
         peer.welcome()
         assert peer.receive() == b"a"
         assert peer.receive() == b"b"
-        peer.send(peer.last.correlation_id.to_bytes(4, "big") + b"c")
+        peer.send_body(b"c")
 
     with ScriptedBroker(script) as broker, Client(broker.bootstrap) as client:
         assert client.send_raw(0, 3, b"a", answered=False) == b""
         assert client.send_raw(0, 3, b"b") == b"c"
 
 
-def test_a_broker_too_old_for_our_api_versions_is_asked_again_in_its_own_highest() -> None:
+@pytest.mark.parametrize(("listed", "repeated"), [([ApiVersion(18, 0, 2)], 2), ([], 0)])
+def test_api_versions_is_repeated_in_the_highest_version_that_an_old_broker_lists_or_in_0(
+    listed: list[ApiVersion], repeated: int
+) -> None:
     def script(peer: Peer) -> None:
         peer.receive()
-        assert peer.last.request_api_version == ApiVersionsRequest.VERSIONS[1]
-        peer.answer(ApiVersionsResponse(error_code=35, api_keys=[ApiVersion(18, 0, 2)]), version=0)
-        peer.receive()
-        assert peer.last.request_api_version == 2
-        peer.answer(OFFERED)
+        assert peer.last.request_api_version == API_VERSIONS_VERSION
+        peer.answer(ApiVersionsResponse(error_code=35, api_keys=listed), version=0)
+        peer.reply(OFFERED)
+        assert peer.last.request_api_version == repeated
 
     with ScriptedBroker(script) as broker, Client(broker.bootstrap) as client:
-        assert client.versions[18] == (0, 4)
+        assert (client.versions[3], client.versions[18]) == ((0, 12), (0, 4))
 
 
-def test_a_broker_that_only_refuses_is_asked_in_version_0() -> None:
-    def script(peer: Peer) -> None:
-        peer.receive()
-        peer.answer(ApiVersionsResponse(error_code=35), version=0)
-        peer.receive()
-        assert peer.last.request_api_version == 0
-        peer.answer(OFFERED)
-
-    with ScriptedBroker(script) as broker, Client(broker.bootstrap) as client:
-        assert client.versions[3] == (0, 12)
-
-
-def test_an_api_or_version_that_the_broker_does_not_have_is_an_error_before_anything_is_sent() -> None:
+def test_an_unsupported_api_or_version_is_an_error_before_anything_is_sent() -> None:
     newest = CreateTopicsRequest()
 
     def script(peer: Peer) -> None:
-        peer.request()
-        peer.answer(ApiVersionsResponse(api_keys=[ApiVersion(3, 90, 99)]))
+        peer.reply(ApiVersionsResponse(api_keys=[ApiVersion(3, 90, 99)]))
         assert peer.until_closed()
 
     with ScriptedBroker(script) as broker, Client(broker.bootstrap) as client:
@@ -197,7 +180,7 @@ def test_without_negotiation_nothing_is_sent_before_the_first_request() -> None:
         assert client.send(MetadataRequest()).cluster_id == "x"
 
 
-def test_a_request_that_times_out_is_named_and_its_late_answer_is_nobody_elses() -> None:
+def test_the_late_response_of_a_timed_out_request_is_dropped() -> None:
     def script(peer: Peer) -> None:
         peer.welcome()
         peer.receive()
@@ -214,7 +197,7 @@ def test_a_request_that_times_out_is_named_and_its_late_answer_is_nobody_elses()
         assert first.result().cluster_id == "late"
 
 
-def test_a_silent_broker_costs_no_more_than_the_clients_time() -> None:
+def test_a_silent_broker_does_not_delay_beyond_the_timeout_of_the_client() -> None:
     def script(peer: Peer) -> None:
         assert peer.receive()
         assert peer.until_closed()
@@ -223,7 +206,7 @@ def test_a_silent_broker_costs_no_more_than_the_clients_time() -> None:
         Client(broker.bootstrap, timeout_s=SOON_S)
 
 
-def test_a_broker_that_reads_nothing_costs_no_more_than_the_requests_time() -> None:
+def test_a_broker_that_does_not_read_does_not_delay_beyond_the_timeout_of_the_request() -> None:
     seen_by_the_client = threading.Event()
 
     def script(peer: Peer) -> None:
@@ -232,7 +215,7 @@ def test_a_broker_that_reads_nothing_costs_no_more_than_the_requests_time() -> N
 
     with ScriptedBroker(script) as broker, Client(broker.bootstrap) as client:
         with pytest.raises(RequestTimedOut, match="sending"):
-            client.send_raw(3, 0, bytes(64 << 20), timeout_s=SOON_S)  # More than lies between two sockets.
+            client.send_raw(3, 0, bytes(64 << 20), timeout_s=SOON_S)  # More than the buffers of two sockets hold.
         seen_by_the_client.set()
 
 
@@ -251,12 +234,12 @@ def send_too_much(peer: Peer) -> None:
 @pytest.mark.parametrize(
     ("misbehave", "complaint"),
     [
-        (send_wrong_id, "correlation id 3 where 2 is due"),
+        (send_wrong_id, "correlation id 3 instead of 2"),
         (send_negative_length, "length -1 is negative"),
         (send_too_much, "limit of 1000"),
     ],
 )
-def test_what_is_no_answer_ends_the_connection_with_the_reason(
+def test_an_invalid_response_ends_the_connection_with_the_reason(
     misbehave: Callable[[Peer], None], complaint: str
 ) -> None:
     def script(peer: Peer) -> None:
@@ -272,7 +255,7 @@ def test_what_is_no_answer_ends_the_connection_with_the_reason(
             client.send(MetadataRequest())
 
 
-def test_bytes_that_nobody_asked_for_end_the_connection() -> None:
+def test_unexpected_bytes_end_the_connection() -> None:
     def script(peer: Peer) -> None:
         peer.welcome()
         peer.receive()
@@ -283,11 +266,11 @@ def test_bytes_that_nobody_asked_for_end_the_connection() -> None:
 
     with ScriptedBroker(script) as broker, Client(broker.bootstrap) as client:
         assert client.send(MetadataRequest()).cluster_id == "x"
-        with pytest.raises(ConnectionClosed, match="bytes came that nobody asked for"):
+        with pytest.raises(ConnectionClosed, match="unexpected bytes received"):
             client.send(MetadataRequest())
 
 
-def test_a_closed_connection_is_named_for_every_request_that_waits() -> None:
+def test_every_waiting_request_fails_when_the_connection_is_closed() -> None:
     def script(peer: Peer) -> None:
         peer.welcome()
         peer.receive()
@@ -302,13 +285,12 @@ def test_a_closed_connection_is_named_for_every_request_that_waits() -> None:
         assert first.result().cluster_id == "second"
 
 
-def test_a_response_that_cannot_be_decoded_says_where_and_the_connection_goes_on() -> None:
+def test_a_decode_error_of_a_response_does_not_end_the_connection() -> None:
     def script(peer: Peer) -> None:
         peer.welcome()
         peer.receive()
-        peer.send(peer.last.correlation_id.to_bytes(4, "big") + b"\0\0\0")
-        peer.receive()
-        peer.answer(metadata("fine"))
+        peer.send_body(b"\0\0\0")
+        peer.reply(metadata("fine"))
 
     with ScriptedBroker(script) as broker, Client(broker.bootstrap) as client:
         with pytest.raises(Truncated, match="MetadataResponse"):
@@ -316,14 +298,14 @@ def test_a_response_that_cannot_be_decoded_says_where_and_the_connection_goes_on
         assert client.send(MetadataRequest()).cluster_id == "fine"
 
 
-def test_the_first_broker_that_answers_is_taken() -> None:
+def test_the_first_broker_that_responds_is_used() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         nobody = f"127.0.0.1:{gone.getsockname()[1]}"
     with ScriptedBroker(Peer.welcome) as broker, Client(f"{nobody}, {broker.bootstrap}") as client:
         assert str(client.address) == broker.bootstrap
 
 
-def test_when_no_broker_answers_the_error_has_a_reason_for_each() -> None:
+def test_the_error_has_a_reason_for_each_broker_when_none_responds() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         nobody = f"127.0.0.1:{gone.getsockname()[1]}"
 
@@ -336,7 +318,7 @@ def test_when_no_broker_answers_the_error_has_a_reason_for_each() -> None:
 
 
 @pytest.mark.parametrize("bootstrap", ["", ",", "localhost", ":9092", "a:0", "a:65536", "a:x", "::1:9092", "a:٣"])
-def test_what_is_no_bootstrap_list_is_refused(bootstrap: str) -> None:
+def test_an_invalid_bootstrap_list_is_rejected(bootstrap: str) -> None:
     with pytest.raises(ValueError, match="HOST:PORT"):
         Client(bootstrap)
 
@@ -354,7 +336,7 @@ def test_correlation_ids_start_again_below_31_bits() -> None:
         assert client.send(MetadataRequest()).cluster_id == "0"
 
 
-def test_what_goes_out_is_what_the_codec_writes() -> None:
+def test_the_sent_bytes_are_those_of_the_codec() -> None:
     bodies = []
 
     def script(peer: Peer) -> None:

@@ -1,4 +1,4 @@
-"""The pictures: a tree with byte ranges, annotated hex; escaped, and without secrets or payloads unless asked for."""
+"""Tree and annotated hex: byte ranges, escaping, and no secrets or payloads unless requested."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_hex_shows_every_byte_with_its_meaning() -> None:
     ]
 
 
-def test_null_uuid_error_code_and_unknown_tags_read_well() -> None:
+def test_null_uuid_error_code_and_unknown_tags_are_rendered_as_text() -> None:
     assert "topics: []MetadataRequestTopic = null" in render_tree(describe_bytes("MetadataRequest", 1, b"\xff" * 4))
     tree = describe_bytes("MetadataRequest", 12, bytes.fromhex("02" + "00" * 15 + "01" + "0000" + "010101ff0f02cafe"))
     shown = render_tree(tree)
@@ -62,7 +62,7 @@ def test_null_uuid_error_code_and_unknown_tags_read_well() -> None:
     )
 
 
-def test_damage_is_a_line_of_its_own_in_both_pictures() -> None:
+def test_damage_is_a_separate_line_in_both_renderings() -> None:
     tree = describe_bytes("MetadataRequest", 1, bytes.fromhex("00000001000561"))
 
     assert render_tree(tree).splitlines()[-1].strip() == "4-7          !! needs 5 bytes, but 1 are left (at byte 6)"
@@ -73,7 +73,7 @@ def test_damage_is_a_line_of_its_own_in_both_pictures() -> None:
     )
 
 
-def test_text_from_the_wire_cannot_act_on_the_terminal() -> None:
+def test_text_from_the_wire_is_escaped() -> None:
     tree = describe_bytes("MetadataRequest", 1, metadata(EVIL))
 
     for shown in (render_tree(tree), render_hex(tree)):
@@ -81,7 +81,7 @@ def test_text_from_the_wire_cannot_act_on_the_terminal() -> None:
         assert all(line.isprintable() for line in shown.splitlines())
 
 
-def test_long_texts_bytes_and_arrays_are_cut_and_say_how_long_they_are() -> None:
+def test_long_texts_bytes_and_arrays_are_truncated_with_their_length() -> None:
     assert '... (50 more characters)"' in render_tree(describe_bytes("MetadataRequest", 1, metadata("x" * 250)))
     request = kwire.encode(SaslAuthenticateRequest(auth_bytes=bytes(40)), 0)
     shown = render_tree(describe_bytes("SaslAuthenticateRequest", 0, request), show_secrets=True)
@@ -91,7 +91,7 @@ def test_long_texts_bytes_and_arrays_are_cut_and_say_how_long_they_are() -> None
     assert ", ... 100 in all]" in render_tree(describe_bytes("CreatePartitionsRequest", 0, partitions))
 
 
-def test_a_secret_is_hidden_in_both_pictures_unless_it_is_asked_for() -> None:
+def test_a_secret_is_hidden_in_both_renderings_unless_requested() -> None:
     data = kwire.encode(SaslAuthenticateRequest(auth_bytes=b"\0alice\0hunter2"), 2)
     tree = describe_bytes("SaslAuthenticateRequest", 2, data)
 
@@ -103,7 +103,7 @@ def test_a_secret_is_hidden_in_both_pictures_unless_it_is_asked_for() -> None:
     assert b"hunter2".hex() in render_hex(tree, show_secrets=True).replace(" ", "")
 
 
-def test_a_sensitive_configuration_is_hidden_and_its_neighbour_is_not() -> None:
+def test_a_sensitive_configuration_is_hidden_and_the_next_one_is_not() -> None:
     configs = [
         CreatableTopicConfig(name="ssl.keystore.password", value="hunter2"),
         CreatableTopicConfig(name="retention.ms", value="1000"),
@@ -124,7 +124,7 @@ def test_damaged_bytes_of_a_message_with_secrets_stay_hidden() -> None:
     assert "needs 14 bytes, but 13 are left" in render_hex(tree)
 
 
-def test_keys_and_values_of_records_are_sizes_unless_they_are_asked_for() -> None:
+def test_keys_and_values_of_records_are_sizes_unless_requested() -> None:
     tree = describe_bytes("ProduceRequest", 3, produce())
 
     for shown in (render_tree(tree), render_hex(tree)):

@@ -1,20 +1,25 @@
-"""Headers, the fields a broker patches, gaps, and where reading stops."""
+"""Batch headers, the fields that a broker changes, gaps, and the end of reading."""
 
 from __future__ import annotations
 
 import pytest
 
 from kwire.errors import CorruptRecords, InvalidValue
-from kwire.records import Record, TimestampType, parse_header, place, read_batches, with_append_time, write_batch
+from kwire.records import (
+    Record,
+    TimestampType,
+    parse_header,
+    patch_offset_and_epoch,
+    read_batches,
+    with_append_time,
+    write_batch,
+)
 
-THREE = [
-    Record(10, 1000, b"k", b"v"),
-    Record(12, 1005, None, None, (("h", b"1"), ("h", None))),
-    Record(15, 990, b"", b""),
-]
+HEADERS = (("h", b"1"), ("h", None))
+THREE = [Record(10, 1000, b"k", b"v"), Record(12, 1005, None, None, HEADERS), Record(15, 990, b"", b"")]
 
 
-def test_header_fields_are_those_that_were_written() -> None:
+def test_header_fields_are_read_as_written() -> None:
     data = write_batch(THREE, base_offset=9, last_offset=20, producer_id=7, producer_epoch=3, base_sequence=41,
                        transactional=True, partition_leader_epoch=5)  # fmt: skip
 
@@ -31,17 +36,17 @@ def test_header_fields_are_those_that_were_written() -> None:
     assert batch.records() == THREE
 
 
-def test_placing_a_batch_changes_offset_and_epoch_but_not_its_checksum() -> None:
+def test_patching_changes_offset_and_epoch_but_not_the_checksum() -> None:
     buffer = bytearray(b"....") + write_batch([Record(0, 5, None, b"a"), Record(1, 6, None, b"b")])
 
-    place(buffer, 1_000_000_000_000, 17, at=4)
+    patch_offset_and_epoch(buffer, 1_000_000_000_000, 17, at=4)
 
     (batch,) = read_batches(bytes(buffer[4:]))
     assert batch.partition_leader_epoch == 17
     assert [record.offset for record in batch.records()] == [1_000_000_000_000, 1_000_000_000_001]
 
 
-def test_append_time_replaces_every_timestamp_and_keeps_the_checksum_right() -> None:
+def test_append_time_replaces_every_timestamp_and_updates_the_checksum() -> None:
     data = write_batch(THREE, codec="gzip", transactional=True)
 
     (batch,) = read_batches(with_append_time(data, 777))
@@ -53,7 +58,7 @@ def test_append_time_replaces_every_timestamp_and_keeps_the_checksum_right() -> 
     assert [record.offset for record in batch.records()] == [10, 12, 15]
 
 
-def test_delete_horizon_stands_in_the_base_timestamp_and_leaves_the_records_times_alone() -> None:
+def test_delete_horizon_is_the_base_timestamp_and_does_not_change_record_timestamps() -> None:
     (batch,) = read_batches(write_batch(THREE, delete_horizon_ms=5_000_000))
 
     assert batch.delete_horizon_ms == 5_000_000
@@ -61,14 +66,14 @@ def test_delete_horizon_stands_in_the_base_timestamp_and_leaves_the_records_time
     assert parse_header(write_batch(THREE)).delete_horizon_ms is None
 
 
-def test_a_batch_that_compaction_emptied_keeps_its_offsets() -> None:
+def test_a_batch_emptied_by_compaction_keeps_its_offsets() -> None:
     (batch,) = read_batches(write_batch([], base_offset=100, last_offset=109))
 
     assert (batch.base_offset, batch.last_offset, batch.count) == (100, 109, 0)
     assert batch.records() == []
 
 
-def test_reading_yields_what_is_good_before_it_meets_what_is_not() -> None:
+def test_valid_batches_are_yielded_before_the_error_of_an_invalid_one() -> None:
     good = write_batch(THREE)
     bad = bytearray(write_batch(THREE))
     bad[-1] ^= 1
@@ -79,7 +84,7 @@ def test_reading_yields_what_is_good_before_it_meets_what_is_not() -> None:
         next(batches)
 
 
-def test_checksums_are_left_alone_when_nobody_asks() -> None:
+def test_checksums_are_not_verified_when_not_requested() -> None:
     bad = bytearray(write_batch([Record(0, 0, None, b"x")]))
     bad[17] ^= 1
 
@@ -88,7 +93,7 @@ def test_checksums_are_left_alone_when_nobody_asks() -> None:
     assert batch.records()[0].value == b"x"
 
 
-def test_a_cut_last_batch_is_an_error_unless_it_may_be_cut() -> None:
+def test_a_truncated_last_batch_is_an_error_unless_allowed() -> None:
     data = write_batch(THREE)
     for cut in range(1, len(data)):
         assert len(list(read_batches(data + data[:cut], partial_ok=True))) == 1
@@ -96,7 +101,7 @@ def test_a_cut_last_batch_is_an_error_unless_it_may_be_cut() -> None:
             list(read_batches(data + data[:cut]))
 
 
-def test_an_unknown_magic_is_an_error_even_where_a_batch_may_be_cut() -> None:
+def test_an_unknown_magic_is_an_error_even_if_truncation_is_allowed() -> None:
     data = bytearray(write_batch(THREE))
     data[16] = 3
 
@@ -120,6 +125,6 @@ def test_an_unknown_magic_is_an_error_even_where_a_batch_may_be_cut() -> None:
         {"records": [Record(2**63)], "magic": 0},
     ],
 )
-def test_values_that_no_batch_can_hold_are_refused(wrong: dict[str, object]) -> None:
+def test_values_that_do_not_fit_a_batch_are_rejected(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidValue):
         write_batch(**wrong)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Control records: the golden ones by name, and the markers that we write."""
+"""Control records: golden ones by type, and written markers."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def golden_control_records() -> list[Record]:
     return [record for batch in read_batches(data) if batch.is_control for record in batch.records()]
 
 
-def test_golden_control_records_are_of_all_seven_types() -> None:
+def test_golden_control_records_have_all_seven_types() -> None:
     seen = Counter(read_control(record).type for record in golden_control_records())
 
     assert set(seen) == set(ControlType)
     assert sum(seen.values()) == 35
 
 
-def test_a_golden_marker_tells_its_coordinators_epoch() -> None:
+def test_a_golden_marker_has_the_epoch_of_its_coordinator() -> None:
     (control,) = (read_control(record) for record in golden_control_records() if record.offset == 17207735342)
 
     assert (control.type, control.version, control.coordinator_epoch) == (ControlType.COMMIT, 0, 2)
@@ -55,14 +55,14 @@ def test_a_marker_is_a_transactional_control_batch_without_sequence(kind: Contro
     assert (read_control(record).type, read_control(record).coordinator_epoch) == (kind, 6)
 
 
-def test_a_type_that_kafka_does_not_know_stays_a_number() -> None:
+def test_an_unknown_control_type_stays_a_number() -> None:
     control = read_control(Record(0, 0, bytes.fromhex("00000063"), b"?"))
 
     assert (control.type, control.value) == (99, b"?")
     assert not isinstance(control.type, ControlType)
 
 
-def test_five_and_six_are_the_state_of_share_partitions_in_the_second_revision_and_nowhere_else() -> None:
+def test_types_5_and_6_are_share_partition_state_in_revision_r2_only() -> None:
     data = write_share_control(ShareControlType.SHARE_DELTA, b"state", timestamp=1000, base_offset=131)
 
     (batch,) = read_batches(data)
@@ -84,6 +84,6 @@ def test_five_and_six_are_the_state_of_share_partitions_in_the_second_revision_a
         (b"\0\0\0\1", b"\0\0\0\0\0", Truncated),
     ],
 )
-def test_what_is_no_control_record_is_refused(key: bytes | None, value: bytes | None, error: type[Exception]) -> None:
+def test_an_invalid_control_record_is_rejected(key: bytes | None, value: bytes | None, error: type[Exception]) -> None:
     with pytest.raises(error):
         read_control(Record(0, 0, key, value))

@@ -1,4 +1,4 @@
-"""Messages of magic 0 and 1: offsets and times in wrappers, and what a wrapper may not hold."""
+"""Messages of magic 0 and 1: offsets and times in wrappers, and invalid wrappers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAIR = [Record(100, 50, b"a", b"1"), Record(103, 60, None, b"2")]
 
 
 def wrapper(inner: bytes, *, magic: int, offset: int, attributes: int = 1, timestamp: int = 60) -> bytes:
-    """A gzip wrapper around whatever it is given."""
+    """A gzip wrapper around any bytes."""
     packed = zlib.compress(inner, wbits=31)
     times = struct.pack(">q", timestamp) if magic else b""
     body = struct.pack(">bb", magic, attributes) + times + struct.pack(">ii", -1, len(packed)) + packed
@@ -25,7 +25,7 @@ def plain(*records: Record, magic: int) -> bytes:
     return write_batch(records, magic=magic)
 
 
-def test_plain_messages_are_batches_of_one_record_each() -> None:
+def test_uncompressed_messages_are_batches_of_one_record() -> None:
     first, second = read_batches(plain(*PAIR, magic=1))
 
     assert first.records() + second.records() == PAIR
@@ -34,7 +34,7 @@ def test_plain_messages_are_batches_of_one_record_each() -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
-def test_a_wrapper_of_magic_1_has_relative_offsets_and_its_own_is_the_last(codec: Codec) -> None:
+def test_a_wrapper_of_magic_1_has_relative_offsets_and_the_offset_of_its_last_record(codec: Codec) -> None:
     (batch,) = read_batches(write_batch(PAIR, magic=1, codec=codec))
 
     assert batch.records() == PAIR
@@ -48,7 +48,7 @@ def test_a_wrapper_of_magic_0_has_absolute_offsets_and_no_times() -> None:
     assert batch.timestamp_type is TimestampType.NO_TIMESTAMP_TYPE
 
 
-def test_a_just_produced_wrapper_with_offset_0_keeps_the_inner_offsets() -> None:
+def test_a_produced_wrapper_with_offset_0_keeps_the_inner_offsets() -> None:
     inner = plain(Record(0, 1, None, b"a"), Record(1, 2, None, b"b"), magic=1)
 
     (batch,) = read_batches(wrapper(inner, magic=1, offset=0))
@@ -56,7 +56,7 @@ def test_a_just_produced_wrapper_with_offset_0_keeps_the_inner_offsets() -> None
     assert [record.offset for record in batch.records()] == [0, 1]
 
 
-def test_the_wrappers_append_time_is_everybodys() -> None:
+def test_the_append_time_of_a_wrapper_applies_to_all_its_records() -> None:
     inner = plain(Record(0, 1, None, b"a"), Record(1, 2, None, b"b"), magic=1)
 
     (batch,) = read_batches(wrapper(inner, magic=1, offset=8, attributes=9, timestamp=99))
@@ -74,14 +74,14 @@ def test_the_wrappers_append_time_is_everybodys() -> None:
         (plain(*PAIR, magic=1) + b"\0" * 12, 105, "inner message of 0 bytes"),
     ],
 )
-def test_a_wrapper_that_kafka_refuses_is_refused(inner: bytes, offset: int, complaint: str) -> None:
+def test_a_wrapper_that_kafka_rejects_is_rejected(inner: bytes, offset: int, complaint: str) -> None:
     (batch,) = read_batches(wrapper(inner, magic=1, offset=offset))
 
     with pytest.raises(CorruptRecords, match=complaint):
         batch.records()
 
 
-def test_a_cut_inner_message_is_an_error_but_kafkas_reader_leaves_it_out() -> None:
+def test_a_truncated_inner_message_is_an_error_but_omitted_as_in_kafka_when_lenient() -> None:
     (batch,) = read_batches(wrapper(plain(*PAIR, magic=0)[:-1], magic=0, offset=103))
 
     with pytest.raises(Truncated):
@@ -89,7 +89,7 @@ def test_a_cut_inner_message_is_an_error_but_kafkas_reader_leaves_it_out() -> No
     assert [record.offset for record in batch.records(strict=False)] == [100]
 
 
-def test_an_inner_checksum_counts_unless_read_as_kafkas_log_does() -> None:
+def test_an_inner_checksum_is_verified_only_by_a_strict_read() -> None:
     inner = bytearray(plain(PAIR[0], magic=0))
     inner[-1] ^= 1
     (batch,) = read_batches(wrapper(bytes(inner), magic=0, offset=100))
@@ -99,7 +99,7 @@ def test_an_inner_checksum_counts_unless_read_as_kafkas_log_does() -> None:
     assert batch.records(strict=False)[0].value == b"0"
 
 
-def test_a_wrapper_without_a_value_is_refused() -> None:
+def test_a_wrapper_without_a_value_is_rejected() -> None:
     body = struct.pack(">bbqii", 1, 1, 0, -1, -1)
     (batch,) = read_batches(struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body)
 
@@ -107,7 +107,7 @@ def test_a_wrapper_without_a_value_is_refused() -> None:
         batch.records()
 
 
-def test_zstd_before_magic_2_is_refused_both_ways() -> None:
+def test_zstd_before_magic_2_is_rejected_both_ways() -> None:
     with pytest.raises(UnsupportedCodec, match="zstd needs record batches v2"):
         write_batch(PAIR, magic=1, codec="zstd")
     (batch,) = read_batches(wrapper(plain(*PAIR, magic=1), magic=1, offset=103, attributes=4))
@@ -121,7 +121,7 @@ def test_the_three_formats_may_follow_each_other() -> None:
     assert [batch.magic for batch in read_batches(data)] == [0, 0, 1, 2]
 
 
-def test_offsets_beyond_64_bits_wrap_around_as_they_do_in_kafka() -> None:
+def test_offsets_beyond_64_bits_wrap_around_as_in_kafka() -> None:
     inner = plain(Record(2**63 - 1, 1), magic=1) + plain(Record(0, 1), magic=1)
 
     (batch,) = read_batches(wrapper(inner, magic=1, offset=5))

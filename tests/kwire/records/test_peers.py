@@ -1,4 +1,4 @@
-"""Other clients read what we write, and we read what they write."""
+"""Other clients read batches of kwire, and kwire reads theirs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def our_view(record: Record) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_aiokafka_reads_our_batches(codec: Codec) -> None:
+def test_aiokafka_reads_batches_of_kwire(codec: Codec) -> None:
     batch = AioBatch(write_batch(RECORDS, codec=codec))
 
     assert batch.validate_crc()
@@ -37,9 +37,9 @@ def test_aiokafka_reads_our_batches(codec: Codec) -> None:
     assert [tuple(record.headers) for record in read] == [record.headers for record in RECORDS]
 
 
-# kafka-python wants another snappy package.
+# kafka-python needs another snappy package.
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD])
-def test_kafka_python_reads_our_batches(codec: Codec) -> None:
+def test_kafka_python_reads_batches_of_kwire(codec: Codec) -> None:
     batches = KafkaPythonRecords(write_batch(RECORDS, codec=codec))
 
     batch = batches.next_batch()
@@ -49,10 +49,10 @@ def test_kafka_python_reads_our_batches(codec: Codec) -> None:
     assert [tuple(record.headers) for record in read] == [record.headers for record in RECORDS]
 
 
-# Neither reads lz4 in magic 0 as it comes; the golden wrappers stand for that.
+# Neither reads lz4 in magic 0; the golden wrappers cover that.
 @pytest.mark.parametrize(("magic", "codec"), [(0, 0), (0, 1), (1, 0), (1, 1), (1, 3)])
 @pytest.mark.parametrize("peer", [AioRecords, KafkaPythonRecords])
-def test_both_read_our_messages(peer: type[KafkaPythonRecords], magic: int, codec: int) -> None:
+def test_peers_read_legacy_messages_of_kwire(peer: type[KafkaPythonRecords], magic: int, codec: int) -> None:
     reader = peer(write_batch(PLAIN, magic=magic, codec=Codec(codec)))
     read = []
     while (batch := reader.next_batch()) is not None:
@@ -67,7 +67,7 @@ def test_both_read_our_messages(peer: type[KafkaPythonRecords], magic: int, code
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 20_000])
-def test_a_batch_of_any_size_is_byte_for_byte_what_aiokafka_writes(count: int) -> None:
+def test_a_batch_of_any_size_is_byte_for_byte_that_of_aiokafka(count: int) -> None:
     records = [
         Record(number, 1_700_000_000_000 + number * 7, b"%d" % number, b"v" * (number % 300)) for number in range(count)
     ]
@@ -81,7 +81,7 @@ def test_a_batch_of_any_size_is_byte_for_byte_what_aiokafka_writes(count: int) -
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD])
 @pytest.mark.parametrize("builder", [AioBuilder, KafkaPythonBuilder])
-def test_we_read_theirs(builder: type[KafkaPythonBuilder], codec: Codec) -> None:
+def test_kwire_reads_batches_of_peers(builder: type[KafkaPythonBuilder], codec: Codec) -> None:
     made = builder(magic=2, compression_type=int(codec), is_transactional=0, producer_id=-1, producer_epoch=-1,
                    base_sequence=-1, batch_size=1 << 20)  # fmt: skip
     for record in RECORDS:

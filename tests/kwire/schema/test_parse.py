@@ -1,4 +1,4 @@
-"""Kafka's own files are read as they are, and a wrong one says what is wrong with it."""
+"""Kafka's schema files are parsed, and an invalid one is an error with a reason."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from kwire.errors import SchemaError
-from kwire.schema import Versions, load, names, parse_message
-from kwire.schema.parse import without_comments
+from kwire.schema import Versions, load_schema, message_names, own_message_names, parse_message
+from kwire.schema.parse import strip_comments
 from kwire.schema.versions import NONE
 
-#: Every key that Kafka's files have, with comments where they have them.
+pytestmark = pytest.mark.slow
+
+#: Every key of Kafka's files, with comments in the same positions.
 EVERYTHING = """// Not ours, but read.
 // A second line.
 {
@@ -58,7 +60,7 @@ def test_every_key_and_comment_of_a_schema_is_read() -> None:
     assert spec.comment == "Not ours, but read.\nA second line."
     assert (url.default, url.entity_type, url.ignorable) == ("http://a//b", "topicName", True)
     assert url.about == 'An "address" // with slashes.'
-    assert (limit.snake, limit.camel, limit.default) == ("v1_and_below_limit", "v1AndBelowLimit", 2**31 - 1)
+    assert (limit.snake_name, limit.json_name, limit.default) == ("v1_and_below_limit", "v1AndBelowLimit", 2**31 - 1)
     assert (blob.zero_copy, blob.flexible_versions, blob.default) == (True, NONE, b"")
     assert (epoch.tag, str(epoch.tagged_versions), epoch.default) == (0, "2+", -1)
     assert (late.tag, str(late.versions), late.default) == (1, "3+", None)
@@ -98,7 +100,7 @@ WRONG: list[tuple[object, str, str]] = [
     ("[" * 100_000, "", "is not JSON"),
     ([], "", "is not a JSON object"),
     (_schema(name=None), "", "name is missing"),
-    (_schema(name="import os"), "", "letters and digits"),
+    (_schema(name="import os"), "", "alphanumeric"),
     (_schema(name="class"), "", "word of Python"),
     (_schema(type="requests"), "", "type 'requests' is not one of"),
     (_schema(apiKey=None), "", "needs an apiKey"),
@@ -116,11 +118,11 @@ WRONG: list[tuple[object, str, str]] = [
     (_schema(fields=[1]), "", "fields is not a list of objects"),
     (_schema(commonStructs=[STRUCT]), "commonStructs", "contain themselves"),
     (_schema(commonStructs=[{**STRUCT, "fields": []}] * 2), "commonStructs", "the same name"),
-    (_field(name="Id; import os"), "", "letters and digits"),
+    (_field(name="Id; import os"), "", "alphanumeric"),
     (_field(type="int128"), "Id", "neither a known type nor the name of a struct"),
     (_field(type="[][]int32"), "Id", "neither a known type"),
     (_field(type="[]records"), "Id", "does not exist"),
-    (_field(type="Missing"), "Id", "described nowhere"),
+    (_field(type="Missing"), "Id", "is not defined"),
     (_field(versions=None), "Id", "versions is missing"),
     (_field(versions="x"), "Id", "not a range"),
     (_field(nullableVersions="0+"), "Id", "cannot be null"),
@@ -150,7 +152,7 @@ WRONG: list[tuple[object, str, str]] = [
 
 
 @pytest.mark.parametrize(("tree", "field", "reason"), WRONG, ids=lambda value: str(value)[:40])
-def test_a_wrong_schema_names_file_message_field_and_reason(tree: object, field: str, reason: str) -> None:
+def test_an_invalid_schema_error_names_file_message_field_and_reason(tree: object, field: str, reason: str) -> None:
     with pytest.raises(SchemaError) as caught:
         parse_message(tree if isinstance(tree, str) else json.dumps(tree), "Demo.json")
 
@@ -160,23 +162,24 @@ def test_a_wrong_schema_names_file_message_field_and_reason(tree: object, field:
     assert reason in caught.value.reason
 
 
-def test_a_struct_must_not_be_described_twice() -> None:
+def test_a_struct_must_not_be_defined_twice() -> None:
     part = {"type": "Part", "versions": "0+", "fields": [{"name": "A", "type": "int8", "versions": "0+"}]}
 
     with pytest.raises(SchemaError, match="another struct or message has the name Part"):
         parse_message(json.dumps(_schema(fields=[{"name": "X", **part}, {"name": "Y", **part}])))
 
 
-def test_the_schemas_of_both_editions_are_all_there() -> None:
-    assert len(names()) == 248
-    assert len(names("4.0-early-access")) == 30  # 18 of the RPCs, 4 of the records of share state.
-    assert load("ShareFetchRequest", "4.0-early-access").versions == Versions(0, 0)
-    assert load("MetadataRequest", "4.0-early-access") is load("MetadataRequest", "4.0-early-access")
-    assert load("MetadataRequest", "4.0-early-access") == load("MetadataRequest")
+def test_the_schemas_of_all_releases_are_complete() -> None:
+    assert (len(message_names()), len(message_names("4.3"))) == (253, 248)
+    assert len(own_message_names("4.3")) == 12
+    assert len(own_message_names("4.0-early-access")) == 30  # 18 of the RPCs, 4 of the records of share state.
+    assert load_schema("ShareFetchRequest", "4.0-early-access").versions == Versions(0, 0)
+    assert load_schema("MetadataRequest", "4.0-early-access") is load_schema("MetadataRequest", "4.0-early-access")
+    assert load_schema("MetadataRequest", "4.0-early-access") == load_schema("MetadataRequest")
 
 
 def _spots(tree: Any) -> list[tuple[Any, Any]]:
-    """Every place in a JSON tree, as what holds it and its key there."""
+    """Every value in a JSON tree, by its container and key."""
     pairs = list(tree.items()) if isinstance(tree, dict) else list(enumerate(tree)) if isinstance(tree, list) else []
     return [(tree, key) for key, _ in pairs] + [spot for _, below in pairs for spot in _spots(below)]
 
@@ -185,8 +188,8 @@ ODD: list[object] = [None, True, 0, -1, 2.5, 10**30, "", "x", "0-3", "0+", "none
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_any_value_at_any_place_of_a_schema_is_read_or_refused_with_reason(odd: object) -> None:
-    plain = without_comments(EVERYTHING)
+def test_any_value_at_any_path_of_a_schema_is_accepted_or_rejected_with_a_reason(odd: object) -> None:
+    plain = strip_comments(EVERYTHING)
 
     for number in range(len(_spots(json.loads(plain)))):
         tree = json.loads(plain)

@@ -1,4 +1,4 @@
-"""Ranges of versions as schemas write them."""
+"""Ranges of versions in the notation of schemas."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def test_none_has_no_version() -> None:
     assert not NONE
     assert 0 not in NONE
     assert str(NONE) == "none"
-    assert list(NONE.each()) == []
+    assert list(NONE.to_range()) == []
 
 
 @pytest.mark.parametrize("text", ["", "x", "1-", "-1", "+", "3-1", "40000", "1-2+", "1,2", "1 - 2"])
-def test_what_is_no_range_is_refused(text: str) -> None:
+def test_an_invalid_range_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="range of versions"):
         Versions.parse(text)
 

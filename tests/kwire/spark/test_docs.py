@@ -1,20 +1,18 @@
-"""The page docs/spark.md: its code runs, and it names every option and every analysis there is."""
+"""The page docs/spark.md: its code runs, and it names every option and every analysis."""
 
 from __future__ import annotations
 
 import inspect
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
-from kwire.capture.schemas import LEVELS
-from kwire.spark import analyses, options
-from tests.kwire.spark.traffic import write
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from kwire.capture.rows.columns import LEVELS
+from kwire.spark import analyses
+from kwire.spark.source import options
+from tests.support.captures.small_capture import write
 
 DOCS = (Path(__file__).parents[3] / "docs" / "spark.md").read_text(encoding="utf-8")
 
@@ -27,7 +25,7 @@ def test_the_code_on_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
     names: dict[str, object] = {}
 
     for code in re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL):
-        # Spark runs already, and relative paths count from where it was started.
+        # Spark is running already, and relative paths are relative to its working directory.
         placed = code.replace('"captures', f'"{tmp_path}/captures')
         exec(compile(placed, "docs/spark.md", "exec"), names)
     for query in spark.streams.active:
@@ -38,10 +36,10 @@ def test_the_code_on_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_the_page_names_every_option_and_level() -> None:
-    told = {name.lower() for name in re.findall(r"`(\w+)`", DOCS)}
+    documented = {name.lower() for name in re.findall(r"`(\w+)`", DOCS)}
 
     known = {*options.PARSERS, *options.PLAN_PARSERS, *options.STREAM_PARSERS, *options.OWN_OPTIONS, *LEVELS}
-    assert known - told == set()
+    assert known - documented == set()
 
 
 def test_the_page_names_every_analysis() -> None:

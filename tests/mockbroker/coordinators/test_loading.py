@@ -17,34 +17,26 @@ from kwire.messages.end_txn import EndTxnRequest
 from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.init_producer_id import InitProducerIdRequest
-from kwire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kwire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kwire.messages.list_groups import ListGroupsRequest
 from kwire.messages.list_transactions import ListTransactionsRequest
-from kwire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from kwire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kwire.messages.read_share_group_state import PartitionData, ReadShareGroupStateRequest, ReadStateData
 from kwire.messages.share_group_describe import ShareGroupDescribeRequest
-from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from kwire.messages.sync_group import SyncGroupRequest
 from kwire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
 from kwire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from mockbroker.state.share_coordinator import ShareKey
-from mockbroker.state.topics import INTERNAL_TOPICS, CoordinatorKind
-from tests.mockbroker.broker import Broker
-from tests.mockbroker.group_broker import GroupBroker
+from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind
+from mockbroker.state.share_coordinator.share_coordinator import ShareKey
+from tests.support.brokers.broker import Broker
+from tests.support.brokers.group_broker import GroupBroker
+from tests.support.brokers.group_requests import commit, join, share, sync
 
 LOAD_MS = 500
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-PROTOCOLS = [JoinGroupRequestProtocol("range", b"s")]
 
 
 def top(answer: Any) -> int:
@@ -61,16 +53,10 @@ def partition(answer: Any) -> int:
 
 #: Each API with its version, and where its answer has the code.
 ASKED: dict[str, tuple[Any, int, Callable[[Any], int]]] = {
-    "JoinGroup": (JoinGroupRequest("g", 10_000, 60_000, "", None, "consumer", PROTOCOLS), 9, top),
-    "SyncGroup": (SyncGroupRequest("g", 1, "m", None, "consumer", "range"), 5, top),
+    "JoinGroup": (join(), 9, top),
+    "SyncGroup": (sync("m"), 5, top),
     "LeaveGroup": (LeaveGroupRequest("g", members=[MemberIdentity("m")]), 5, top),
-    "OffsetCommit": (
-        OffsetCommitRequest(
-            "g", topics=[OffsetCommitRequestTopic(name="T", partitions=[OffsetCommitRequestPartition(0, 1)])]
-        ),
-        9,
-        partition,
-    ),
+    "OffsetCommit": (commit(1), 9, partition),
     "OffsetFetch": (
         OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)]),
         9,
@@ -81,7 +67,7 @@ ASKED: dict[str, tuple[Any, int, Callable[[Any], int]]] = {
     "DeleteGroups": (DeleteGroupsRequest(("g",)), 2, first("results")),
     "ConsumerGroupHeartbeat": (ConsumerGroupHeartbeatRequest("g", "m", 1), 1, top),
     "ConsumerGroupDescribe": (ConsumerGroupDescribeRequest(("g",)), 1, first("groups")),
-    "ShareGroupHeartbeat": (ShareGroupHeartbeatRequest("g", "m", 1), 1, top),
+    "ShareGroupHeartbeat": (share(1), 1, top),
     "ShareGroupDescribe": (ShareGroupDescribeRequest(("g",)), 1, first("groups")),
 }
 
@@ -90,9 +76,9 @@ def loading_group() -> GroupBroker:
     """A group "g" with a committed offset, whose coordinator has just been elected."""
     broker = GroupBroker()
     asked, version, where = ASKED["OffsetCommit"]
-    assert where(broker.beat(asked, version)) == 0
-    broker.core.state.calls.loading_ms = lambda node_id, now_ms: LOAD_MS
-    broker.move()
+    assert where(broker.call_coordinator(asked, version)) == 0
+    broker.core.state.inter_broker.loading_ms = lambda node_id, now_ms: LOAD_MS
+    broker.move_coordinator()
     return broker
 
 
@@ -101,29 +87,29 @@ def test_a_group_that_is_being_loaded_is_refused_in_the_place_of_each_api(api: s
     broker = loading_group()
     asked, version, where = ASKED[api]
 
-    assert where(broker.beat(asked, version)) == LOADING
+    assert where(broker.call_coordinator(asked, version)) == LOADING
     broker.advance(LOAD_MS)
-    assert where(broker.beat(asked, version)) != LOADING
+    assert where(broker.call_coordinator(asked, version)) != LOADING
 
 
 def test_a_heartbeat_to_a_classic_group_that_is_being_loaded_is_taken_on_trust() -> None:
     broker = loading_group()
 
-    assert broker.beat(HeartbeatRequest("g", 7, "whoever"), 4).error_code == 0
+    assert broker.call_coordinator(HeartbeatRequest("g", 7, "unknown"), 4).error_code == 0
     broker.advance(LOAD_MS)
-    assert broker.beat(HeartbeatRequest("g", 7, "whoever"), 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert broker.call_coordinator(HeartbeatRequest("g", 7, "unknown"), 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_what_was_committed_is_there_after_the_load_and_the_next_move_begins_another() -> None:
     broker = loading_group()
     asked, version, _ = ASKED["OffsetFetch"]
     broker.advance(LOAD_MS - 1)
-    broker.move()
+    broker.move_coordinator()
     broker.advance(1)  # The first load would be over; it has been given up.
-    assert broker.beat(asked, version).groups[0].error_code == LOADING
+    assert broker.call_coordinator(asked, version).groups[0].error_code == LOADING
     broker.advance(LOAD_MS - 1)
 
-    assert broker.beat(asked, version).groups[0].topics[0].partitions[0].committed_offset == 1
+    assert broker.call_coordinator(asked, version).groups[0].topics[0].partitions[0].committed_offset == 1
 
 
 def test_a_node_that_dies_while_it_loads_loads_no_more() -> None:
@@ -132,16 +118,16 @@ def test_a_node_that_dies_while_it_loads_loads_no_more() -> None:
     broker.kill_node(broker.coordinator)
     broker.advance(LOAD_MS)
 
-    assert node.groups.all() == []
+    assert node.groups.all_groups() == []
 
 
 @pytest.mark.parametrize(("version", "code"), [(1, ErrorCode.COORDINATOR_NOT_AVAILABLE), (2, LOADING)])
 def test_transactional_offsets_are_refused_by_a_word_that_the_version_knows(version: int, code: ErrorCode) -> None:
     broker = loading_group()
     broker.core.state.config._values["transaction.partition.verification.enable"] = False
-    rows = [TxnOffsetCommitRequestTopic("T", [TxnOffsetCommitRequestPartition(0, 1)])]
+    rows = [TxnOffsetCommitRequestTopic("T", partitions=[TxnOffsetCommitRequestPartition(0, 1)])]
 
-    assert partition(broker.beat(TxnOffsetCommitRequest("x", "g", 1, 0, topics=rows), version)) == code
+    assert partition(broker.call_coordinator(TxnOffsetCommitRequest("x", "g", 1, 0, topics=rows), version)) == code
 
 
 def test_a_marker_for_offsets_that_are_being_loaded_has_to_come_again() -> None:
@@ -150,7 +136,7 @@ def test_a_marker_for_offsets_that_are_being_loaded_has_to_come_again() -> None:
     marker = WriteTxnMarkersRequest([WritableTxnMarker(1, 0, True, places, 0)])
 
     def code() -> int:
-        answer = broker.beat(marker, 1)
+        answer = broker.call_coordinator(marker, 1)
         return int(answer.markers[0].topics[0].partitions[0].error_code)
 
     assert code() == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -160,16 +146,16 @@ def test_a_marker_for_offsets_that_are_being_loaded_has_to_come_again() -> None:
 
 def test_a_transactional_id_that_is_being_loaded_is_refused() -> None:
     broker = Broker(nodes=3, config={"transaction.state.log.num.partitions": "1"})
-    metadata = broker.core.state.metadata
-    old = metadata.coordinator_for(CoordinatorKind.TRANSACTION, "x")
-    broker.ask(InitProducerIdRequest("x", 60_000), 5, node=old)
-    broker.core.state.calls.loading_ms = lambda node_id, now_ms: LOAD_MS
+    metadata = broker.metadata
+    old = metadata.coordinator_id(CoordinatorKind.TRANSACTION, "x")
+    broker.call(InitProducerIdRequest("x", 60_000), 5, node=old)
+    broker.core.state.inter_broker.loading_ms = lambda node_id, now_ms: LOAD_MS
     new = (old + 1) % 3
     broker.core.move_leader("__transaction_state", 0, broker.now_ms, to=new)
 
     def codes() -> list[int]:
         def ask(request: Any, version: int) -> Any:
-            return broker.ask(request, version, connection="new", node=new)
+            return broker.call(request, version, connection="new", node=new)
 
         return [
             ask(InitProducerIdRequest("x", 60_000), 5).error_code,
@@ -185,24 +171,23 @@ def test_a_transactional_id_that_is_being_loaded_is_refused() -> None:
 
 def test_a_share_coordinator_that_is_being_loaded_refuses_and_the_persister_comes_again() -> None:
     broker = Broker(nodes=3, topics={"t": 1}, config={"share.coordinator.state.topic.num.partitions": "1"})
-    topic = broker.core.state.metadata.topic("t")
-    assert topic is not None
+    topic = broker.topic("t")
     key = ShareKey("g", topic.topic_id, 0)
-    old = broker.core.state.metadata.coordinator_for(CoordinatorKind.SHARE, str(key))
+    old = broker.metadata.coordinator_id(CoordinatorKind.SHARE, str(key))
     persister = broker.core.state.nodes[0].persister
     answers: list[Any] = []
-    persister.initialize(key, state_epoch=1, done=lambda answer, at_ms: None, now_ms=broker.now_ms)
+    persister.initialize_states(key, state_epoch=1, done=lambda answer, at_ms: None, now_ms=broker.now_ms)
     broker.advance(0)
-    broker.core.state.calls.loading_ms = lambda node_id, now_ms: LOAD_MS
+    broker.core.state.inter_broker.loading_ms = lambda node_id, now_ms: LOAD_MS
     new = (old + 1) % 3
     broker.core.move_leader("__share_group_state", 0, broker.now_ms, to=new)
     request = ReadShareGroupStateRequest("g", [ReadStateData(topic.topic_id, [PartitionData(0, 0)])])
-    persister.summary(key, done=lambda answer, at_ms: answers.append((answer, at_ms)), now_ms=broker.now_ms)
+    persister.read_summary(key, done=lambda answer, at_ms: answers.append((answer, at_ms)), now_ms=broker.now_ms)
     asked_ms = broker.now_ms
 
-    assert broker.ask(request, 0, node=new).results[0].partitions[0].error_code == LOADING
+    assert broker.call(request, 0, node=new).results[0].partitions[0].error_code == LOADING
     broker.advance(3_000)
-    assert broker.ask(request, 0, node=new).results[0].partitions[0].error_code == 0
+    assert broker.call(request, 0, node=new).results[0].partitions[0].error_code == 0
     (answer, at_ms), *none = answers
     assert not none
     assert answer.state_epoch == 1
@@ -213,7 +198,7 @@ def test_a_share_coordinator_that_is_being_loaded_refuses_and_the_persister_come
 
 
 def found(broker: Broker, kind: CoordinatorKind, key: str) -> Any:
-    answer = broker.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=(key,)), 6, settle=False)
+    answer = broker.call(FindCoordinatorRequest(key_type=kind, coordinator_keys=(key,)), 6, settle=False)
     return answer.coordinators[0]
 
 
@@ -235,7 +220,7 @@ def test_a_cold_cluster_finds_none_until_its_topic_is_made(kind: CoordinatorKind
     row = found(broker, kind, key)
 
     assert (row.error_code, row.node_id, row.host, row.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
-    assert broker.core.state.metadata.topic(INTERNAL_TOPICS[kind].name) is None
+    assert broker.metadata.topic(INTERNAL_TOPICS[kind].name) is None
     broker.advance(0)
     assert found(broker, kind, key).error_code == 0
 
@@ -248,5 +233,5 @@ def test_a_cold_cluster_has_no_coordinator_for_any_request_and_makes_no_topic_fo
     }
     for name, (asked, version, where) in (ASKED | others).items():
         expected = ErrorCode.NONE if name == "ListGroups" else ErrorCode.NOT_COORDINATOR
-        assert where(broker.ask(asked, version)) == expected, name
-    assert [topic.name for topic in broker.core.state.metadata.topics()] == ["T"]
+        assert where(broker.call(asked, version)) == expected, name
+    assert [topic.name for topic in broker.metadata.topics()] == ["T"]

@@ -1,4 +1,4 @@
-"""Configurations by the names, defaults and ranges of each revision of KIP-932 (pages 001, 000, 003 and 002)."""
+"""Configurations by the names, defaults and ranges of each revision of KIP-932 (r1 to r4)."""
 
 from __future__ import annotations
 
@@ -9,24 +9,43 @@ import pytest
 from kwire import Client, from_json, to_json
 from kwire.error_codes import ErrorCode
 from mockbroker import Cluster, cli
-from mockbroker.config import BrokerConfig, ConfigError
-from mockbroker.config_keys import Scope
-from mockbroker.editions.configs import TABLE, dialect_of, rows
-from tests.mockbroker.editions.draft_kit import GROUP, MEMBER, TOPIC, Member
+from mockbroker.config.broker_config import BrokerConfig, ConfigError
+from mockbroker.config.keys import Scope
+from mockbroker.editions.configs import EDITION_CONFIGS, all_configs, config_dialect
+from tests.support.brokers.draft_members import GROUP, MEMBER, running_member
 
 EARLY = "4.0-early-access"
 R1, R2, R3, R4, R5 = "kip932-r1", "kip932-r2", "kip932-r3", "kip932-r4", "kip932-r5"
 BROKER, GROUP_TYPE = 4, 32
+LONGEST = "share.record.lock.duration.max.ms"
+#: The configurations that a 4.0.0 broker lists, without its two internal ones.
+LISTED_BY_4_0_0 = [
+    *(f"group.share.{name}" for name in ("delivery.count.limit", "heartbeat.interval.ms", "max.groups")),
+    *(f"group.share.max.{name}" for name in ("heartbeat.interval.ms", "record.lock.duration.ms")),
+    *("group.share.max.session.timeout.ms", "group.share.max.size", "group.share.min.heartbeat.interval.ms"),
+    *("group.share.min.record.lock.duration.ms", "group.share.min.session.timeout.ms"),
+    *(
+        "group.share.partition.max.record.locks",
+        "group.share.record.lock.duration.ms",
+        "group.share.session.timeout.ms",
+    ),
+    *("share.coordinator.append.linger.ms", "share.coordinator.load.buffer.size"),
+    "share.coordinator.snapshot.update.records.per.snapshot",
+    *(f"share.coordinator.state.topic.{name}" for name in ("compression.codec", "min.isr", "num.partitions")),
+    *("share.coordinator.state.topic.replication.factor", "share.coordinator.state.topic.segment.bytes"),
+    *("share.coordinator.threads", "share.coordinator.write.timeout.ms"),
+    "share.fetch.purgatory.purge.interval.requests",
+]
 
 
-def _alter(client: Client, **settings: str) -> tuple[int, str | None]:
+def _alter_configs(client: Client, **settings: str) -> tuple[int, str | None]:
     configs = [{"name": name.replace("_", "."), "configOperation": 0, "value": text} for name, text in settings.items()]
     resource = {"resourceType": GROUP_TYPE, "resourceName": GROUP, "configs": configs}
     row = client.send(from_json("IncrementalAlterConfigsRequest", 1, {"resources": [resource]}), 1).responses[0]
     return row.error_code, row.error_message
 
 
-def _described(client: Client, kind: int, name: str) -> dict[str, dict[str, Any]]:
+def _describe_configs(client: Client, kind: int, name: str) -> dict[str, dict[str, Any]]:
     resource = {"resourceType": kind, "resourceName": name, "configurationKeys": None}
     tree = {"resources": [resource], "includeSynonyms": True}
     answer = to_json(client.send(from_json("DescribeConfigsRequest", 4, tree), 4), 4)
@@ -40,13 +59,7 @@ def _described(client: Client, kind: int, name: str) -> dict[str, dict[str, Any]
     [
         (R1, "share.delivery.count.limit", "group.share.delivery.count.limit", 5, (2, 10)),
         (R1, "share.record.lock.duration.ms", "group.share.record.lock.duration.ms", 30_000, (1_000, 60_000)),
-        (
-            R1,
-            "share.record.lock.duration.max.ms",
-            "group.share.max.record.lock.duration.ms",
-            60_000,
-            (30_000, 3_600_000),
-        ),
+        (R1, LONGEST, "group.share.max.record.lock.duration.ms", 60_000, (30_000, 3_600_000)),
         (R1, "share.record.lock.partition.limit", "group.share.partition.max.record.locks", 200, (100, 10_000)),
         (R2, "group.share.delivery.count.limit", "group.share.delivery.count.limit", 5, (2, 10)),
         (R2, "group.share.record.lock.duration.ms", "group.share.record.lock.duration.ms", 30_000, (1_000, 60_000)),
@@ -54,15 +67,15 @@ def _described(client: Client, kind: int, name: str) -> dict[str, dict[str, Any]
         (R2, "group.share.max.size", "group.share.max.size", 200, (10, 1_000)),
     ],
 )
-def test_pages_001_and_000_names_defaults_and_ranges_of_brokers(
+def test_revisions_r1_and_r2_names_defaults_and_ranges_of_brokers(
     edition: str, name: str, released: str, default: int, bounds: tuple[int, int]
 ) -> None:
-    dialect, (low, high) = dialect_of(edition), bounds
+    dialect, (low, high) = config_dialect(edition), bounds
 
     assert BrokerConfig(dialect=dialect)[released] == default
     for value in (low, high):
         assert BrokerConfig({name: str(value)}, dialect=dialect)[released] == value
-    if name == "share.record.lock.duration.max.ms":
+    if name == LONGEST:
         low = 1_000  # Below 30 seconds the lock has to be shorter as well.
         shortest = {"share.record.lock.duration.ms": "1000", name: "1000"}
         assert BrokerConfig(shortest, dialect=dialect)[released] == low
@@ -73,11 +86,12 @@ def test_pages_001_and_000_names_defaults_and_ranges_of_brokers(
 
 @pytest.mark.parametrize("edition", [R1, R2, R3, R4, R5])
 def test_a_released_name_is_refused_with_the_name_of_the_draft(edition: str) -> None:
-    renamed = [row for row in TABLE[edition] if row.released not in (None, row.name) and row.scope is Scope.BROKER]
+    of_brokers = (row for row in EDITION_CONFIGS[edition] if row.scope is Scope.BROKER)
+    renamed = [row for row in of_brokers if row.released not in (None, row.name)]
     assert renamed
     for row in renamed:
         with pytest.raises(ConfigError, match=rf"^{row.released}: in {edition} this is {row.name}$"):
-            BrokerConfig({str(row.released): "200"}, dialect=dialect_of(edition))
+            BrokerConfig({str(row.released): "200"}, dialect=config_dialect(edition))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +104,7 @@ def test_a_released_name_is_refused_with_the_name_of_the_draft(edition: str) -> 
     ],
 )
 def test_ranges_of_4_0_0(name: str, low: int, high: int) -> None:
-    dialect = dialect_of(EARLY)
+    dialect = config_dialect(EARLY)
 
     for value in (low, high):
         BrokerConfig({name: str(value)}, dialect=dialect)
@@ -98,50 +112,20 @@ def test_ranges_of_4_0_0(name: str, low: int, high: int) -> None:
         BrokerConfig({name: str(low - 1)}, dialect=dialect)
 
 
-def test_4_0_0_does_not_know_what_came_later_and_shows_what_is_gone() -> None:
+def test_4_0_0_lacks_later_configurations_and_describes_removed_ones() -> None:
     later = {"group.share.max.share.sessions": "0", "group.share.assignors": "none"}
-    assert BrokerConfig(later, dialect=dialect_of(EARLY)).unknown == list(later)
+    assert BrokerConfig(later, dialect=config_dialect(EARLY)).unknown == list(later)
 
     with Cluster(share_edition=EARLY) as cluster, Client(cluster.bootstrap_servers) as client:
-        shown = _described(client, BROKER, "0")
-    # As a real 4.0.0 lists them; two that it calls internal are not among them.
-    assert sorted(name for name in shown if name.startswith(("group.share.", "share."))) == [
-        "group.share.delivery.count.limit",
-        "group.share.heartbeat.interval.ms",
-        "group.share.max.groups",
-        "group.share.max.heartbeat.interval.ms",
-        "group.share.max.record.lock.duration.ms",
-        "group.share.max.session.timeout.ms",
-        "group.share.max.size",
-        "group.share.min.heartbeat.interval.ms",
-        "group.share.min.record.lock.duration.ms",
-        "group.share.min.session.timeout.ms",
-        "group.share.partition.max.record.locks",
-        "group.share.record.lock.duration.ms",
-        "group.share.session.timeout.ms",
-        "share.coordinator.append.linger.ms",
-        "share.coordinator.load.buffer.size",
-        "share.coordinator.snapshot.update.records.per.snapshot",
-        "share.coordinator.state.topic.compression.codec",
-        "share.coordinator.state.topic.min.isr",
-        "share.coordinator.state.topic.num.partitions",
-        "share.coordinator.state.topic.replication.factor",
-        "share.coordinator.state.topic.segment.bytes",
-        "share.coordinator.threads",
-        "share.coordinator.write.timeout.ms",
-        "share.fetch.purgatory.purge.interval.requests",
-    ]
-    defaults = {
-        "group.share.max.groups": "10",
-        "group.share.partition.max.record.locks": "200",
-        "share.coordinator.append.linger.ms": "10",
-    }
-    for name, value in defaults.items():
+        shown = _describe_configs(client, BROKER, "0")
+    assert sorted(name for name in shown if name.startswith(("group.share.", "share."))) == LISTED_BY_4_0_0
+    defaults = {"group.share.max.groups": "10", "group.share.partition.max.record.locks": "200"}
+    for name, value in (defaults | {"share.coordinator.append.linger.ms": "10"}).items():
         assert shown[name]["value"] == shown[name]["synonyms"][-1]["value"] == value
 
 
 def test_4_0_0_has_two_ways_to_switch_share_groups_on() -> None:
-    dialect = dialect_of(EARLY)
+    dialect = config_dialect(EARLY)
     assert dialect is not None
 
     assert dialect.enables_share_groups({})
@@ -155,10 +139,10 @@ def test_a_draft_name_means_nothing_to_the_released_edition() -> None:
 
 
 def test_every_edition_starts_with_all_of_its_names_set_to_their_defaults() -> None:
-    assert {edition for edition, _ in rows()} == {EARLY, R1, R2, R3, R4, R5}
-    for edition, table in TABLE.items():
+    assert {edition for edition, _ in all_configs()} == {EARLY, R1, R2, R3, R4, R5}
+    for edition, table in EDITION_CONFIGS.items():
         given = {row.name: row.default for row in table if row.scope is Scope.BROKER and row.default is not None}
-        config = BrokerConfig(given, dialect=dialect_of(edition))
+        config = BrokerConfig(given, dialect=config_dialect(edition))
         assert config.unknown == []
         with Cluster(share_edition=edition, properties=given):
             pass
@@ -175,30 +159,28 @@ def test_every_edition_starts_with_all_of_its_names_set_to_their_defaults() -> N
 )
 def test_groups_are_described_and_altered_by_the_names_of_the_draft(edition: str, names: set[str]) -> None:
     with Cluster(share_edition=edition) as cluster, Client(cluster.bootstrap_servers) as client:
-        before = _described(client, GROUP_TYPE, GROUP)
+        before = _describe_configs(client, GROUP_TYPE, GROUP)
         assert before.keys() >= names
         assert "share.record.lock.duration.ms" not in before
         assert (before["group.type"]["value"], before["record.lock.duration.ms"]["value"]) == ("consumer", "30000")
 
-        assert _alter(client, group_type="share", record_lock_duration_ms="1000") == (0, None)
-        after = _described(client, GROUP_TYPE, GROUP)
+        assert _alter_configs(client, group_type="share", record_lock_duration_ms="1000") == (0, None)
+        after = _describe_configs(client, GROUP_TYPE, GROUP)
         assert (after["group.type"]["value"], after["record.lock.duration.ms"]["value"]) == ("share", "1000")
         first = after["record.lock.duration.ms"]["synonyms"][0]
         assert (first["name"], first["value"]) == ("record.lock.duration.ms", "1000")
 
-        error, message = _alter(client, share_record_lock_duration_ms="20000")
-        assert error == ErrorCode.INVALID_CONFIG
-        assert message == f"share.record.lock.duration.ms: in {edition} this is record.lock.duration.ms"
-        assert _alter(client, group_type="classic")[0] == ErrorCode.INVALID_CONFIG
-        assert _alter(client, record_lock_duration_ms="999")[0] == ErrorCode.INVALID_CONFIG
-        assert _alter(client, record_lock_duration_ms="60001")[0] == ErrorCode.INVALID_CONFIG
+        message = f"share.record.lock.duration.ms: in {edition} this is record.lock.duration.ms"
+        assert _alter_configs(client, share_record_lock_duration_ms="20000") == (ErrorCode.INVALID_CONFIG, message)
+        for name, value in (("group_type", "classic"), *(("record_lock_duration_ms", n) for n in ("999", "60001"))):
+            assert _alter_configs(client, **{name: value})[0] == ErrorCode.INVALID_CONFIG
 
 
 def test_pages_003_and_002_isolation_and_reset_are_the_groups_own_and_have_the_prefix() -> None:
     with Cluster(share_edition=R4) as cluster, Client(cluster.bootstrap_servers) as client:
         settings = {"group_share_isolation_level": "read_committed", "group_share_auto_offset_reset": "earliest"}
-        assert _alter(client, **settings) == (0, None)
-        assert _alter(client, share_isolation_level="read_committed")[0] == ErrorCode.INVALID_CONFIG
+        assert _alter_configs(client, **settings) == (0, None)
+        assert _alter_configs(client, share_isolation_level="read_committed")[0] == ErrorCode.INVALID_CONFIG
         group = cluster.run(lambda server: dict(server.core.state.configs.group(GROUP)))
 
     assert (group["share.isolation.level"], group["share.auto.offset.reset"]) == ("read_committed", "earliest")
@@ -207,29 +189,18 @@ def test_pages_003_and_002_isolation_and_reset_are_the_groups_own_and_have_the_p
 def test_a_broker_is_described_by_the_names_and_defaults_of_the_draft() -> None:
     properties = {"share.delivery.count.limit": "3"}
     with Cluster(share_edition=R1, properties=properties) as cluster, Client(cluster.bootstrap_servers) as client:
-        shown = _described(client, BROKER, "0")
+        shown = _describe_configs(client, BROKER, "0")
 
     assert (shown["share.delivery.count.limit"]["value"], shown["share.group.enable"]["value"]) == ("3", "true")
-    assert [(one["name"], one["value"]) for one in shown["share.delivery.count.limit"]["synonyms"]] == [
-        ("share.delivery.count.limit", "3"),
-        ("share.delivery.count.limit", "5"),
-    ]
+    synonyms = [(one["name"], one["value"]) for one in shown["share.delivery.count.limit"]["synonyms"]]
+    assert synonyms == [("share.delivery.count.limit", "3"), ("share.delivery.count.limit", "5")]
     limit = shown["share.record.lock.partition.limit"]
     assert (limit["value"], limit["synonyms"][0]["value"]) == ("200", "200")
     assert "group.share.delivery.count.limit" not in shown
 
 
-@pytest.mark.parametrize(("edition", "name"), [(R1, "share.group.enable"), (R2, "group.share.enable")])
-def test_switched_off_it_is_a_broker_without_share_groups(edition: str, name: str) -> None:
-    with (
-        Cluster(share_edition=edition, properties={name: False}, topics={TOPIC: 1}) as cluster,
-        Member(cluster, edition) as member,
-    ):
-        assert member.join().error_code == ErrorCode.UNSUPPORTED_VERSION
-
-
 @pytest.mark.parametrize("edition", [R1, R2, R3, R4, R5])
-def test_whoever_has_no_share_groups_says_so_whatever_an_api_lists(edition: str) -> None:
+def test_without_share_groups_every_api_returns_unsupported_version(edition: str) -> None:
     session = {"groupId": GROUP, "memberId": MEMBER, "shareSessionEpoch": 0, "topics": []}
     asked: dict[str, dict[str, Any]] = {
         "ShareGroupDescribe": {"groupIds": [GROUP]},
@@ -237,14 +208,12 @@ def test_whoever_has_no_share_groups_says_so_whatever_an_api_lists(edition: str)
         "ShareAcknowledge": session,
     }
     name = "share.group.enable" if edition == R1 else "group.share.enable"
-    with (
-        Cluster(share_edition=edition, properties={name: False}, topics={TOPIC: 1}) as cluster,
-        Member(cluster, edition) as member,
-    ):
-        described, fetched, acknowledged = (member.ask(api, tree) for api, tree in asked.items())
+    with running_member(edition, **{name: "false"}) as member:
+        described, fetched, acknowledged = (member.call(api, tree) for api, tree in asked.items())
+        joined = member.join()
 
-    codes = [described.groups[0].error_code, fetched.error_code, acknowledged.error_code]
-    assert codes == [ErrorCode.UNSUPPORTED_VERSION] * 3
+    codes = [row.error_code for row in (described.groups[0], fetched, acknowledged, joined)]
+    assert codes == [ErrorCode.UNSUPPORTED_VERSION] * 4
 
 
 def test_the_command_takes_them_too(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The records of the early access against those of Apache Kafka 4.0.0, which was asked the same (early_script.py).
+"""The records of the early access against those of Apache Kafka 4.0.0 after the same requests (early_record_script.py).
 
 `early_records.jsonl` was read from both topics of a 4.0.0 broker. It orders the topics of a list by a hash of their
 ids, so no order is compared there.
@@ -15,40 +15,38 @@ import pytest
 
 from kwire import Client
 from mockbroker import Cluster
-from tests.mockbroker.editions.early_script import EDITION, TOPICS, Script
-from tests.mockbroker.editions.stage import Stage
+from tests.mockbroker.editions.early_record_script import EDITION, TOPICS, Script
+from tests.support.brokers.edition_cluster import EditionCluster
 
 RECORDED = Path(__file__).with_name("early_records.jsonl")
 
 
-def _in_order(told: Any) -> Any:
-    if isinstance(told, dict):
-        return {name: _in_order(each) for name, each in told.items()}
-    if isinstance(told, list):
-        return sorted(map(_in_order, told), key=lambda each: json.dumps(each, sort_keys=True))
-    return told
+def _sort_lists(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _sort_lists(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return sorted(map(_sort_lists, value), key=lambda each: json.dumps(each, sort_keys=True))
+    return value
 
 
-def _lines(told: Iterator[Any]) -> list[str]:
-    return [json.dumps(_in_order(line)) for line in told]
+def _json_lines(records: Iterator[Any]) -> list[str]:
+    return [json.dumps(_sort_lists(line)) for line in records]
 
 
 def test_what_groups_and_states_leave_behind_is_what_4_0_0_writes() -> None:
-    with (
-        Cluster(share_edition=EDITION, topics=TOPICS) as cluster,
-        Client(cluster.bootstrap_servers, edition=EDITION) as client,
-    ):
+    cluster = Cluster(share_edition=EDITION, topics=TOPICS)
+    with cluster, Client(cluster.bootstrap_servers, edition=EDITION) as client:
         script = Script(client)
         script.play()
-        told = _lines(script.told())
+        lines = _json_lines(script.read_records())
 
-    assert told == _lines(json.loads(line) for line in RECORDED.read_text(encoding="utf-8").splitlines())
+    assert lines == _json_lines(json.loads(line) for line in RECORDED.read_text(encoding="utf-8").splitlines())
 
 
 @pytest.mark.parametrize("topics", [("t",), ("nowhere",)])
 def test_a_group_that_was_loaded_sees_of_its_topics_what_it_saw_before(topics: tuple[str, ...]) -> None:
-    with Stage(EDITION, nodes=2) as stage:
-        home = stage.leader_of_group()
+    with EditionCluster(EDITION, nodes=2) as stage:
+        home = stage.find_coordinator()
         epoch = stage.heartbeat(1, 0, *topics, node=home)["memberEpoch"]
         stage.cluster.move_leader("__consumer_offsets", 0, to=1 - home)
 

@@ -1,29 +1,27 @@
-"""What a group writes that is left alone with nothing to read: nothing, until 4.3 came with snapshots of the cold."""
+"""An idle group without new records writes nothing; only 4.3 has snapshots of cold states."""
 
 from __future__ import annotations
 
 import pytest
 
-from mockbroker import Cluster
-from tests.mockbroker.editions.draft_kit import TOPIC, Member
+from mockbroker.server import Server
+from mockbroker.state.share.share_rules import SHARE_EDITIONS
+from tests.support.brokers.draft_members import running_member
 
 POLLS, PAUSE_MS = 120, 5_000
 
 
-def _written(cluster: Cluster) -> dict[tuple[str, int], int]:
-    def look(server: object) -> dict[tuple[str, int], int]:
-        state = server.core.state  # type: ignore[attr-defined]
-        places = [(topic, partition.index) for topic in state.metadata.topics() for partition in topic.partitions]
-        return {(topic.name, index): state.store.log(topic, index).end_offset for topic, index in places}
-
-    return cluster.run(look)
+def _log_ends(server: Server) -> dict[tuple[str, int], int]:
+    store, topics = server.core.state.log_store, server.core.state.metadata.topics()
+    assert store is not None
+    places = [(topic, partition.index) for topic in topics for partition in topic.partitions]
+    return {(topic.name, index): store.open_log(topic, index).end_offset for topic, index in places}
 
 
-@pytest.mark.parametrize(
-    "edition", ["4.0-early-access", "kip932-r1", "kip932-r2", "kip932-r3", "kip932-r4", "kip932-r5"]
-)
+@pytest.mark.parametrize("edition", SHARE_EDITIONS)
 def test_a_group_that_polls_for_ten_minutes_without_a_record_writes_nothing(edition: str) -> None:
-    with Cluster(share_edition=edition, topics={TOPIC: 1}) as cluster, Member(cluster, edition) as member:
+    with running_member(edition) as member:
+        cluster = member.cluster
         cluster.clock.freeze()
         epoch = 0
         for _ in range(3):
@@ -32,10 +30,10 @@ def test_a_group_that_polls_for_ten_minutes_without_a_record_writes_nothing(edit
         for _ in range(2):
             assert member.fetch(wait_ms=0) == []
             cluster.clock.advance(PAUSE_MS)
-        before = _written(cluster)
+        before = cluster.run(_log_ends)
 
         for _ in range(POLLS):
             assert member.join(epoch).member_epoch == epoch
             assert member.fetch(wait_ms=0) == []
             cluster.clock.advance(PAUSE_MS)
-        assert _written(cluster) == before
+        assert cluster.run(_log_ends) == before

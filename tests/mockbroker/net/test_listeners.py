@@ -4,60 +4,49 @@ from __future__ import annotations
 
 import pytest
 
-from mockbroker.config import BrokerConfig, ConfigError
-from mockbroker.net.listeners import Listener, listeners_of
+from mockbroker.config.broker_config import BrokerConfig, ConfigError
+from mockbroker.net.listeners import Listener, parse_listeners
 
 
-def test_without_listeners_a_broker_stays_on_loopback() -> None:
-    assert listeners_of(BrokerConfig(), port=9092) == [Listener("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092)]
+@pytest.mark.parametrize(
+    "text", ["PLAINTEXT://127.0.0.1:9092", "PLAINTEXT://:9092", "PLAINTEXT://:9092,CONTROLLER://127.0.0.1:9093"]
+)
+def test_a_broker_stays_on_loopback_and_the_listener_of_the_controller_is_not_for_clients(text: str) -> None:
+    listeners = parse_listeners(BrokerConfig({"listeners": text}))
+
+    assert listeners == [Listener("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092)]
+    assert parse_listeners(BrokerConfig(), port=9092) == listeners
 
 
-def test_a_listener_without_a_host_stays_on_loopback() -> None:
-    config = BrokerConfig({"listeners": "PLAINTEXT://:9092"})
+def test_a_named_listener_has_the_protocol_of_the_map() -> None:
+    given = {
+        "listeners": "INSIDE://127.0.0.1:1,OUTSIDE://127.0.0.1:2",
+        "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:SSL",
+        "advertised.listeners": "INSIDE://localhost:1001",
+    }
 
-    assert [(listener.host, listener.port) for listener in listeners_of(config)] == [("127.0.0.1", 9092)]
-
-
-def test_the_controllers_listener_is_none_for_clients() -> None:
-    config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"})
-
-    assert [listener.name for listener in listeners_of(config)] == ["PLAINTEXT"]
-
-
-def test_a_named_listener_speaks_what_the_map_says() -> None:
-    config = BrokerConfig(
-        {
-            "listeners": "INSIDE://127.0.0.1:1,OUTSIDE://127.0.0.1:2",
-            "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:SSL",
-            "advertised.listeners": "INSIDE://localhost:1001",
-        }
-    )
-
-    assert listeners_of(config) == [
+    assert parse_listeners(BrokerConfig(given)) == [
         Listener("INSIDE", "PLAINTEXT", "127.0.0.1", 1, "localhost", 1001),
         Listener("OUTSIDE", "SSL", "127.0.0.1", 2),
     ]
 
 
-def test_the_port_option_wins_over_the_first_listener() -> None:
+def test_the_port_option_overrides_the_first_listener() -> None:
     config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:9092"})
 
-    assert listeners_of(config, port=0)[0].port == 0
+    assert parse_listeners(config, port=0)[0].port == 0
 
 
-@pytest.mark.parametrize("text", ["PLAINTEXT:127.0.0.1:9092", "PLAINTEXT://127.0.0.1", "PLAINTEXT://127.0.0.1:99999"])
-def test_a_listener_that_cannot_be_read_is_named(text: str) -> None:
-    with pytest.raises(ConfigError, match="is not of the form"):
-        listeners_of(BrokerConfig({"listeners": text}))
-
-
-def test_a_mechanism_of_sasl_that_is_not_there_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match="GSSAPI of the listener SASL_PLAINTEXT is not supported; PLAIN and SCRAM"):
-        listeners_of(BrokerConfig({"listeners": "SASL_PLAINTEXT://127.0.0.1:9092"}))
-
-
-def test_a_protocol_that_there_is_not_is_refused_by_name() -> None:
-    given = {"listeners": "IN://127.0.0.1:9092", "listener.security.protocol.map": "IN:TELNET"}
-
-    with pytest.raises(ConfigError, match="speaks TELNET"):
-        listeners_of(BrokerConfig(given))
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("PLAINTEXT:127.0.0.1:9092", "is not of the form"),
+        ("PLAINTEXT://127.0.0.1", "is not of the form"),
+        ("PLAINTEXT://127.0.0.1:99999", "is not of the form"),
+        ("SASL_PLAINTEXT://127.0.0.1:9092", "GSSAPI of the listener SASL_PLAINTEXT is not supported; PLAIN and SCRAM"),
+        ("IN://127.0.0.1:9092", "has the protocol TELNET"),
+    ],
+)
+def test_a_listener_that_is_invalid_or_not_supported_is_refused(text: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        parse_listeners(BrokerConfig({"listeners": text, "listener.security.protocol.map": "IN:TELNET"}))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mockbroker import cli
-from mockbroker.config import NO_OP_PERSISTER, BrokerConfig, ConfigError
+from mockbroker.config.broker_config import NO_OP_PERSISTER, BrokerConfig, ConfigError
 from mockbroker.persisters.no_op import NoOpPersister
-from mockbroker.state.configs import Resource, ResourceKind
-from tests.mockbroker.handlers.share_client import ShareBroker
+from mockbroker.state.metadata.configs import Resource, ResourceKind
+from tests.support.brokers.share_members import ShareBroker
 
 NAME = "group.share.persister.class.name"
 ACCEPT = [1]
@@ -21,10 +21,10 @@ def broker(request: pytest.FixtureRequest) -> ShareBroker:
 
 def _read_from_the_start(broker: ShareBroker) -> None:
     resource = Resource(ResourceKind.GROUP, "g")
-    broker.core.state.configs.put(resource, {"share.auto.offset.reset": "earliest"})
+    broker.core.state.configs.set_overrides(resource, {"share.auto.offset.reset": "earliest"})
 
 
-def test_records_are_delivered_and_settled_without_a_stored_state(broker: ShareBroker) -> None:
+def test_records_are_delivered_and_acknowledged_without_a_stored_state(broker: ShareBroker) -> None:
     _read_from_the_start(broker)
     broker.produce("A", 3)
     assert broker.fetch("m1", 0, "A0", wait_ms=100) == "A0 0-2/1"
@@ -34,7 +34,7 @@ def test_records_are_delivered_and_settled_without_a_stored_state(broker: ShareB
     assert broker.fetch("m1", 2) == "A0 3-4/1"
 
 
-def test_a_share_partition_that_is_loaded_again_begins_anew(broker: ShareBroker) -> None:
+def test_a_share_partition_that_is_loaded_again_starts_without_open_batches(broker: ShareBroker) -> None:
     _read_from_the_start(broker)
     broker.produce("A", 3)
     broker.fetch("m1", 0, "A0", wait_ms=100)
@@ -49,8 +49,8 @@ def test_any_other_class_is_refused() -> None:
         BrokerConfig({NAME: "Mine"})
 
 
-def test_the_command_has_a_short_word_for_it(broker: ShareBroker) -> None:
-    options = cli._options(cli._parser().parse_args(["--share-persister", "no-op"]))
+def test_the_command_has_a_short_option_for_it(broker: ShareBroker) -> None:
+    options = cli._parse_options(cli._create_parser().parse_args(["--share-persister", "no-op"]))
 
     assert options.config[NAME] == NO_OP_PERSISTER
     assert isinstance(broker.core.state.nodes[0].persister, NoOpPersister)

@@ -1,4 +1,4 @@
-"""Sections of the performance page are replaced, and nothing beside them."""
+"""Sections of the performance page are replaced; the other text is not changed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.bench.page import table, write_section
+from tools.bench.page import markdown_table, write_section
 
 
 def test_a_section_is_appended_once_and_replaced_after_that(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_a_section_is_appended_once_and_replaced_after_that(tmp_path: Path) -> N
     assert text.startswith("# Performance\n")
 
 
-def test_a_section_without_its_end_is_not_guessed(tmp_path: Path) -> None:
+def test_a_section_without_its_end_is_an_error(tmp_path: Path) -> None:
     page = tmp_path / "performance.md"
     page.write_text("<!-- one:begin -->\nand so on")
 
@@ -32,4 +32,4 @@ def test_a_section_without_its_end_is_not_guessed(tmp_path: Path) -> None:
 
 
 def test_a_table_has_its_numbers_on_the_right() -> None:
-    assert table(["a", "b"], [["x", "1"]]) == "| a | b |\n| --- | ---: |\n| x | 1 |"
+    assert markdown_table(["a", "b"], [["x", "1"]]) == "| a | b |\n| --- | ---: |\n| x | 1 |"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kwire
-from tests.kwire.spark.traffic import write
+from tests.support.captures.small_capture import write
 from tools.bench import scale
 from tools.bench.scale_copies import Template, write_files
 from tools.bench.scale_plot import plot
@@ -21,7 +21,7 @@ def template(tmp_path: Path) -> Template:
     return Template(tmp_path / "one.pcapng", 9092)
 
 
-def test_copies_have_the_exchanges_of_the_original_from_hosts_of_their_own(tmp_path: Path, template: Template) -> None:
+def test_copies_have_the_exchanges_of_the_original_from_different_hosts(tmp_path: Path, template: Template) -> None:
     (tmp_path / "out").mkdir()
 
     files = list(write_files([template], tmp_path / "out", size=template.size * 6, file_size=template.size * 2))
@@ -35,22 +35,20 @@ def test_copies_have_the_exchanges_of_the_original_from_hosts_of_their_own(tmp_p
     assert [row["req_ts"] for row in rows] == sorted(row["req_ts"] for row in rows)
 
 
-def test_nothing_is_made_where_there_is_not_enough_disk(
+def test_no_files_are_created_without_enough_disk_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["scale", "--size", "1e9", "--folder", str(tmp_path)])
 
     assert scale.main() == 1
 
-    told = capsys.readouterr()
-    assert "needs 1000000002.0 GB of disk" in told.out
-    assert "not enough" in told.err
+    captured = capsys.readouterr()
+    assert "needs 1000000002.0 GB of disk" in captured.out
+    assert "not enough" in captured.err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_was_made_is_gone_after_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, template: Template
-) -> None:
+def test_files_are_removed_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, template: Template) -> None:
     def fail(folder: Path) -> list[Template]:
         (folder / "half").write_bytes(b"made")
         raise RuntimeError("a client died")
@@ -66,7 +64,9 @@ def test_what_was_made_is_gone_after_a_failure(
 
 def test_the_plot_has_a_point_for_each_measurement() -> None:
     measured = [
-        scale.Measured(query, size * scale.GB, 1, 1, 1, size * 2.0, 1) for query in ("a <b>", "c") for size in (1, 2, 4)
+        scale.Measurement(query, size * scale.GB, 1, 1, 1, size * 2.0, 1)
+        for query in ("a <b>", "c")
+        for size in (1, 2, 4)
     ]
 
     tree = ET.fromstring(plot(measured))
@@ -74,9 +74,11 @@ def test_the_plot_has_a_point_for_each_measurement() -> None:
     assert len(tree.findall(".//{http://www.w3.org/2000/svg}circle")) == 6
 
 
-def test_the_straight_lines_of_the_plot_stay_within_it() -> None:
+def test_the_lines_of_the_plot_stay_inside_it() -> None:
     # The first query pays for what later ones find ready: time grows by less than the data.
-    measured = [scale.Measured("a", size * scale.GB, 1, 1, 1, seconds, 1) for size, seconds in ((1, 6), (2, 7), (4, 9))]
+    measured = [
+        scale.Measurement("a", size * scale.GB, 1, 1, 1, seconds, 1) for size, seconds in ((1, 6), (2, 7), (4, 9))
+    ]
 
     paths = [path.get("d", "") for path in ET.fromstring(plot(measured)).iter("{http://www.w3.org/2000/svg}path")]
 

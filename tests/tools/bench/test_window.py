@@ -1,4 +1,4 @@
-"""The window of a share partition costs the same whatever its size; here in calls and bytes, which do not vary."""
+"""The cost of operations is independent of the window size, measured in calls and bytes, which do not vary."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from types import FrameType
 
 import pytest
 
-from tools.bench.window import BATCH, Held, held_bytes
+from tools.bench.window import BATCH, FilledWindow, bytes_per_batch
 
 
-def _calls(held: Held, at: int) -> int:
+def _calls(held: FilledWindow, at: int) -> int:
     """How many functions run while one batch is acknowledged and another acquired."""
     count = 0
 
@@ -19,7 +19,7 @@ def _calls(held: Held, at: int) -> int:
         nonlocal count
         count += event in ("call", "c_call")
 
-    # A collection in between would count the calls of whoever listens to it.
+    # A garbage collection would add the calls of its callbacks.
     gc.disable()
     sys.setprofile(note)
     try:
@@ -32,17 +32,17 @@ def _calls(held: Held, at: int) -> int:
 
 
 @pytest.mark.parametrize("place", ["oldest", "middle", "newest"])
-def test_acknowledging_and_acquiring_do_not_depend_on_how_much_is_in_flight(place: str) -> None:
+def test_the_cost_of_acknowledge_and_acquire_is_independent_of_the_window(place: str) -> None:
     calls = []
     for size in (10_000, 1_000_000):
-        held = Held(size)
+        held = FilledWindow(size)
         at = {"oldest": 0, "middle": len(held.runs) // 2, "newest": len(held.runs) - 1}[place]
         calls.append(max(_calls(held, at) for _ in range(10)))
 
     assert calls[1] <= calls[0]
 
 
-def test_a_million_records_in_flight_take_memory_by_the_batch() -> None:
-    assert len(Held(1_000_000).runs) == 1_000_000 // BATCH
-    assert held_bytes(1_000_000) < 2 * held_bytes(100_000)
-    assert held_bytes(1_000_000) < 1_000
+def test_memory_of_the_window_depends_on_the_number_of_batches() -> None:
+    assert len(FilledWindow(1_000_000).runs) == 1_000_000 // BATCH
+    assert bytes_per_batch(1_000_000) < 2 * bytes_per_batch(100_000)
+    assert bytes_per_batch(1_000_000) < 1_000

@@ -1,4 +1,4 @@
-"""The generated code is that of the schemas, and a new schema that is dropped in works as the others do."""
+"""The generated code is up to date, and a new schema file works like the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.generate.__main__ import main, render_all
 
 ROOT = Path(__file__).parents[3]
 
-#: Every type there is, alone and in arrays, null and tagged, in a version with old and one with compact lengths.
+#: Every type, single and in arrays, null and tagged, in versions with and without compact lengths.
 NEW_SCHEMA = {
     "apiKey": 4000,
     "type": "request",
@@ -61,7 +61,7 @@ NEW_SCHEMA = {
 }
 
 USE_IT = """
-from kwire import careful, decode, encode, from_json, to_json
+from kwire import schema_codec, decode, encode, from_json, to_json
 from kwire.messages.brand_new import BrandNewRequest, Pair
 from kwire.registry import codec_of_class, api_name
 
@@ -79,8 +79,8 @@ for many in (0, 1, 2, 31, 32, 33, 127, 128, 300):
         found = decode(BrandNewRequest, version, raw)
         codec = codec_of_class(BrandNewRequest)
         fast, end = codec.readers[version](raw, 0)
-        assert end == len(raw) and fast == found == careful.read(codec, version, raw, 0)
-        assert encode(found, version) == raw == careful.write(codec, version, found)
+        assert end == len(raw) and fast == found == schema_codec.read_message(codec, version, raw, 0)
+        assert encode(found, version) == raw == schema_codec.write_message(codec, version, found)
         assert from_json(BrandNewRequest, version, to_json(found, version)) == found
         if version == 2:
             assert found == message
@@ -95,9 +95,7 @@ def test_the_generated_files_are_current(capsys: pytest.CaptureFixture[str]) -> 
     assert main(["--check"]) == 0, capsys.readouterr().out
 
 
-def test_a_check_names_what_would_change_and_changes_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_lists_what_would_change_and_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for path, text in render_all().items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text, encoding="utf-8")
@@ -118,12 +116,12 @@ def test_a_check_names_what_would_change_and_changes_nothing(
     assert not surplus.exists()
 
 
-def test_a_schema_that_is_dropped_in_becomes_a_message_like_the_others(tmp_path: Path) -> None:
+def test_a_new_schema_file_becomes_a_message_like_the_others(tmp_path: Path) -> None:
     for part in ("kwire", "schemas", "tools/generate"):
         shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "tools" / "__init__.py", tmp_path / "tools")
     schema = tmp_path / "schemas" / "messages" / "BrandNewRequest.json"
-    schema.write_text("// A comment, as in Kafka's own files.\n" + json.dumps(NEW_SCHEMA), encoding="utf-8")
+    schema.write_text("// A comment, as in Kafka's files.\n" + json.dumps(NEW_SCHEMA), encoding="utf-8")
     response = {**NEW_SCHEMA, "type": "response", "name": "BrandNewResponse", "fields": [], "commonStructs": []}
     del response["listeners"]
     schema.with_name("BrandNewResponse.json").write_text(json.dumps(response), encoding="utf-8")

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tools.pictures.__main__ import FOLDER, GENERATED, PICTURES, printed
-from tools.pictures.svg import Stretch, draw, stretches
+from tools.pictures.svg import TextSpan, draw, text_spans
 
 ROOT = Path(__file__).parents[3]
 SIZE_MAX = 150 * 1024
@@ -36,7 +36,7 @@ def test_every_picture_is_on_a_page_and_none_is_left_over() -> None:
 def test_stretches_stand_at_the_columns_of_their_text() -> None:
     line = "\x1b[2mé日\x1b[0m plain \x1b[1;31mbad\x1b[0m"
 
-    assert list(stretches(line)) == [Stretch(0, "é日", "d"), Stretch(3, " plain ", ""), Stretch(10, "bad", "b r")]
+    assert list(text_spans(line)) == [TextSpan(0, "é日", "d"), TextSpan(3, " plain ", ""), TextSpan(10, "bad", "b r")]
 
 
 def test_text_is_only_text() -> None:

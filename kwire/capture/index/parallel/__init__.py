@@ -1,1 +1,1 @@
-"""Phase 1 by several: ranges of a file, shards of flows, and the same index in the end."""
+"""Index one large capture with several processes: ranges of the file, then shards of flows; the index is the same."""

@@ -1,168 +1,160 @@
-"""The first stage of an index made by several: the packets of one range of the file, as columns in a file.
+"""Stage 1 of parallel indexing: scan one range of the file and write its packets as columns to a file.
 
-Nothing goes from range to range but what `Place` has, and fragments: those are left to the join. Numbers of packets
-and flows are the range's own until then.
+A range depends on earlier ranges only by its `RecordPosition` and by IP fragments; the join handles both. Until then,
+packets and flows are numbered within their range.
 """
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from kwire.capture.blocks import Interface
-from kwire.capture.index.building.ids import FlowIds
-from kwire.capture.index.columns import Columns, fresh
-from kwire.capture.index.model import PACKETS
-from kwire.capture.index.walking.files import File, Source
-from kwire.capture.index.walking.head_pass import HeadPass
-from kwire.capture.index.walking.heads import Heads
-from kwire.capture.index.walking.spans import Place, Walked
-from kwire.capture.index.walking.walk import walk
-from kwire.capture.values import CaptureError, Trouble
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Ints = npt.NDArray[np.int64]
+from kwire.capture.files.pcapng_blocks import Interface
+from kwire.capture.index.arrays import NO_NUMBERS, Ints, Words
+from kwire.capture.index.column_schema import PACKET_TYPES
+from kwire.capture.index.columns import Columns, Path_, new_columns_file
+from kwire.capture.index.flows.flow_ids import FlowIds
+from kwire.capture.index.scan.files import CaptureFile, Source
+from kwire.capture.index.scan.header_pass import HeaderPass
+from kwire.capture.index.scan.packet_headers import PacketHeaders
+from kwire.capture.index.scan.scanner import open_scanner
+from kwire.capture.index.scan.spans import RecordPosition, ScanState
+from kwire.capture.model import CaptureError, CaptureIssue
 
 _DEFERRED_WIDTH = 6
 
 
-class Range(NamedTuple):
-    """The records that begin from one offset up to another; both are of the grid of spans, or the file's end."""
+class FileRange(NamedTuple):
+    """The records that begin in this part of the file; both offsets are span boundaries, or the end of the file."""
 
     start: int
     stop: int
 
 
-class Head(NamedTuple):
-    """What a range tells beside its packets.
+class RangeSummary(NamedTuple):
+    """The results of a range other than its packets.
 
-    begin: where its first record is believed to be, None for nowhere. mtime_ns: of the file, when it was read.
+    begin: the position of its first record, perhaps a guess; None for no record. mtime_ns: of the file, when read.
     """
 
-    begin: Place | None
-    walked: Walked
+    begin: RecordPosition | None
+    state: ScanState
     first_ts: int
     last_ts: int
     spans: list[tuple[int, int]]
-    troubles: list[tuple[int, Trouble]]
+    issues: list[tuple[int, CaptureIssue]]
     mtime_ns: int
 
 
-def cut(size: int, range_size: int, span_size: int) -> list[Range]:
-    """The ranges of a file of this size, each as large as asked, in whole spans; one range at least."""
+def split_file(size: int, range_size: int, span_size: int) -> list[FileRange]:
+    """Divide a file of this size into ranges of the given size, in whole spans; at least one range."""
     step = max(1, range_size // span_size) * span_size
     starts = range(0, max(size, 1), step)
-    return [Range(start, min(start + step, max(size, 1))) for start in starts]
+    return [FileRange(start, min(start + step, max(size, 1))) for start in starts]
 
 
-def read_range(source: Source, own: Range, begin: Place | None, path: str | os.PathLike[str]) -> None:
+def read_range(source: Source, file_range: FileRange, begin: RecordPosition | None, path: Path_) -> None:
     """Write the packets of a range to a file.
 
-    Args: begin: its first record; None where that must be guessed. What a wrong guess meets is no error: then there is
-    no beginning in the file.
-    Raises: NotIndexed, CaptureError for what begins where it was told; OSError.
+    Args: begin: the position of the first record; None if it must be guessed. After a wrong guess an error is not
+    raised: then the summary has no `begin`.
+    Raises: NotIndexed; CaptureError for records that begin at a known position; OSError.
     """
-    with fresh(path) as columns, File(source) as file:
+    with new_columns_file(path) as columns, CaptureFile(source) as file:
+        summary = None
         try:
-            head = _read(source, file, own, begin, columns)
+            summary = _scan_range(file, file_range, begin, columns)
         except CaptureError:
             if begin is not None:
                 raise
-            head = None
-        columns.about = _told(head or Head(None, Walked(Place(0)), 0, 0, [], [], file.mtime_ns))
+        if summary is None:
+            summary = RangeSummary(None, ScanState(RecordPosition(0)), 0, 0, [], [], file.mtime_ns)
+        state = {name: getattr(summary.state, name) for name in ScanState.__slots__}
+        columns.metadata = {**summary._asdict(), "state": state}
 
 
-def _read(source: Source, file: File, own: Range, begin: Place | None, columns: Columns) -> Head | None:
-    way = walk(file, source)
-    place = begin or (way.first if own.start == 0 else way.guess(own.start, own.stop))
-    if place is None:
+def _scan_range(
+    file: CaptureFile, file_range: FileRange, begin: RecordPosition | None, columns: Columns
+) -> RangeSummary | None:
+    scanner = open_scanner(file)
+    start, stop = file_range
+    position = begin or (scanner.first if start == 0 else scanner.guess_position(start, stop))
+    if position is None:
         return None
-    walked, passing, ids = Walked(place), HeadPass(defers=True), FlowIds()
-    firsts, counts = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    state, header_pass, ids = ScanState(position), HeaderPass(defers=True), FlowIds()
+    firsts = counts = NO_NUMBERS
     extents: list[tuple[int, int]] = []
     first_ts, last_ts = 2**63 - 1, 0
-    for number, span in enumerate(way.spans(own.stop, walked)):
+    for number, span in enumerate(scanner.read_spans(stop, state)):
         first_ts, last_ts = min(first_ts, int(span.ts.min())), max(last_ts, int(span.ts.max()))
         extents.append((span.base, span.extent))
-        heads = passing.heads(span)
-        flow = ids.of(heads.ends)
+        headers = header_pass.read_span(span)
+        flow = ids.number_flows(headers.ends)
         counts = np.append(counts, np.zeros(len(ids) - len(counts), dtype=np.int64))
         counts += np.bincount(flow, minlength=len(counts))
         new, at = np.unique(flow, return_index=True)
-        is_new = new >= len(firsts)
-        firsts = np.append(firsts, heads.number[at[is_new]])
-        for name, kind in PACKETS.items():
-            column = flow if name == "flow" else getattr(heads, name)
-            columns.add(f"{number}.{name}", column.astype(kind))
-        columns.add(f"{number}.deferred", np.array(passing.deferred, dtype=np.int64).reshape(-1))
-        passing.deferred.clear()
-    columns.add("flow.words", ids.table().reshape(-1))
-    columns.add("flow.firsts", firsts)
-    columns.add("flow.counts", counts)
-    # What waits for fragments is none of a range; what was counted over all its packets is.
-    passing.close(walked.packet_count)
-    return Head(place, walked, first_ts, last_ts, extents, passing.troubles, file.mtime_ns)
+        firsts = np.append(firsts, headers.number[at[new >= len(firsts)]])
+        for name, kind in PACKET_TYPES.items():
+            column = flow if name == "flow" else getattr(headers, name)
+            columns.add_column(f"{number}.{name}", column.astype(kind))
+        columns.add_column(f"{number}.deferred", np.array(header_pass.deferred, dtype=np.int64).reshape(-1))
+        header_pass.deferred.clear()
+    columns.add_column("flow.words", ids.endpoint_table().reshape(-1))
+    columns.add_column("flow.firsts", firsts)
+    columns.add_column("flow.counts", counts)
+    # Fragments were deferred; what is reported here are the packets in unsupported tunnels, counted over the range.
+    header_pass.close(state.packet_count)
+    return RangeSummary(position, state, first_ts, last_ts, extents, header_pass.issues, file.mtime_ns)
 
 
 class RangeFile:
-    """A range, read back."""
+    """The file of a range, for reading."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: Path_) -> None:
         """Raises: OSError, BadColumnsError."""
-        with open(path, "rb") as file:
-            self._columns = Columns.read(file, checks=False)
-        about = self._columns.about
-        walked = about["walked"]
-        self.head = Head(
-            None if about["begin"] is None else _place(about["begin"]),
-            Walked(
-                _place(walked["place"]),
-                walked["packet_count"],
-                walked["is_ended"],
-                walked["last_ts"],
-                [Trouble(*each) for each in walked["troubles"]],
-                [(at, size) for at, size in walked["secrets"]],
+        self._columns = Columns.read_new_file(path)
+        metadata = self._columns.metadata
+        state = metadata["state"]
+        self.summary = RangeSummary(
+            begin=None if metadata["begin"] is None else _position_from_tree(metadata["begin"]),
+            state=ScanState(
+                position=_position_from_tree(state["position"]),
+                packet_count=state["packet_count"],
+                is_ended=state["is_ended"],
+                last_ts=state["last_ts"],
+                issues=[CaptureIssue(*issue) for issue in state["issues"]],
+                key_logs=[(at, size) for at, size in state["key_logs"]],
             ),
-            about["first_ts"],
-            about["last_ts"],
-            [(base, size) for base, size in about["spans"]],
-            [(number, Trouble(*each)) for number, each in about["troubles"]],
-            about["mtime_ns"],
+            first_ts=metadata["first_ts"],
+            last_ts=metadata["last_ts"],
+            spans=[(base, size) for base, size in metadata["spans"]],
+            issues=[(number, CaptureIssue(*issue)) for number, issue in metadata["issues"]],
+            mtime_ns=metadata["mtime_ns"],
         )
 
-    def flows(self) -> tuple[npt.NDArray[np.uint64], Ints, Ints]:
-        """By flow: its words, the number of its first packet, and how many packets it has."""
+    def read_flows(self) -> tuple[Words, Ints, Ints]:
+        """By flow: its endpoint words, the number of its first packet, and its packet count."""
         columns = self._columns
         return columns["flow.words"].reshape(-1, 5), columns["flow.firsts"], columns["flow.counts"]
 
-    def packets(self, span: int) -> dict[str, Ints]:
+    def read_packets(self, span: int) -> dict[str, Ints]:
         """The columns of the packets of a span."""
-        return {name: self._columns[f"{span}.{name}"] for name in PACKETS}
+        return {name: self._columns[f"{span}.{name}"] for name in PACKET_TYPES}
 
-    def deferred(self, span: int) -> list[tuple[int, ...]]:
-        """Its fragments, as `HeadPass.deferred` has them."""
+    def read_deferred(self, span: int) -> list[tuple[int, ...]]:
+        """The deferred fragments of a span, as in `HeaderPass.deferred`."""
         return [tuple(row) for row in self._columns[f"{span}.deferred"].reshape(-1, _DEFERRED_WIDTH).tolist()]
 
 
-def heads_of(packets: dict[str, Any], chosen: Ints | None = None) -> Heads:
-    """Heads of columns, or of some of their rows; they name no ends."""
-    wide: dict[str, Any] = {name: packets[name] if chosen is None else packets[name][chosen] for name in PACKETS}
-    wide["ends"] = np.zeros((len(wide["number"]), 0), dtype=np.int64)
-    return Heads(*(wide[name].astype(np.int64) for name in Heads._fields))
+def headers_from_columns(packets: dict[str, Any], chosen: Ints | None = None) -> PacketHeaders:
+    """Headers from these columns, or from some of their rows, without endpoints."""
+    columns = {name: packets[name] if chosen is None else packets[name][chosen] for name in PACKET_TYPES}
+    columns["ends"] = np.zeros((len(columns["number"]), 0), dtype=np.int64)
+    return PacketHeaders(*(columns[name].astype(np.int64) for name in PacketHeaders._fields))
 
 
-def _told(head: Head) -> dict[str, Any]:
-    walked = head.walked
-    return {
-        **head._asdict(),
-        "walked": {name: getattr(walked, name) for name in Walked.__slots__},
-    }
-
-
-def _place(tree: list[Any]) -> Place:
+def _position_from_tree(tree: Sequence[Any]) -> RecordPosition:
     at, order, interfaces = tree
-    return Place(at, order, tuple(Interface(*each) for each in interfaces))
+    return RecordPosition(at, order, tuple(Interface(*interface) for interface in interfaces))

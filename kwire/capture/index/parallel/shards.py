@@ -1,124 +1,117 @@
-"""The second stage of an index made by several: the builder over the packets of all ranges, but of some flows only."""
+"""Stage 3 of parallel indexing: build the flows of one shard from the packets of all ranges."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from kwire.capture.index.building.beginnings import Begun, LostRow
-from kwire.capture.index.building.builder import LIMITS, Builder
-from kwire.capture.index.building.hop import Held, Places
-from kwire.capture.index.building.pairing import Exchanges
-from kwire.capture.index.columns import Columns, fresh
-from kwire.capture.index.keeping import add_exchanges
-from kwire.capture.index.model import BEGUN, FLOWS, exchanges_in
-from kwire.capture.index.parallel.joining import Folder, Joined
-from kwire.capture.index.parallel.ranges import heads_of
-from kwire.capture.index.walking.files import File, Source
+from kwire.capture.index import column_schema
+from kwire.capture.index.arrays import Ints
+from kwire.capture.index.column_schema import MIDSTREAM_PART, read_exchanges, write_exchanges
+from kwire.capture.index.columns import Columns, new_columns_file
+from kwire.capture.index.flows.flow_builder import LIMITS, FlowBuilder
+from kwire.capture.index.flows.frame_scan import BodyFragments, FileWindow
+from kwire.capture.index.flows.midstream_flows import MidstreamExchanges, StreamGapRow
+from kwire.capture.index.flows.pairing import ExchangeColumns
+from kwire.capture.index.parallel.join_ranges import JoinedRanges, WorkFolder
+from kwire.capture.index.parallel.ranges import headers_from_columns
+from kwire.capture.index.scan.files import CaptureFile, Source
+from kwire.capture.index.scan.packet_headers import PacketHeaders
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from kwire.capture.index.walking.heads import Heads
-
-    Ints = npt.NDArray[np.int64]
-
-# As much behind a payload as headers are looked for.
-_ROOM = 64
+# Headers are read up to this far after the start of a frame.
+_PADDING_SIZE = 64
 
 
-def build_shard(source: Source, folder: Folder, shard: int) -> None:
-    """Build the flows of a shard of ranges that are joined, and write what they tell to its file."""
-    joined = Joined(folder)
-    flows = joined.flows(shard)
-    own = np.full(len(joined.words), -1, dtype=np.int64)
-    own[flows] = np.arange(len(flows))
-    with fresh(folder.shard(shard)) as columns, File(source) as file:
-        # What counts over all flows is added up by the merge.
-        builder = Builder(file.read, is_limited=joined.shards == 1)
-        counted, begun_counts = [], []
+def build_shard(source: Source, folder: WorkFolder, shard: int) -> None:
+    """Build the flows of a shard of the joined ranges, and write the results to the shard's file."""
+    joined = JoinedRanges(folder)
+    flows = joined.shard_flows(shard)
+    shard_flows = np.full(len(joined.words), -1, dtype=np.int64)
+    shard_flows[flows] = np.arange(len(flows))
+    with new_columns_file(folder.shard_path(shard)) as columns, CaptureFile(source) as file:
+        # Limits for all flows together are checked by the merge.
+        builder = FlowBuilder(file.read, is_limited=joined.shards == 1)
+        totals, fragment_counts = [], []
         for span in range(len(joined.extents)):
-            packets = joined.packets(span)
-            flow = own[packets["flow"]]
+            packets = joined.read_packets(span)
+            flow = shard_flows[packets["flow"]]
             chosen = np.nonzero(flow >= 0)[0]
-            heads = heads_of(packets, chosen)
-            part = builder.part(heads, flow[chosen], _held(file, heads))
-            counted.append(part.counted)
-            begun_counts.append(part.begun_count)
-            add_exchanges(columns, span, _moved(part.exchanges, flows))
-            _add_places(columns, f"{span}.pieces", part.places, flows)
-        add_exchanges(columns, -1, _moved(builder.close(), flows))
-        for name in FLOWS:
-            columns.add(f"flow.{name}", getattr(builder.flows, name)[: len(flows)])
-        columns.add("counted", np.array(counted, dtype=np.int64).reshape(-1))
-        columns.add("begun.counts", np.array(begun_counts, dtype=np.int64))
-        begun = builder.begun()
-        add_exchanges(columns, BEGUN, _moved(begun.exchanges, flows))
-        _add_places(columns, "begun.pieces", begun.pieces, flows)
-        lost = [each._replace(flow=int(flows[each.flow])) for each in begun.lost]
-        columns.about = {"client_ids": builder.client_ids, "lost": lost}
+            headers = headers_from_columns(packets, chosen)
+            result = builder.add_span(headers, flow[chosen], _read_window(file, headers))
+            totals.append(result.totals)
+            fragment_counts.append(result.midstream_fragment_count)
+            write_exchanges(columns, span, _renumber_flows(result.exchanges, flows))
+            _write_fragments(columns, f"{span}.fragments", result.fragments, flows)
+        write_exchanges(columns, column_schema.UNANSWERED_PART, _renumber_flows(builder.finish_flows(), flows))
+        for name in column_schema.FLOW_COLUMNS:
+            columns.add_column(f"flow.{name}", getattr(builder.flows, name)[: len(flows)])
+        columns.add_column("totals", np.array(totals, dtype=np.int64).reshape(-1))
+        columns.add_column("midstream.counts", np.array(fragment_counts, dtype=np.int64))
+        midstream = builder.midstream_exchanges()
+        write_exchanges(columns, MIDSTREAM_PART, _renumber_flows(midstream.exchanges, flows))
+        _write_fragments(columns, "midstream.fragments", midstream.fragments, flows)
+        gaps = [gap._replace(flow=int(flows[gap.flow])) for gap in midstream.gaps]
+        columns.metadata = {"client_ids": builder.client_ids, "gaps": gaps}
 
 
 class ShardFile:
-    """A shard, read back. Flows have the numbers of the index."""
+    """The file of a shard, for reading. Flows have the numbers of the index."""
 
-    def __init__(self, folder: Folder, shard: int) -> None:
+    def __init__(self, folder: WorkFolder, shard: int) -> None:
         """Raises: OSError, BadColumnsError."""
-        with open(folder.shard(shard), "rb") as file:
-            self._columns = Columns.read(file, checks=False)
-        self.client_ids: list[str] = self._columns.about["client_ids"]
-        self.counted: Ints = self._columns["counted"].reshape(-1, len(LIMITS))
-        """By span, what is limited for all shards together."""
+        self._columns = Columns.read_new_file(folder.shard_path(shard))
+        self.client_ids: list[str] = self._columns.metadata["client_ids"]
+        self.totals: Ints = self._columns["totals"].reshape(-1, len(LIMITS))
+        """By span, the totals that are limited for all shards together."""
 
-    def exchanges(self, span: int) -> Exchanges:
-        """What a span completes; -1: what waits at the end."""
-        return exchanges_in(self._columns, span)
+    def read_exchanges(self, span: int) -> ExchangeColumns:
+        """The exchanges that a span completes; -1: the requests without a response."""
+        return read_exchanges(self._columns, span)
 
-    def places(self, span: int) -> Places:
-        """The pieces of bodies of a span."""
-        return Places(*(self._columns[f"{span}.pieces.{name}"] for name in Places._fields))
+    def read_fragments(self, part: int | str) -> BodyFragments:
+        """The body fragments of a span, or of `midstream` flows."""
+        return BodyFragments(*(self._columns[f"{part}.fragments.{name}"] for name in BodyFragments._fields))
 
-    def begun(self) -> Begun:
-        """What beginnings tell."""
-        places = Places(*(self._columns[f"begun.pieces.{name}"] for name in Places._fields))
-        return Begun(exchanges_in(self._columns, BEGUN), places, [LostRow(*row) for row in self._columns.about["lost"]])
+    def read_midstream(self) -> MidstreamExchanges:
+        """The exchanges, fragments and gaps of midstream flows."""
+        gaps = [StreamGapRow(*row) for row in self._columns.metadata["gaps"]]
+        exchanges = read_exchanges(self._columns, MIDSTREAM_PART)
+        return MidstreamExchanges(exchanges, self.read_fragments("midstream"), gaps)
 
-    def begun_spans(self) -> Ints:
-        """The span in which each of their pieces came."""
-        counts = self._columns["begun.counts"]
+    def midstream_fragment_spans(self) -> Ints:
+        """The span of each body fragment of midstream flows."""
+        counts = self._columns["midstream.counts"]
         return np.repeat(np.arange(len(counts)), np.diff(counts, prepend=0))
 
-    def flow(self, name: str) -> Ints:
-        """A column of its flows."""
+    def read_flow_column(self, name: str) -> Ints:
+        """A column of the shard's flows."""
         return self._columns[f"flow.{name}"]
 
 
-def _add_places(columns: Columns, name: str, places: Places, flows: Ints) -> None:
-    for each, column in places._replace(side=_sides(places.side, flows))._asdict().items():
-        columns.add(f"{name}.{each}", column)
+def _write_fragments(columns: Columns, name: str, fragments: BodyFragments, flows: Ints) -> None:
+    for field, column in fragments._replace(side=_renumber_sides(fragments.side, flows))._asdict().items():
+        columns.add_column(f"{name}.{field}", column)
 
 
-def _held(file: File, heads: Heads) -> Held:
-    """The stretch of the file in which the payloads of these packets are."""
-    lies = np.nonzero((heads.at >= 0) & (heads.kept > 0))[0]
-    if not len(lies):
-        return Held(0, b"")
-    base = int(heads.at[lies].min())
-    end = int((heads.at[lies] + heads.kept[lies]).max())
-    return Held(base, file.read(base, end - base + _ROOM))
+def _read_window(file: CaptureFile, headers: PacketHeaders) -> FileWindow:
+    """The part of the file that contains the payloads of these packets."""
+    has_payload = np.nonzero((headers.at >= 0) & (headers.captured > 0))[0]
+    if not len(has_payload):
+        return FileWindow(0, b"")
+    base = int(headers.at[has_payload].min())
+    end = int((headers.at[has_payload] + headers.captured[has_payload]).max())
+    return FileWindow(base, file.read(base, end - base + _PADDING_SIZE))
 
 
-def _moved(found: Exchanges, flows: Ints) -> Exchanges:
-    """The same with the numbers that flows have in the index."""
-    request, response = found.request, found.response
-    request = request._replace(frame=request.frame._replace(side=_sides(request.frame.side, flows)))
-    response = response._replace(frame=response.frame._replace(side=_sides(response.frame.side, flows)))
-    return Exchanges(request, response, found.done)
+def _renumber_flows(exchanges: ExchangeColumns, flows: Ints) -> ExchangeColumns:
+    """The exchanges with the flow numbers of the index."""
+    request, response, completed_by = exchanges
+    request = request._replace(frame=request.frame._replace(side=_renumber_sides(request.frame.side, flows)))
+    response = response._replace(frame=response.frame._replace(side=_renumber_sides(response.frame.side, flows)))
+    return ExchangeColumns(request, response, completed_by)
 
 
-def _sides(side: Ints, flows: Ints) -> Ints:
-    """Numbers of sides; -1, where there is none, stays."""
+def _renumber_sides(side: Ints, flows: Ints) -> Ints:
+    """The sides with the flow numbers of the index; -1, for no side, is unchanged."""
     if not len(flows):
         return side
     return np.where(side < 0, side, 2 * flows[side >> 1] + (side & 1))

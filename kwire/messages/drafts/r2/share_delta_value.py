@@ -10,7 +10,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import Part, Refused
+from kwire.primitives import FastPathError, Part
 
 iterate_qqbh = Struct(">qqbh").iter_unpack
 pack_Hqi = Struct(">Hqi").pack
@@ -60,11 +60,11 @@ def read_share_delta_value_v0(data: bytes, at: int) -> tuple[ShareDeltaValue, in
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     checkpoint_epoch, back_offset, states_count = unpack_Hqi(data, at)
     at += 14
     if not 0 <= states_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     states = []
     if states_count > 0:
         end = at + 19 * states_count
@@ -88,7 +88,7 @@ def write_share_delta_value_v0(message: ShareDeltaValue) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareDeltaValue": Codec(
         ShareDeltaValue,

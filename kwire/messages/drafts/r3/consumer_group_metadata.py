@@ -11,8 +11,8 @@ import msgspec
 from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_text,
@@ -49,7 +49,7 @@ def read_consumer_group_metadata_key_v0(data: bytes, at: int) -> tuple[ConsumerG
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return ConsumerGroupMetadataKey(group_id), at
 
 
@@ -74,7 +74,7 @@ class ConsumerGroupMetadataValue(msgspec.Struct, gc=False):
     epoch: int = 0
     #: Type of the group, such as share; null = a consumer group. (string; versions 1+; may be null)
     type: str | None = ""
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -116,7 +116,7 @@ def write_consumer_group_metadata_value_v0(message: ConsumerGroupMetadataValue) 
     """Write version 0."""
     parts: list[Part] = []
     if message.type != "":
-        raise Refused
+        raise FastPathError
     if message.unknown_tagged_fields:
         parts.append(pack_i(message.epoch))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
@@ -141,7 +141,7 @@ def write_consumer_group_metadata_value_v1(message: ConsumerGroupMetadataValue) 
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ConsumerGroupMetadataKey": Codec(
         ConsumerGroupMetadataKey,

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_text,
@@ -42,7 +42,7 @@ class DeleteShareGroupStateRequest(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: Number of the partition within its topic, from 0. (int32)
     partition: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -77,7 +77,7 @@ def write_delete_share_group_state_request_v0(message: DeleteShareGroupStateRequ
     parts.append(group_id)
     topic_id = message.topic_id
     if len(topic_id) != 16:
-        raise Refused
+        raise FastPathError
     if message.unknown_tagged_fields:
         parts.append(pack_ui(topic_id, message.partition))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
@@ -112,7 +112,7 @@ def write_delete_share_group_state_response_v0(message: DeleteShareGroupStateRes
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DeleteShareGroupStateRequest": Codec(
         DeleteShareGroupStateRequest,

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     long_text_length,
@@ -44,7 +44,7 @@ class DescribeShareGroupOffsetsRequestTopic(msgspec.Struct, gc=False):
     topic_name: str = ""
     #: Numbers of the partitions to describe. ([]int32)
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -60,7 +60,7 @@ class DescribeShareGroupOffsetsRequest(msgspec.Struct, gc=False):
     group_id: str = ""
     #: The topics to describe. ([]DescribeShareGroupOffsetsRequestTopic)
     topics: list[DescribeShareGroupOffsetsRequestTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -157,7 +157,7 @@ class DescribeShareGroupOffsetsResponsePartition(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong with this share-partition; null when nothing did. (string; may be null)
     error_message: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -170,7 +170,7 @@ class DescribeShareGroupOffsetsResponseTopic(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: One entry for each partition. ([]DescribeShareGroupOffsetsResponsePartition)
     partitions: list[DescribeShareGroupOffsetsResponsePartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -186,7 +186,7 @@ class DescribeShareGroupOffsetsResponse(msgspec.Struct, gc=False):
     throttle_time_ms: int = 0
     #: One entry for each topic of the request. ([]DescribeShareGroupOffsetsResponseTopic)
     responses: list[DescribeShareGroupOffsetsResponseTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -271,7 +271,7 @@ def write_describe_share_group_offsets_response_v0(message: DescribeShareGroupOf
         parts.append(topic_name)
         topic_id = response.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = response.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -299,7 +299,7 @@ def write_describe_share_group_offsets_response_v0(message: DescribeShareGroupOf
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DescribeShareGroupOffsetsRequest": Codec(
         DescribeShareGroupOffsetsRequest,

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_text,
@@ -46,7 +46,7 @@ class InitializeShareGroupStateRequest(msgspec.Struct, gc=False):
     state_epoch: int = 0
     #: Start of the share-partition; -1 = not decided yet. (int64)
     start_offset: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -81,7 +81,7 @@ def write_initialize_share_group_state_request_v0(message: InitializeShareGroupS
     parts.append(group_id)
     topic_id = message.topic_id
     if len(topic_id) != 16:
-        raise Refused
+        raise FastPathError
     if message.unknown_tagged_fields:
         parts.append(pack_uiiq(topic_id, message.partition, message.state_epoch, message.start_offset))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
@@ -118,7 +118,7 @@ def write_initialize_share_group_state_response_v0(message: InitializeShareGroup
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "InitializeShareGroupStateRequest": Codec(
         InitializeShareGroupStateRequest,

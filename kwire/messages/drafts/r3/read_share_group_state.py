@@ -13,8 +13,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_text,
@@ -45,7 +45,7 @@ class ReadShareGroupStateRequest(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: Number of the partition within its topic, from 0. (int32)
     partition: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -80,7 +80,7 @@ def write_read_share_group_state_request_v0(message: ReadShareGroupStateRequest)
     parts.append(group_id)
     topic_id = message.topic_id
     if len(topic_id) != 16:
-        raise Refused
+        raise FastPathError
     if message.unknown_tagged_fields:
         parts.append(pack_ui(topic_id, message.partition))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
@@ -125,7 +125,7 @@ def read_read_share_group_state_response_v0(data: bytes, at: int) -> tuple[ReadS
     error_code, state_epoch, start_offset, state_batches_count = unpack_hiqi(data, at)
     at += 18
     if not 0 <= state_batches_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     state_batches = []
     if state_batches_count > 0:
         end = at + 19 * state_batches_count
@@ -148,7 +148,7 @@ def write_read_share_group_state_response_v0(message: ReadShareGroupStateRespons
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ReadShareGroupStateRequest": Codec(
         ReadShareGroupStateRequest,

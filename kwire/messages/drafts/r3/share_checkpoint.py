@@ -10,7 +10,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import Part, Refused
+from kwire.primitives import FastPathError, Part
 
 iterate_qqbh = Struct(">qqbh").iter_unpack
 pack_IIqi = Struct(">IIqi").pack
@@ -47,7 +47,7 @@ def read_share_checkpoint_key_v0(data: bytes, at: int) -> tuple[ShareCheckpointK
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     topic_id, partition = unpack_ui(data, at)
     at += 20
     return ShareCheckpointKey(group_id, topic_id, partition), at
@@ -61,7 +61,7 @@ def write_share_checkpoint_key_v0(message: ShareCheckpointKey) -> list[Part]:
     parts.append(group_id)
     topic_id = message.topic_id
     if len(topic_id) != 16:
-        raise Refused
+        raise FastPathError
     parts.append(pack_ui(topic_id, message.partition))
     return parts
 
@@ -102,7 +102,7 @@ def read_share_checkpoint_value_v0(data: bytes, at: int) -> tuple[ShareCheckpoin
     state_epoch, checkpoint_epoch, start_offset, states_count = unpack_IIqi(data, at)
     at += 20
     if not 0 <= states_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     states = []
     if states_count > 0:
         end = at + 19 * states_count
@@ -123,7 +123,7 @@ def write_share_checkpoint_value_v0(message: ShareCheckpointValue) -> list[Part]
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareCheckpointKey": Codec(
         ShareCheckpointKey,

@@ -10,7 +10,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import Part, Refused
+from kwire.primitives import FastPathError, Part
 
 iterate_qqbh = Struct(">qqbh").iter_unpack
 pack_IIqi = Struct(">IIqi").pack
@@ -50,7 +50,7 @@ def read_share_delta_key_v0(data: bytes, at: int) -> tuple[ShareDeltaKey, int]:
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     topic_id, partition, delta_index = unpack_uiB(data, at)
     at += 21
     return ShareDeltaKey(group_id, topic_id, partition, delta_index), at
@@ -64,7 +64,7 @@ def write_share_delta_key_v0(message: ShareDeltaKey) -> list[Part]:
     parts.append(group_id)
     topic_id = message.topic_id
     if len(topic_id) != 16:
-        raise Refused
+        raise FastPathError
     parts.append(pack_uiB(topic_id, message.partition, message.delta_index))
     return parts
 
@@ -105,7 +105,7 @@ def read_share_delta_value_v0(data: bytes, at: int) -> tuple[ShareDeltaValue, in
     state_epoch, checkpoint_epoch, start_offset, states_count = unpack_IIqi(data, at)
     at += 20
     if not 0 <= states_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     states = []
     if states_count > 0:
         end = at + 19 * states_count
@@ -126,7 +126,7 @@ def write_share_delta_value_v0(message: ShareDeltaValue) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareDeltaKey": Codec(
         ShareDeltaKey,

@@ -10,7 +10,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import Part, Refused
+from kwire.primitives import FastPathError, Part
 
 iterate_ui = Struct(">16si").iter_unpack
 iterate_uii = Struct(">16sii").iter_unpack
@@ -45,7 +45,7 @@ def read_share_group_partition_metadata_key_v0(data: bytes, at: int) -> tuple[Sh
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return ShareGroupPartitionMetadataKey(group_id), at
 
 
@@ -101,7 +101,7 @@ def read_share_group_partition_metadata_value_v0(data: bytes, at: int) -> tuple[
     epoch, topics_count = unpack_ii(data, at)
     at += 8
     if not 0 <= topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     topics = []
     if topics_count > 0:
         end = at + 20 * topics_count
@@ -111,7 +111,7 @@ def read_share_group_partition_metadata_value_v0(data: bytes, at: int) -> tuple[
     initializing_topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= initializing_topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     initializing_topics = []
     if initializing_topics_count > 0:
         end = at + 24 * initializing_topics_count
@@ -121,7 +121,7 @@ def read_share_group_partition_metadata_value_v0(data: bytes, at: int) -> tuple[
     deleting_topics_count, = unpack_i(data, at)
     at += 4
     if not 0 <= deleting_topics_count <= len(data) - at:
-        raise Refused
+        raise FastPathError
     deleting_topics = []
     if deleting_topics_count > 0:
         end = at + 20 * deleting_topics_count
@@ -140,7 +140,7 @@ def write_share_group_partition_metadata_value_v0(message: ShareGroupPartitionMe
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         parts.append(pack_ui(topic_id, topic.num_partitions))
     initializing_topics = message.initializing_topics
     initializing_topics_count = len(initializing_topics)
@@ -148,7 +148,7 @@ def write_share_group_partition_metadata_value_v0(message: ShareGroupPartitionMe
     for initializing_topic in initializing_topics:
         initializing_topic_topic_id = initializing_topic.topic_id
         if len(initializing_topic_topic_id) != 16:
-            raise Refused
+            raise FastPathError
         parts.append(pack_uii(
             initializing_topic_topic_id, initializing_topic.start_partition_index,
             initializing_topic.end_partition_index,
@@ -159,12 +159,12 @@ def write_share_group_partition_metadata_value_v0(message: ShareGroupPartitionMe
     for deleting_topic in deleting_topics:
         deleting_topic_topic_id = deleting_topic.topic_id
         if len(deleting_topic_topic_id) != 16:
-            raise Refused
+            raise FastPathError
         parts.append(pack_ui(deleting_topic_topic_id, deleting_topic.num_partitions))
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareGroupPartitionMetadataKey": Codec(
         ShareGroupPartitionMetadataKey,

@@ -13,8 +13,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -46,7 +46,7 @@ class StateBatch(msgspec.Struct, gc=False):
     state: int = 0
     #: How often these records have been delivered. (int16)
     delivery_count: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -70,7 +70,7 @@ class WriteShareGroupStateRequest(msgspec.Struct, gc=False):
     start_offset: int = 0
     #: State of the records that have been delivered, by ranges. ([]StateBatch)
     state_batches: list[StateBatch] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -128,7 +128,7 @@ def write_write_share_group_state_request_v0(message: WriteShareGroupStateReques
     parts.append(group_id)
     topic_id = message.topic_id
     if len(topic_id) != 16:
-        raise Refused
+        raise FastPathError
     state_batches = message.state_batches
     state_batches_count = len(state_batches) + 1
     if state_batches_count < 128:
@@ -178,7 +178,7 @@ def write_write_share_group_state_response_v0(message: WriteShareGroupStateRespo
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "WriteShareGroupStateRequest": Codec(
         WriteShareGroupStateRequest,

@@ -13,8 +13,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -46,7 +46,7 @@ class AlterShareGroupOffsetsRequestPartition(msgspec.Struct, gc=False):
     partition_index: int = 0
     #: The new start of the share-partition. (int64)
     start_offset: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -57,7 +57,7 @@ class AlterShareGroupOffsetsRequestTopic(msgspec.Struct, gc=False):
     topic_name: str = ""
     #: The partitions to alter. ([]AlterShareGroupOffsetsRequestPartition)
     partitions: list[AlterShareGroupOffsetsRequestPartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -73,7 +73,7 @@ class AlterShareGroupOffsetsRequest(msgspec.Struct, gc=False):
     group_id: str = ""
     #: The topics to alter. ([]AlterShareGroupOffsetsRequestTopic)
     topics: list[AlterShareGroupOffsetsRequestTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -186,7 +186,7 @@ class AlterShareGroupOffsetsResponsePartition(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong with this share-partition; null when nothing did. (string; may be null)
     error_message: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -199,7 +199,7 @@ class AlterShareGroupOffsetsResponseTopic(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The outcome of each partition. ([]AlterShareGroupOffsetsResponsePartition)
     partitions: list[AlterShareGroupOffsetsResponsePartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -215,7 +215,7 @@ class AlterShareGroupOffsetsResponse(msgspec.Struct, gc=False):
     throttle_time_ms: int = 0
     #: One entry for each topic of the request. ([]AlterShareGroupOffsetsResponseTopic)
     responses: list[AlterShareGroupOffsetsResponseTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -298,7 +298,7 @@ def write_alter_share_group_offsets_response_v0(message: AlterShareGroupOffsetsR
         parts.append(topic_name)
         topic_id = response.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = response.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -324,7 +324,7 @@ def write_alter_share_group_offsets_response_v0(message: AlterShareGroupOffsetsR
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "AlterShareGroupOffsetsRequest": Codec(
         AlterShareGroupOffsetsRequest,

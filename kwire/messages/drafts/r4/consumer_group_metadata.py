@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from kwire.codec_table import Codec
-from kwire.primitives import NO_TAGS, Part, Refused, Tags, read_unknown_tags, tag_section
+from kwire.primitives import NO_TAGS, FastPathError, Part, Tags, read_unknown_tags, tag_section
 
 pack_h = Struct(">h").pack
 pack_i = Struct(">i").pack
@@ -42,7 +42,7 @@ def read_consumer_group_metadata_key_v0(data: bytes, at: int) -> tuple[ConsumerG
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return ConsumerGroupMetadataKey(group_id), at
 
 
@@ -67,7 +67,7 @@ class ConsumerGroupMetadataValue(msgspec.Struct, gc=False):
     epoch: int = 0
     #: Type of the group: 0 = consumer, 1 = classic, 3 = share. (int8; versions 1+)
     type: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -99,7 +99,7 @@ def write_consumer_group_metadata_value_v0(message: ConsumerGroupMetadataValue) 
     """Write version 0."""
     parts: list[Part] = []
     if message.type != 0:
-        raise Refused
+        raise FastPathError
     if message.unknown_tagged_fields:
         parts.append(pack_i(message.epoch))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
@@ -119,7 +119,7 @@ def write_consumer_group_metadata_value_v1(message: ConsumerGroupMetadataValue) 
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ConsumerGroupMetadataKey": Codec(
         ConsumerGroupMetadataKey,

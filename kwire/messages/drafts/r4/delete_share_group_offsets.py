@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     long_text_length,
@@ -44,7 +44,7 @@ class DeleteShareGroupOffsetsRequestTopic(msgspec.Struct, gc=False):
     topic_name: str = ""
     #: Numbers of the partitions to delete. ([]int32)
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -60,7 +60,7 @@ class DeleteShareGroupOffsetsRequest(msgspec.Struct, gc=False):
     group_id: str = ""
     #: The topics to delete from. ([]DeleteShareGroupOffsetsRequestTopic)
     topics: list[DeleteShareGroupOffsetsRequestTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -155,7 +155,7 @@ class DeleteShareGroupOffsetsResponsePartition(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong with this share-partition; null when nothing did. (string; may be null)
     error_message: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -168,7 +168,7 @@ class DeleteShareGroupOffsetsResponseTopic(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The outcome of each partition. ([]DeleteShareGroupOffsetsResponsePartition)
     partitions: list[DeleteShareGroupOffsetsResponsePartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -184,7 +184,7 @@ class DeleteShareGroupOffsetsResponse(msgspec.Struct, gc=False):
     throttle_time_ms: int = 0
     #: One entry for each topic of the request. ([]DeleteShareGroupOffsetsResponseTopic)
     responses: list[DeleteShareGroupOffsetsResponseTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -267,7 +267,7 @@ def write_delete_share_group_offsets_response_v0(message: DeleteShareGroupOffset
         parts.append(topic_name)
         topic_id = response.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = response.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -293,7 +293,7 @@ def write_delete_share_group_offsets_response_v0(message: DeleteShareGroupOffset
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "DeleteShareGroupOffsetsRequest": Codec(
         DeleteShareGroupOffsetsRequest,

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_text,
@@ -43,7 +43,7 @@ class ReadShareGroupOffsetsStateRequest(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: Number of the partition within its topic, from 0. (int32)
     partition: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -80,7 +80,7 @@ def write_read_share_group_offsets_state_request_v0(message: ReadShareGroupOffse
     parts.append(group_id)
     topic_id = message.topic_id
     if len(topic_id) != 16:
-        raise Refused
+        raise FastPathError
     if message.unknown_tagged_fields:
         parts.append(pack_ui(topic_id, message.partition))
         parts.append(tag_section((), message.unknown_tagged_fields, 0))
@@ -103,7 +103,7 @@ class ReadShareGroupOffsetsStateResponse(msgspec.Struct, gc=False):
     state_epoch: int = 0
     #: Start of the share-partition; -1 = not decided yet. (int64)
     start_offset: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -132,7 +132,7 @@ def write_read_share_group_offsets_state_response_v0(message: ReadShareGroupOffs
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ReadShareGroupOffsetsStateRequest": Codec(
         ReadShareGroupOffsetsStateRequest,

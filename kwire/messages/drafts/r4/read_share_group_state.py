@@ -13,8 +13,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -48,7 +48,7 @@ class PartitionData(msgspec.Struct, gc=False):
 
     #: Number of the partition within its topic, from 0. (int32)
     partition: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -59,7 +59,7 @@ class ReadStateData(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The partitions of the topic. ([]PartitionData)
     partitions: list[PartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -75,7 +75,7 @@ class ReadShareGroupStateRequest(msgspec.Struct, gc=False):
     group_id: str = ""
     #: The share-partitions, by topic. ([]ReadStateData)
     topics: list[ReadStateData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -151,7 +151,7 @@ def write_read_share_group_state_request_v0(message: ReadShareGroupStateRequest)
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -181,7 +181,7 @@ class StateBatch(msgspec.Struct, gc=False):
     state: int = 0
     #: How often these records have been delivered. (int16)
     delivery_count: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -200,7 +200,7 @@ class PartitionResult(msgspec.Struct, gc=False):
     start_offset: int = 0
     #: State of the records that have been delivered, by ranges. ([]StateBatch)
     state_batches: list[StateBatch] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -211,7 +211,7 @@ class ReadStateResult(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The outcome of each share-partition. ([]PartitionResult)
     partitions: list[PartitionResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -225,7 +225,7 @@ class ReadShareGroupStateResponse(msgspec.Struct, gc=False):
 
     #: One entry for each topic of the request. ([]ReadStateResult)
     results: list[ReadStateResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -315,7 +315,7 @@ def write_read_share_group_state_response_v0(message: ReadShareGroupStateRespons
     for result in results:
         topic_id = result.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = result.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -358,7 +358,7 @@ def write_read_share_group_state_response_v0(message: ReadShareGroupStateRespons
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ReadShareGroupStateRequest": Codec(
         ReadShareGroupStateRequest,

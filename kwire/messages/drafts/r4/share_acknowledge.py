@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int8s,
     long_text_length,
@@ -55,7 +55,7 @@ class AcknowledgementBatch(msgspec.Struct, gc=False):
     #: One type for the whole range, or one for each offset of it: 0 = gap, 1 = accept, 2 = release, 3 = reject; before
     #: this revision 0 = accept, 1 = release, 2 = reject. ([]int8)
     acknowledge_types: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -66,7 +66,7 @@ class AcknowledgePartition(msgspec.Struct, gc=False):
     partition_index: int = 0
     #: Decisions on records of earlier responses, in rising offset order and without overlap. ([]AcknowledgementBatch)
     acknowledgement_batches: list[AcknowledgementBatch] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -77,7 +77,7 @@ class AcknowledgeTopic(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: One entry for each partition that has decisions. ([]AcknowledgePartition)
     partitions: list[AcknowledgePartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -97,7 +97,7 @@ class ShareAcknowledgeRequest(msgspec.Struct, gc=False):
     share_session_epoch: int = 0
     #: What the member settles, by topic. ([]AcknowledgeTopic)
     topics: list[AcknowledgeTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -213,7 +213,7 @@ def write_share_acknowledge_request_v0(message: ShareAcknowledgeRequest) -> list
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -261,7 +261,7 @@ class LeaderIdAndEpoch(msgspec.Struct, gc=False):
     leader_id: int = 0
     #: Epoch of the leader. (int32)
     leader_epoch: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -274,7 +274,7 @@ class PartitionData(msgspec.Struct, gc=False):
     error_code: int = 0
     #: Who leads the partition, when it is not the broker that was asked. (LeaderIdAndEpoch)
     current_leader: LeaderIdAndEpoch = msgspec.field(default_factory=LeaderIdAndEpoch)
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -285,7 +285,7 @@ class ShareAcknowledgeTopicResponse(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The outcome of each partition. ([]PartitionData)
     partitions: list[PartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -300,7 +300,7 @@ class NodeEndpoint(msgspec.Struct, gc=False):
     port: int = 0
     #: Rack of the broker; null = none. (string; may be null)
     rack: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -320,7 +320,7 @@ class ShareAcknowledgeResponse(msgspec.Struct, gc=False):
     responses: list[ShareAcknowledgeTopicResponse] = []
     #: Addresses of the leaders that the partitions name. ([]NodeEndpoint)
     node_endpoints: list[NodeEndpoint] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -418,7 +418,7 @@ def write_share_acknowledge_response_v0(message: ShareAcknowledgeResponse) -> li
     for response in responses:
         topic_id = response.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = response.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -474,7 +474,7 @@ def write_share_acknowledge_response_v0(message: ShareAcknowledgeResponse) -> li
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareAcknowledgeRequest": Codec(
         ShareAcknowledgeRequest,

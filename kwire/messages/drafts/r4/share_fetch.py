@@ -13,8 +13,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     int32s,
     int8s,
@@ -70,7 +70,7 @@ class AcknowledgementBatch(msgspec.Struct, gc=False):
     #: One type for the whole range, or one for each offset of it: 0 = gap, 1 = accept, 2 = release, 3 = reject; before
     #: this revision 0 = accept, 1 = release, 2 = reject. ([]int8)
     acknowledge_types: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -83,7 +83,7 @@ class FetchPartition(msgspec.Struct, gc=False):
     partition_max_bytes: int = 0
     #: Decisions on records of earlier responses, in rising offset order and without overlap. ([]AcknowledgementBatch)
     acknowledgement_batches: list[AcknowledgementBatch] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -94,7 +94,7 @@ class FetchTopic(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The partitions to add or to acknowledge. ([]FetchPartition)
     partitions: list[FetchPartition] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -105,7 +105,7 @@ class ForgottenTopic(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: Numbers of the partitions to take out. ([]int32)
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -134,7 +134,7 @@ class ShareFetchRequest(msgspec.Struct, gc=False):
     topics: list[FetchTopic] = []
     #: What to take out of the session. ([]ForgottenTopic)
     forgotten_topics_data: list[ForgottenTopic] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -281,7 +281,7 @@ def write_share_fetch_request_v0(message: ShareFetchRequest) -> list[Part]:
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -329,7 +329,7 @@ def write_share_fetch_request_v0(message: ShareFetchRequest) -> list[Part]:
     for one_forgotten_topics_data in forgotten_topics_data:
         one_forgotten_topics_data_topic_id = one_forgotten_topics_data.topic_id
         if len(one_forgotten_topics_data_topic_id) != 16:
-            raise Refused
+            raise FastPathError
         one_forgotten_topics_data_partitions = one_forgotten_topics_data.partitions
         one_forgotten_topics_data_partitions_count = len(one_forgotten_topics_data_partitions) + 1
         if one_forgotten_topics_data_partitions_count < 128:
@@ -355,7 +355,7 @@ class LeaderIdAndEpoch(msgspec.Struct, gc=False):
     leader_id: int = 0
     #: Epoch of the leader. (int32)
     leader_epoch: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -368,7 +368,7 @@ class AcquiredRecords(msgspec.Struct, gc=False):
     last_offset: int = 0
     #: How often these records have been delivered, this time included. (int16)
     delivery_count: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -387,7 +387,7 @@ class PartitionData(msgspec.Struct, gc=False):
     records: bytes | memoryview | None = b''
     #: Which of the records the member holds now. ([]AcquiredRecords)
     acquired_records: list[AcquiredRecords] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -398,7 +398,7 @@ class ShareFetchableTopicResponse(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: One entry for each partition that has something to say. ([]PartitionData)
     partitions: list[PartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -413,7 +413,7 @@ class NodeEndpoint(msgspec.Struct, gc=False):
     port: int = 0
     #: Rack of the broker; null = none. (string; may be null)
     rack: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -433,7 +433,7 @@ class ShareFetchResponse(msgspec.Struct, gc=False):
     responses: list[ShareFetchableTopicResponse] = []
     #: Addresses of the leaders that the partitions name. ([]NodeEndpoint)
     node_endpoints: list[NodeEndpoint] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -570,7 +570,7 @@ def write_share_fetch_response_v0(message: ShareFetchResponse) -> list[Part]:
     for response in responses:
         topic_id = response.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = response.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -652,7 +652,7 @@ def write_share_fetch_response_v0(message: ShareFetchResponse) -> list[Part]:
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareFetchRequest": Codec(
         ShareFetchRequest,

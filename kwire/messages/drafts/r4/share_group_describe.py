@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     int32s,
@@ -55,7 +55,7 @@ class TopicPartitions(msgspec.Struct, gc=False):
     topic_name: str = ""
     #: Numbers of the partitions. ([]int32)
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -70,7 +70,7 @@ class Assignment(msgspec.Struct, gc=False):
     metadata_version: int = 0
     #: The assignor's own data. (bytes)
     metadata_bytes: bytes = b''
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -93,7 +93,7 @@ class Member(msgspec.Struct, gc=False):
     subscribed_topic_names: tuple[str, ...] = ()
     #: What the member is assigned. (Assignment)
     assignment: Assignment = msgspec.field(default_factory=Assignment)
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -118,7 +118,7 @@ class DescribedGroup(msgspec.Struct, gc=False):
     members: list[Member] = []
     #: What the client may do with the group, as bits; the lowest number = was not asked. (int32)
     authorized_operations: int = -2147483648
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -134,7 +134,7 @@ class ShareGroupDescribeResponse(msgspec.Struct, gc=False):
     throttle_time_ms: int = 0
     #: One entry for each group of the request. ([]DescribedGroup)
     groups: list[DescribedGroup] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -287,7 +287,7 @@ def read_share_group_describe_response_v0(data: bytes, at: int) -> tuple[ShareGr
                 metadata_bytes = data[at:end]
                 at = end
             else:
-                raise Refused
+                raise FastPathError
             if data[at]:
                 assignment_unknown, at = read_unknown_tags(data, at)
             else:
@@ -434,7 +434,7 @@ def write_share_group_describe_response_v0(message: ShareGroupDescribeResponse) 
             for topic_partition in topic_partitions:
                 topic_id = topic_partition.topic_id
                 if len(topic_id) != 16:
-                    raise Refused
+                    raise FastPathError
                 topic_name = topic_partition.topic_name.encode()
                 topic_name_length = len(topic_name) + 1
                 if topic_name_length < 128:
@@ -479,7 +479,7 @@ def write_share_group_describe_response_v0(message: ShareGroupDescribeResponse) 
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareGroupDescribeResponse": Codec(
         ShareGroupDescribeResponse,

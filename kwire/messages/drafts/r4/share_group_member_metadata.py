@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     long_text_length,
@@ -54,7 +54,7 @@ def read_share_group_member_metadata_key_v0(data: bytes, at: int) -> tuple[Share
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     member_id_length, = unpack_h(data, at)
     at += 2
     if member_id_length >= 0:
@@ -62,7 +62,7 @@ def read_share_group_member_metadata_key_v0(data: bytes, at: int) -> tuple[Share
         member_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return ShareGroupMemberMetadataKey(group_id, member_id), at
 
 
@@ -96,7 +96,7 @@ class ShareGroupMemberMetadataValue(msgspec.Struct, gc=False):
     subscribed_topic_names: tuple[str, ...] = ()
     #: How long the member may take to let go of partitions, in milliseconds; -1 = not said. (int32 of milliseconds)
     rebalance_timeout_ms: int = -1
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -203,7 +203,7 @@ def write_share_group_member_metadata_value_v0(message: ShareGroupMemberMetadata
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareGroupMemberMetadataKey": Codec(
         ShareGroupMemberMetadataKey,

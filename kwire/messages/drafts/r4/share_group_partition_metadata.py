@@ -13,8 +13,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     read_long_count,
     read_unknown_tags,
@@ -58,7 +58,7 @@ def read_share_group_partition_metadata_key_v0(data: bytes, at: int) -> tuple[Sh
         group_id = data[at:end].decode()
         at = end
     else:
-        raise Refused
+        raise FastPathError
     return ShareGroupPartitionMetadataKey(group_id), at
 
 
@@ -78,7 +78,7 @@ class TopicMetadata(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: How many partitions of it, from 0 on. (int32)
     num_partitions: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -91,7 +91,7 @@ class TopicIndexMetadata(msgspec.Struct, gc=False):
     start_partition_index: int = 0
     #: Last partition, inclusive. (int32)
     end_partition_index: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -111,7 +111,7 @@ class ShareGroupPartitionMetadataValue(msgspec.Struct, gc=False):
     initializing_topics: list[TopicIndexMetadata] = []
     #: Topics whose state is being deleted. ([]TopicMetadata)
     deleting_topics: list[TopicMetadata] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -214,7 +214,7 @@ def write_share_group_partition_metadata_value_v0(message: ShareGroupPartitionMe
     for initialized_topic in initialized_topics:
         topic_id = initialized_topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         if initialized_topic.unknown_tagged_fields:
             parts.append(pack_ui(topic_id, initialized_topic.num_partitions))
             parts.append(tag_section((), initialized_topic.unknown_tagged_fields, 0))
@@ -229,7 +229,7 @@ def write_share_group_partition_metadata_value_v0(message: ShareGroupPartitionMe
     for initializing_topic in initializing_topics:
         initializing_topic_topic_id = initializing_topic.topic_id
         if len(initializing_topic_topic_id) != 16:
-            raise Refused
+            raise FastPathError
         if initializing_topic.unknown_tagged_fields:
             parts.append(pack_uii(
                 initializing_topic_topic_id, initializing_topic.start_partition_index,
@@ -250,7 +250,7 @@ def write_share_group_partition_metadata_value_v0(message: ShareGroupPartitionMe
     for deleting_topic in deleting_topics:
         deleting_topic_topic_id = deleting_topic.topic_id
         if len(deleting_topic_topic_id) != 16:
-            raise Refused
+            raise FastPathError
         if deleting_topic.unknown_tagged_fields:
             parts.append(pack_ui(deleting_topic_topic_id, deleting_topic.num_partitions))
             parts.append(tag_section((), deleting_topic.unknown_tagged_fields, 0))
@@ -260,7 +260,7 @@ def write_share_group_partition_metadata_value_v0(message: ShareGroupPartitionMe
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareGroupPartitionMetadataKey": Codec(
         ShareGroupPartitionMetadataKey,

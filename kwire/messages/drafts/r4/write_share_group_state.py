@@ -13,8 +13,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     long_text_length,
     read_long_count,
@@ -50,7 +50,7 @@ class StateBatch(msgspec.Struct, gc=False):
     state: int = 0
     #: How often these records have been delivered. (int16)
     delivery_count: int = 0
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -65,7 +65,7 @@ class PartitionData(msgspec.Struct, gc=False):
     start_offset: int = 0
     #: State of the records that have been delivered, by ranges. ([]StateBatch)
     state_batches: list[StateBatch] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -76,7 +76,7 @@ class WriteStateData(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The partitions of the topic. ([]PartitionData)
     partitions: list[PartitionData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -92,7 +92,7 @@ class WriteShareGroupStateRequest(msgspec.Struct, gc=False):
     group_id: str = ""
     #: The share-partitions, by topic. ([]WriteStateData)
     topics: list[WriteStateData] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -182,7 +182,7 @@ def write_write_share_group_state_request_v0(message: WriteShareGroupStateReques
     for topic in topics:
         topic_id = topic.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = topic.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -227,7 +227,7 @@ class PartitionResult(msgspec.Struct, gc=False):
     error_code: int = 0
     #: What went wrong with this share-partition; null when nothing did. (string; may be null)
     error_message: str | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -238,7 +238,7 @@ class WriteStateResult(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: The outcome of each share-partition. ([]PartitionResult)
     partitions: list[PartitionResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -252,7 +252,7 @@ class WriteShareGroupStateResponse(msgspec.Struct, gc=False):
 
     #: One entry for each topic of the request. ([]WriteStateResult)
     results: list[WriteStateResult] = []
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -317,7 +317,7 @@ def write_write_share_group_state_response_v0(message: WriteShareGroupStateRespo
     for result in results:
         topic_id = result.topic_id
         if len(topic_id) != 16:
-            raise Refused
+            raise FastPathError
         partitions = result.partitions
         partitions_count = len(partitions) + 1
         if partitions_count < 128:
@@ -343,7 +343,7 @@ def write_write_share_group_state_response_v0(message: WriteShareGroupStateRespo
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "WriteShareGroupStateRequest": Codec(
         WriteShareGroupStateRequest,

@@ -12,8 +12,8 @@ from kwire.codec_table import Codec
 from kwire.primitives import (
     NO_TAGS,
     UVARINTS,
+    FastPathError,
     Part,
-    Refused,
     Tags,
     check_texts,
     int32s,
@@ -42,7 +42,7 @@ class TopicPartitions(msgspec.Struct, gc=False):
     topic_id: bytes = bytes(16)
     #: Numbers of the partitions. ([]int32)
     partitions: tuple[int, ...] = ()
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -66,7 +66,7 @@ class ShareGroupHeartbeatRequest(msgspec.Struct, gc=False):
     subscribed_topic_names: tuple[str, ...] | None = None
     #: What the member believes to be assigned; null = as before. ([]TopicPartitions; may be null)
     topic_partitions: list[TopicPartitions] | None = None
-    #: Tagged fields that the schema does not know, ascending; they are kept and written back.
+    #: Tagged fields that the schema does not have, ascending; they are stored and written back.
     unknown_tagged_fields: Tags = ()
 
 
@@ -206,7 +206,7 @@ def write_share_group_heartbeat_request_v0(message: ShareGroupHeartbeatRequest) 
         for topic_partition in topic_partitions:
             topic_id = topic_partition.topic_id
             if len(topic_id) != 16:
-                raise Refused
+                raise FastPathError
             partitions = topic_partition.partitions
             partitions_count = len(partitions) + 1
             if partitions_count < 128:
@@ -225,7 +225,7 @@ def write_share_group_heartbeat_request_v0(message: ShareGroupHeartbeatRequest) 
     return parts
 
 
-#: What the registry finds here: each message with its functions by version.
+#: The codec of each message: its functions by version.
 CODECS: dict[str, Codec] = {
     "ShareGroupHeartbeatRequest": Codec(
         ShareGroupHeartbeatRequest,

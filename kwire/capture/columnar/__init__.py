@@ -1,0 +1,11 @@
+"""The columnar reader: rows of clean flows, built column by column from the index instead of exchange by exchange.
+
+The rows are those of the streaming pipeline; tests compare both for all captures. Requires numpy and pyarrow.
+"""
+
+from __future__ import annotations
+
+from kwire.capture.columnar import body_columns, header_columns
+
+COLUMNS = header_columns.COLUMNS | body_columns.COLUMNS
+"""The columns of messages that are built for all exchanges at once; session and JSON columns need decoded messages."""

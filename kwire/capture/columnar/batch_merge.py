@@ -1,0 +1,99 @@
+"""Merge record batches of both readers in the order of their rows' times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from kwire.capture.rows.record_batches import make_record_batch
+from kwire.capture.rows.reorder_buffer import ORDER_WINDOW, SIZE_MAX
+
+if TYPE_CHECKING:
+    from kwire.capture.index.arrays import Ints
+    from kwire.capture.model import Row
+
+# Rows per record batch, at most.
+ROWS_MAX = 16_384
+# Later than any time in a capture.
+NO_TIME_LIMIT = 2**63 - 1
+
+
+class RowBatch(NamedTuple):
+    """Rows, with the time and the stream offset of each."""
+
+    batch: pa.RecordBatch
+    ts: Ints
+    offset: Ints
+
+
+def row_batch(rows: list[Row], columns: Sequence[str], first: int = 0) -> RowBatch:
+    """A batch of rows that were built one by one; rows of one time keep their order. Args: first: rows before them."""
+    times = np.array([row_time(row) for row in rows], dtype=np.int64)
+    positions = np.arange(first, first + len(rows), dtype=np.int64)
+    return RowBatch(make_record_batch(rows, "messages", columns), times, positions)
+
+
+class PendingRows:
+    """Rows from the streaming pipeline, taken in parts, because all rows of a capture may not fit into memory."""
+
+    def __init__(self, rows: Iterator[Row]) -> None:
+        """`rows` are in the order of their times, within a window of rows."""
+        self._rows = rows
+        self._next = next(rows, None)
+        self._reached = 0
+
+    def rows_until(self, until: int) -> Iterator[tuple[list[Row], int]]:
+        """The rows up to a time, in lists, each with the time up to which all rows have been returned.
+
+        At least one list is returned; it may be empty.
+        """
+        rows: list[Row] = []
+        while self._next is not None and row_time(self._next) <= until:
+            if len(rows) == ROWS_MAX:
+                # The maximum, because times may go backwards.
+                self._reached = max(self._reached, *map(row_time, rows))
+                yield rows, self._reached
+                rows = []
+            rows.append(self._next)
+            self._next = next(self._rows, None)
+        yield rows, NO_TIME_LIMIT
+
+
+class BatchSorter:
+    """Sorts rows by time, within a window of rows."""
+
+    def __init__(self) -> None:
+        self._buffered: list[RowBatch] = []
+
+    def add_batches(
+        self, batches: list[RowBatch], *, until: int = NO_TIME_LIMIT, window: int = ORDER_WINDOW
+    ) -> Iterator[pa.RecordBatch]:
+        """Add rows; return those up to a time, except the last `window` of them."""
+        batches = [batch for batch in (*self._buffered, *batches) if len(batch.ts)]
+        self._buffered = []
+        if not batches:
+            return
+        arrow_batches, times, offsets = zip(*batches, strict=True)
+        ts = np.concatenate(times)
+        offset = np.concatenate(offsets)
+        order = np.lexsort((offset, ts))
+        table = pa.Table.from_batches(arrow_batches)
+        if not bool((order[1:] > order[:-1]).all()):
+            table = table.take(pa.array(order))
+        due = int(np.searchsorted(ts[order], until, "right"))
+        count = max(due - window, 0)
+        while count < due and table.slice(count).nbytes > SIZE_MAX:
+            # Fewer rows are buffered if they are large.
+            count += (due - count + 1) // 2
+        rest = table.slice(count).combine_chunks().to_batches()
+        self._buffered = [RowBatch(part, ts[order[count:]], offset[order[count:]]) for part in rest]
+        yield from table.slice(0, count).combine_chunks().to_batches(max_chunksize=ROWS_MAX)
+
+
+def row_time(row: Row) -> int:
+    """The time of a row, in nanoseconds."""
+    ts = row["req_ts"] if row["req_ts"] is not None else row["resp_ts"]
+    return ts if isinstance(ts, int) else 0

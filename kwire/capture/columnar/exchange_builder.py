@@ -1,0 +1,84 @@
+"""Build exchanges of clean flows as objects, for rows that columns cannot represent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire.capture.index.flows.flow_table import END_REASONS
+from kwire.capture.kafka.exchange import Exchange
+from kwire.capture.kafka.exchange_pairing import NO_RESPONSE_REASONS
+from kwire.capture.kafka.message_decoder import MessageDecoder
+from kwire.capture.model import Flow, Frame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kwire.capture.columnar.body_reader import BodyReader
+    from kwire.capture.columnar.clients import ClientMap
+    from kwire.capture.index import Index
+    from kwire.capture.index.flows.frame_scan import FrameColumns
+    from kwire.capture.index.flows.pairing import ExchangeColumns
+
+# Where the response and the exchange begin in a row of columns.
+_REQUEST, _RESPONSE = 9, 18
+
+
+class ExchangeBuilder:
+    """Builds exchanges, with their bodies decoded."""
+
+    def __init__(self, index: Index, decoder: MessageDecoder, bodies: BodyReader, clients: ClientMap) -> None:
+        """For one capture."""
+        self._index = index
+        self._decoder = decoder
+        self._bodies = bodies
+        self._clients = clients
+        self._flows: dict[int, Flow] = {}
+
+    def build_exchanges(self, exchanges: ExchangeColumns) -> Iterator[tuple[int, Exchange]]:
+        """Each exchange with the number of the packet that completed it."""
+        request, response = exchanges.request, exchanges.response
+        columns = [*self._with_file_packets(request.frame), *self._with_file_packets(response.frame)]
+        columns += [exchanges.flow, exchanges.completed_by, request.number, request.in_flight]
+        columns += [request.expects_response, response.order_ok]
+        for row in zip(*(column.tolist() for column in columns), strict=True):
+            yield row[19], self._build_exchange(row)
+
+    def _build_exchange(self, row: tuple[int, ...]) -> Exchange:
+        number, completed_by, count, in_flight, expects_response, order_ok = row[_RESPONSE:]
+        flow = self.build_flow(number)
+        if row[5] < 0:
+            # The request was sent before the capture began.
+            frame = self._read_frame(flow, row[_REQUEST:_RESPONSE], is_request=False)
+            orphan = self._decoder.decode_response(frame, None)
+            return Exchange(flow, self._clients.client_at(number, completed_by, row[_REQUEST + 4]), None, orphan)
+        request = self._decoder.decode_request(self._read_frame(flow, row[:_REQUEST], is_request=True))
+        request.number, request.in_flight, request.expects_response = count, in_flight, bool(expects_response)
+        response = None
+        offset = row[4]
+        if row[_REQUEST + 5] >= 0:
+            frame = self._read_frame(flow, row[_REQUEST:_RESPONSE], is_request=False)
+            response = self._decoder.decode_response(frame, request)
+            response.order_ok = bool(order_ok)
+            offset = frame.offset
+        elif expects_response:
+            reason = END_REASONS[int(self._index.columns["flow.end_reason"][number])]
+            request.add_issue("no_response", NO_RESPONSE_REASONS[reason])
+        return Exchange(flow, self._clients.client_at(number, completed_by, offset), request, response)
+
+    def _with_file_packets(self, frames: FrameColumns) -> FrameColumns:
+        return frames._replace(packet=self._index.file_packet_numbers(frames.packet))
+
+    def _read_frame(self, flow: Flow, row: tuple[int, ...], *, is_request: bool) -> Frame:
+        _, packet, ts, end_ts, offset, size, at, fragment_count, _ = row
+        data = self._bodies.read_frame(at, fragment_count, size)
+        return Frame(flow, is_request, ts, end_ts, offset, size, data, None, packet)
+
+    def build_flow(self, number: int) -> Flow:
+        """A flow by its number."""
+        flow = self._flows.get(number)
+        if flow is None:
+            info = self._index.flows[number]
+            opener = int(self._index.openers[number])
+            flow = Flow(info.key, 0, info.link, opener, opener, starts_known=[True, True], kind="kafka")
+            self._flows[number] = flow
+        return flow

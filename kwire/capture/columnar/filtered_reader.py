@@ -1,0 +1,299 @@
+"""Read only the outcomes that match conditions; other exchanges are counted.
+
+Conditions are evaluated on columns, for many exchanges at once. Only exchanges that may match are built as objects.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from heapq import merge
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from kwire.capture.columnar import body_columns, json_columns, session_columns
+from kwire.capture.columnar.body_columns import BodyColumns
+from kwire.capture.columnar.header_columns import COLUMNS as HEADER_COLUMNS
+from kwire.capture.columnar.reader import ColumnarReader
+from kwire.capture.kafka.exchange import Exchange
+from kwire.capture.kafka.fetch_sessions import FetchSession
+from kwire.capture.kafka.session_tracker import SESSION_API_KEYS, SessionTracker
+from kwire.capture.kafka.topic_names import TopicNames
+from kwire.capture.rows.reorder_buffer import PrebuiltRow, SkippedCount
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from kwire.capture.index import Index
+    from kwire.capture.index.arrays import Bools, Ints
+    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.kafka.exchange import Outcome
+    from kwire.capture.model import Row
+    from kwire.capture.options import Options
+
+COLUMNS = HEADER_COLUMNS | body_columns.COLUMNS
+"""The columns of messages that conditions can be evaluated on."""
+ROW_COLUMNS = COLUMNS | session_columns.COLUMNS | json_columns.COLUMNS
+"""The columns of messages that rows can be built of without building exchanges."""
+
+# Columns that depend on the response only.
+_RESPONSE_COLUMNS = frozenset({"error_code", "error_name", "throttle_ms"})
+# Earlier than any time in a capture.
+_NO_TIME = -(2**63)
+# This many exchanges are built at once.
+_SLICE_SIZE = 2048
+
+
+class ColumnCondition(NamedTuple):
+    """A condition on rows of messages, and the columns that it reads; times are in nanoseconds."""
+
+    columns: frozenset[str]
+    holds: Callable[[Row], bool]
+
+
+class FilteredPart(NamedTuple):
+    """The filter result of a part: which exchanges may match all conditions, and which have valid bodies.
+
+    plain: the exchanges that were decoded in columns, as rows of `decoded`.
+    """
+
+    is_wanted: Bools
+    is_good: Bools
+    plain: Ints
+    decoded: BodyColumns | None
+    span: body_columns.SpanData
+
+
+class FilteredReader(ColumnarReader):
+    """Reads the matching outcomes of one capture; the caller closes it."""
+
+    def __init__(
+        self,
+        index: Index,
+        options: Options,
+        conditions: Sequence[ColumnCondition],
+        columns: Collection[str] | None = None,
+        *,
+        after: int = 0,
+    ) -> None:
+        """Args: conditions: all must hold; each reads only `COLUMNS`. columns: exchanges that match and begin after
+        packet `after` are returned as rows of these columns, which are some of `ROW_COLUMNS`; None returns exchanges.
+        """
+        super().__init__(index, None, options)
+        self._conditions = conditions
+        self._columns = columns
+        self._after = after
+        self.reached = 0
+        """The file position up to which outcomes were returned, in bytes."""
+
+    def filtered_outcomes(self, level: str) -> Iterator[Outcome | PrebuiltRow | SkippedCount]:
+        """The outcomes in the order of completion. The names of all topics should be known before."""
+        sessions = SessionTracker() if self._options.sessions and level == "messages" else None
+        if self.streamed_flows and sessions is not None:
+            # Sessions may continue in flows that are not clean: then the exchanges of all flows are tracked together.
+            self._columns = None
+        columnar = self._columnar_outcomes(sessions)
+        streamed = self._numbered_outcomes(level, issues=True)
+        for _, outcome in merge(columnar, streamed, key=lambda numbered: numbered[0]):
+            if self.streamed_flows and sessions is not None and isinstance(outcome, Exchange):
+                outcome.session = sessions.follow(outcome)
+            yield outcome
+
+    def _columnar_outcomes(
+        self, sessions: SessionTracker | None
+    ) -> Iterator[tuple[int, Outcome | PrebuiltRow | SkippedCount]]:
+        skipped_parts: list[int] = []
+        for part, exchanges in self.read_parts():
+            filtered = self._filter_part(part, exchanges)
+            is_selected = filtered.is_wanted | ~filtered.is_good
+            sessions_by_row: dict[int, FetchSession | None] = {}
+            if sessions is not None:
+                is_fetch = np.isin(exchanges.request.api_key, SESSION_API_KEYS)
+                # The session of a fetch that is returned depends on all fetches before it.
+                if self.streamed_flows:
+                    is_selected |= is_fetch
+                elif (filtered.is_wanted & (is_fetch | (exchanges.request.body < 0))).any():
+                    for skipped_part in skipped_parts:
+                        self._track_sessions(sessions, self._clean_exchanges(skipped_part))
+                    skipped_parts = []
+                    sessions_by_row = self._track_sessions(sessions, exchanges)
+                else:
+                    skipped_parts.append(part)
+            base, size = self._index.spans[part] if part >= 0 else (self._index.size, 0)
+            for row, outcome in self._select_outcomes(exchanges, filtered, is_selected, sessions_by_row):
+                self.reached = base + size * row // len(exchanges)
+                yield int(exchanges.completed_by[min(row, len(exchanges) - 1)]), outcome
+
+    def _select_outcomes(
+        self,
+        exchanges: ExchangeColumns,
+        filtered: FilteredPart,
+        is_selected: Bools,
+        sessions_by_row: dict[int, FetchSession | None],
+    ) -> Iterator[tuple[int, Outcome | PrebuiltRow | SkippedCount]]:
+        """The selected outcomes of a part, each with its row, and the number of skipped exchanges between them."""
+        is_row = filtered.is_wanted & filtered.is_good & (exchanges.request.frame.packet > self._after)
+        is_row &= self._columns is not None
+        reached = 0
+        for selected_rows in _split_rows(np.nonzero(is_selected)[0]):
+            is_prebuilt = is_row[selected_rows]
+            rows = self._prebuilt_rows(exchanges, selected_rows[is_prebuilt], filtered, sessions_by_row)
+            built = self._exchange_builder.build_exchanges(exchanges.select(selected_rows[~is_prebuilt]))
+            for row, is_row_prebuilt in zip(selected_rows.tolist(), is_prebuilt.tolist(), strict=True):
+                if row > reached:
+                    yield row, SkippedCount(row - reached)
+                reached = row + 1
+                if is_row_prebuilt:
+                    yield row, next(rows)
+                    continue
+                _, exchange = next(built)
+                exchange.session = sessions_by_row.get(row)
+                yield row, exchange
+        if reached < len(exchanges):
+            yield len(exchanges), SkippedCount(len(exchanges) - reached)
+
+    def _prebuilt_rows(
+        self,
+        exchanges: ExchangeColumns,
+        selected: Ints,
+        filtered: FilteredPart,
+        sessions_by_row: dict[int, FetchSession | None],
+    ) -> Iterator[PrebuiltRow]:
+        """The rows of valid exchanges, built column by column."""
+        assert self._columns is not None
+        selected_exchanges = exchanges.select(selected)
+        rows = np.searchsorted(filtered.plain, selected)
+        names = list(self._columns)
+        sessions = [sessions_by_row.get(row) for row in selected.tolist()]
+        columns = [self._column_values(name, selected_exchanges, rows, filtered, sessions) for name in names]
+        frame = selected_exchanges.request.frame
+        for ts, offset, *row in zip(frame.ts.tolist(), frame.offset.tolist(), *columns, strict=True):
+            yield PrebuiltRow(ts, offset, dict(zip(names, row, strict=True)))
+
+    def _column_values(
+        self,
+        name: str,
+        exchanges: ExchangeColumns,
+        rows: Ints,
+        filtered: FilteredPart,
+        sessions: list[FetchSession | None],
+    ) -> list[Any]:
+        """The values of a column, as rows have them."""
+        if name in json_columns.COLUMNS:
+            return json_columns.json_texts(name, filtered.span, exchanges, self._options)
+        if name in session_columns.COLUMNS:
+            return [_session_value(name, session, self._names) for session in sessions]
+        if name == "issues":
+            return [[] for _ in sessions]
+        if name == "file":
+            # Arrow cannot represent a file name that is not valid UTF-8.
+            return [self._file] * len(sessions)
+        times = _frame_times(name, exchanges)
+        if times is not None:
+            return [None if ts == _NO_TIME else ts for ts in times.tolist()]
+        assert filtered.decoded is not None
+        values: list[Any] = self._build_column(name, exchanges, filtered.decoded, rows).to_pylist()
+        return values
+
+    def _build_column(self, name: str, exchanges: ExchangeColumns, decoded: BodyColumns, rows: Ints) -> pa.Array:
+        if name in body_columns.COLUMNS:
+            return decoded.build_column(name, rows)
+        return self._header_columns.build_column(name, exchanges)
+
+    @cached_property
+    def _names(self) -> TopicNames:
+        return TopicNames(self._options.topics)
+
+    def _track_sessions(self, sessions: SessionTracker, exchanges: ExchangeColumns) -> dict[int, FetchSession | None]:
+        """The session of each fetch of a part, by row."""
+        out = {}
+        for rows in _split_rows(np.nonzero(np.isin(exchanges.request.api_key, SESSION_API_KEYS))[0]):
+            built = self._exchange_builder.build_exchanges(exchanges.select(rows))
+            for row, (_, exchange) in zip(rows.tolist(), built, strict=True):
+                out[row] = sessions.follow(exchange)
+        return out
+
+    def _filter_part(self, part: int, exchanges: ExchangeColumns) -> FilteredPart:
+        is_wanted, is_good = np.ones(len(exchanges), dtype=np.bool_), np.zeros(len(exchanges), dtype=np.bool_)
+        plain = np.nonzero(exchanges.request.body >= 0)[0]
+        if not self._conditions and self._columns is None:
+            return FilteredPart(is_wanted, is_good, plain, None, body_columns.SpanData(0, b""))
+        plain_exchanges, span = exchanges.select(plain), self._read_span_data(part)
+        # The number of exchanges without issues is reported, so the status of each is needed.
+        needed = {"status", *(self._columns or ())}.union(*(condition.columns for condition in self._conditions))
+        decoded = BodyColumns(span, plain_exchanges, body_columns.COLUMNS & needed)
+        is_good[plain] = decoded.is_good
+        holds = np.ones(len(plain), dtype=np.bool_)
+        for condition in self._conditions:
+            is_known = _is_decidable(condition, plain_exchanges, decoded)
+            candidates = np.nonzero(holds & is_known)[0]
+            holds[candidates] = self._evaluate(condition, plain_exchanges.select(candidates), decoded, candidates)
+        is_wanted[plain] = holds
+        return FilteredPart(is_wanted, is_good, plain, decoded, span)
+
+    def _evaluate(
+        self, condition: ColumnCondition, exchanges: ExchangeColumns, decoded: BodyColumns, rows: Ints
+    ) -> Bools:
+        """Evaluate a condition once for each combination of values."""
+        names = sorted(condition.columns)
+        code = np.zeros(len(rows), dtype=np.int64)
+        encoded_columns: list[tuple[Ints, list[object]]] = []
+        for name in names:
+            codes, values = self._encode_column(name, exchanges, decoded, rows)
+            encoded_columns.append((codes, values))
+            # No more codes than exchanges, so the product stays small.
+            code = np.unique(code * max(len(values), 1) + codes, return_inverse=True)[1].astype(np.int64)
+        _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+        chosen = [[values[code_number] for code_number in codes[first].tolist()] for codes, values in encoded_columns]
+        rows_of = (dict(zip(names, row, strict=True)) for row in zip(*chosen, strict=True))
+        results = np.array([condition.holds(row) for row in rows_of], dtype=np.bool_)
+        return results[inverse] if len(results) else np.zeros(0, dtype=np.bool_)
+
+    def _encode_column(
+        self, name: str, exchanges: ExchangeColumns, decoded: BodyColumns, rows: Ints
+    ) -> tuple[Ints, list[object]]:
+        """A column as codes, and the value of each code."""
+        times = _frame_times(name, exchanges)
+        if times is not None:
+            known_times, codes = np.unique(times, return_inverse=True)
+            return codes.astype(np.int64), [None if ts == _NO_TIME else ts for ts in known_times.tolist()]
+        if name == "file":
+            return np.zeros(len(rows), dtype=np.int64), [self._file]
+        column = self._build_column(name, exchanges, decoded, rows)
+        if pa.types.is_nested(column.type):
+            # Valid exchanges have no issues.
+            return np.zeros(len(rows), dtype=np.int64), [[]]
+        encoded = column.dictionary_encode(null_encoding="encode")
+        return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+
+
+def _frame_times(name: str, exchanges: ExchangeColumns) -> Ints | None:
+    """The times of a column in nanoseconds, `_NO_TIME` where the frame is missing; None if the column has no times."""
+    side, _, when = name.partition("_")
+    if when not in {"ts", "end_ts"}:
+        return None
+    frame = exchanges.request.frame if side == "req" else exchanges.response.frame
+    return np.where(frame.size < 0, _NO_TIME, getattr(frame, when))
+
+
+def _is_decidable(condition: ColumnCondition, exchanges: ExchangeColumns, decoded: BodyColumns) -> Bools:
+    """For which exchanges all columns that a condition reads are known."""
+    needed = condition.columns & body_columns.COLUMNS
+    if not needed:
+        return np.ones(len(exchanges), dtype=np.bool_)
+    # A missing response is known.
+    return decoded.is_good | (exchanges.response.frame.size < 0) if needed <= _RESPONSE_COLUMNS else decoded.is_good
+
+
+def _session_value(name: str, session: FetchSession | None, names: TopicNames) -> object:
+    """The value of one of the session columns."""
+    if session is None:
+        return None
+    if name == "session_partitions":
+        return None if session.partitions is None else session.partitions.as_json(names)
+    return session.id if name == "session_id" else session.epoch
+
+
+def _split_rows(rows: Ints) -> Iterator[Ints]:
+    return (rows[at : at + _SLICE_SIZE] for at in range(0, len(rows), _SLICE_SIZE))

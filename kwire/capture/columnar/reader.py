@@ -1,0 +1,352 @@
+"""Read the rows of a level with an index: clean flows column by column, other flows with the streaming pipeline.
+
+For messages, only exchanges that columns cannot represent are built as objects. For other levels, and for sessions if
+some flows are not clean, the exchanges of all flows are processed by the same row builders in the order of completion,
+because topic names and sessions of one exchange are needed for others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from heapq import merge
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from kwire import registry
+from kwire.capture.columnar import body_columns, json_columns, session_columns
+from kwire.capture.columnar.batch_merge import NO_TIME_LIMIT, BatchSorter, PendingRows, RowBatch, row_batch
+from kwire.capture.columnar.body_reader import BodyReader
+from kwire.capture.columnar.clients import ClientMap
+from kwire.capture.columnar.exchange_builder import ExchangeBuilder
+from kwire.capture.columnar.header_columns import HeaderColumns
+from kwire.capture.columnar.vectorized_decoder import PADDING_SIZE
+from kwire.capture.display_filter.exchange_filter import TIMES, condition_holds
+from kwire.capture.index.segments import read_segments
+from kwire.capture.index.sparse import read_sparse
+from kwire.capture.kafka.exchange import Exchange, Outcome
+from kwire.capture.kafka.message_decoder import MessageDecoder
+from kwire.capture.kafka.session_tracker import SessionTracker
+from kwire.capture.kafka.topic_naming import topic_naming_messages
+from kwire.capture.model import CaptureIssue, Segment
+from kwire.capture.options import FRAME_SIZE_MAX
+from kwire.capture.pipeline import make_row_builder, order_rows, outcomes_from_segments
+from kwire.capture.rows.columns import arrow_schema
+from kwire.capture.rows.levels import options_for_level
+from kwire.capture.rows.record_batches import to_record_batches
+from kwire.capture.series.file_names import assign_file_names
+from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary
+from kwire.registry import DEFAULT_EDITION
+
+if TYPE_CHECKING:
+    from kwire.capture.columnar.session_columns import SessionValues
+    from kwire.capture.index import FlowKey, Index
+    from kwire.capture.index.arrays import Bools, Ints
+    from kwire.capture.index.flows.pairing import ExchangeColumns
+    from kwire.capture.model import Row
+    from kwire.capture.options import Options
+
+# Above every packet number.
+_LAST = 2**62
+
+
+class ColumnarReader:
+    """Reads one capture; the caller closes it."""
+
+    def __init__(self, index: Index, flows: Collection[FlowKey] | None, options: Options) -> None:
+        """Args: flows: those to read; None for all."""
+        self._index = index
+        self._options = options
+        self._file = options.name or index.file
+        self._decoder = MessageDecoder(options.edition, options.decoded_messages)
+        chosen = np.ones(len(index.flows), dtype=np.bool_)
+        if flows is not None:
+            chosen[:] = False
+            chosen[[index.flow_numbers[key] for key in flows if key in index.flow_numbers]] = True
+        self.is_columnar, is_streamed = self._divide_flows(chosen)
+        self.streamed_flows = [index.flows[number].key for number in np.nonzero(is_streamed)[0].tolist()]
+
+    @cached_property
+    def bodies(self) -> BodyReader:
+        """Reads the bodies of frames."""
+        return BodyReader(self._index)
+
+    @cached_property
+    def _header_columns(self) -> HeaderColumns:
+        return HeaderColumns(self._index, self._file, lambda: self.clients)
+
+    @cached_property
+    def clients(self) -> ClientMap:
+        """The clients of the clean flows."""
+        return ClientMap(self._index, self.is_columnar, self._decoder, self.bodies)
+
+    @cached_property
+    def _exchange_builder(self) -> ExchangeBuilder:
+        return ExchangeBuilder(self._index, self._decoder, self.bodies, self.clients)
+
+    @property
+    def _empty_columns(self) -> set[str]:
+        """The columns that the options leave empty."""
+        bodies = () if self._options.bodies else json_columns.COLUMNS
+        return {*bodies, *(() if self._options.sessions else session_columns.COLUMNS)}
+
+    def close(self) -> None:
+        """Close the file."""
+        if "bodies" in self.__dict__:
+            self.bodies.close()
+
+    def read_parts(self) -> Iterator[tuple[int, ExchangeColumns]]:
+        """The exchanges of clean flows, span by span in the order of the capture, each with the number of its span."""
+        for part in (*range(len(self._index.spans)), -1):
+            exchanges = self._clean_exchanges(part)
+            if len(exchanges):
+                yield part, exchanges
+
+    def _clean_exchanges(self, part: int) -> ExchangeColumns:
+        exchanges = self._index.read_exchanges(part)
+        return exchanges.select(np.nonzero(self.is_columnar[exchanges.flow])[0])
+
+    def outcomes(self, level: str, *, issues: bool) -> Iterator[Outcome]:
+        """The outcomes of all flows, in the order of completion."""
+        streamed = self._numbered_outcomes(level, issues=issues)
+        build = self._exchange_builder.build_exchanges
+        columnar = (each for _, part in self.read_parts() for each in build(self._needed_exchanges(part)))
+        sessions = SessionTracker() if self._options.sessions and level == "messages" else None
+        for _, outcome in merge(columnar, streamed, key=self._merge_key):
+            if sessions is not None and isinstance(outcome, Exchange):
+                outcome.session = sessions.follow(outcome)
+            yield outcome
+
+    def _merge_key(self, numbered: tuple[int, Outcome]) -> tuple[int, int]:
+        """The sort key of an outcome. At the end, connections are closed in the order in which they began."""
+        number, outcome = numbered
+        if number < _LAST or isinstance(outcome, CaptureIssue | FlowSummary | PacketSummary):
+            return number, _LAST
+        return number, self._index.flow_numbers[outcome.flow.ends]
+
+    def _numbered_outcomes(self, level: str, *, issues: bool) -> Iterator[tuple[int, Outcome]]:
+        """The outcomes of the streaming pipeline for flows that are not clean, each with the number of its packet.
+
+        The gaps of clean flows, where the capture began inside a frame, are included.
+        """
+        options = replace(self._options, sessions=False)
+        numbered = _NumberedSegments(self._numbered_segments(issues=issues))
+        outcomes = outcomes_from_segments(numbered, options, self._index.key_log(options.tls_keylog), level)
+        return merge(numbered.with_numbers(outcomes), self._numbered_gaps(), key=itemgetter(0))
+
+    def _numbered_segments(self, *, issues: bool) -> Iterator[tuple[int, Segment | CaptureIssue]]:
+        """The segments for the streaming pipeline, each with its packet number in the index."""
+        for before, index in self._index.file_indexes:
+            for segment in read_segments([index], self.streamed_flows, issues=issues):
+                yield before + segment.packet, segment
+
+    def _numbered_gaps(self) -> Iterator[tuple[int, Outcome]]:
+        for row in self._index.gaps:
+            if self.is_columnar[row.flow]:
+                yield row.completed_by, row.to_gap(self._exchange_builder.build_flow(row.flow))
+
+    def _needed_exchanges(self, exchanges: ExchangeColumns) -> ExchangeColumns:
+        """The exchanges that match the options or may name topics, and those with unusual headers."""
+        options = self._options
+        if options.sessions:
+            return exchanges
+        is_needed = self._matches_options(exchanges)
+        if options.decoded_messages is not None:
+            is_needed &= np.isin(exchanges.request.api_key, self._decoder.api_keys())
+        naming_decoder = MessageDecoder(options.edition, topic_naming_messages(options.edition))
+        is_needed |= np.isin(exchanges.request.api_key, naming_decoder.api_keys())
+        return exchanges.select(np.nonzero(is_needed | (exchanges.request.body < 0))[0])
+
+    def rows(self, level: str, *, issues: bool) -> Iterator[Row]:
+        """The rows of any level, built one by one."""
+        build_rows = make_row_builder(level, self._file, self._options)
+        return self._with_file_names(order_rows(self.outcomes(level, issues=issues), build_rows))
+
+    def _with_file_names(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """Set the column `file` of rows that were built one by one, for a series of files."""
+        is_named = self._options.name is not None or not self._index.file_starts
+        return rows if is_named else assign_file_names(rows, self._index.file_starts)
+
+    def message_batches(self, columns: Sequence[str], *, issues: bool) -> Iterator[pa.RecordBatch]:
+        """The rows of messages; those of clean flows column by column. For session columns all flows must be clean."""
+        streamed, sorter, row_count = PendingRows(self._streamed_rows(issues=issues)), BatchSorter(), 0
+        sessions = None
+        if self._options.sessions and not session_columns.COLUMNS.isdisjoint(columns):
+            sessions = session_columns.SessionColumns(self._exchange_builder, self._options.topics)
+        for part, exchanges in self.read_parts():
+            session_values = None if sessions is None else sessions.build_values(exchanges)
+            batch, unusual = self._row_batch(part, exchanges, columns, session_values)
+            batches, other_rows = [batch], self._build_rows(exchanges, unusual, session_values)
+            for rows, until in streamed.rows_until(int(exchanges.request.frame.ts.max())):
+                other_rows += rows
+                yield from sorter.add_batches([*batches, row_batch(other_rows, columns, row_count)], until=until)
+                row_count += len(other_rows)
+                batches, other_rows = [], []
+        for rows, until in streamed.rows_until(NO_TIME_LIMIT):
+            yield from sorter.add_batches([row_batch(rows, columns, row_count)], until=until)
+            row_count += len(rows)
+        yield from sorter.add_batches([], window=0)
+
+    def _row_batch(
+        self, part: int, exchanges: ExchangeColumns, columns: Sequence[str], session_values: SessionValues | None
+    ) -> tuple[RowBatch, Ints]:
+        """The rows that can be built column by column, and which exchanges must be built one by one."""
+        matching = np.nonzero(self._matches_options(exchanges))[0]
+        is_plain = exchanges.request.body[matching] >= 0
+        plain, unusual = matching[is_plain], matching[~is_plain]
+        # Only bodies that were decoded in columns are known to be valid; the JSON columns need that.
+        needed = body_columns.COLUMNS.intersection(columns)
+        empty = self._empty_columns
+        if self._options.bodies and not json_columns.COLUMNS.isdisjoint(columns):
+            needed |= {"status"}
+        span, decoded = body_columns.SpanData(0, b""), None
+        good = np.arange(len(plain), dtype=np.int64)
+        if needed:
+            span = self._read_span_data(part, exchanges.select(plain))
+            decoded = body_columns.BodyColumns(span, exchanges.select(plain), needed)
+            good = np.nonzero(decoded.is_good)[0]
+            unusual = np.sort(np.concatenate([unusual, plain[~decoded.is_good]]))
+            plain = plain[good]
+        chosen = exchanges.select(plain)
+        schema = arrow_schema("messages")
+        arrays = []
+        for name in columns:
+            if name in empty:
+                arrays.append(pa.nulls(len(chosen), schema.field(name).type))
+            elif decoded is not None and name in body_columns.COLUMNS:
+                arrays.append(decoded.build_column(name, good))
+            elif name in json_columns.COLUMNS:
+                texts = json_columns.json_texts(name, span, chosen, self._options)
+                arrays.append(pa.array(texts, type=pa.string()))
+            elif session_values is not None and name in session_columns.COLUMNS:
+                values = getattr(session_values, name)
+                arrays.append(pa.array([values[row] for row in plain.tolist()], type=schema.field(name).type))
+            else:
+                arrays.append(self._header_columns.build_column(name, chosen))
+        batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([schema.field(name) for name in columns]))
+        return RowBatch(batch, chosen.request.frame.ts, chosen.request.frame.offset), unusual
+
+    def _read_span_data(self, part: int, exchanges: ExchangeColumns | None = None) -> body_columns.SpanData:
+        """The data of the span that contains most of the exchanges of a part.
+
+        Args: exchanges: those that will be read; data far from all of them may be left out.
+        """
+        if part < 0:
+            return body_columns.SpanData(0, bytes(PADDING_SIZE))
+        base, size = self._index.spans[part]
+        padded = size + PADDING_SIZE
+        if exchanges is None:
+            data = self.bodies.read_span(base, padded)
+        else:
+            data = self._read_sparse_span(base, padded, exchanges)
+        return body_columns.SpanData(base, data if len(data) == padded else data[:size] + bytes(PADDING_SIZE))
+
+    def _read_sparse_span(self, base: int, size: int, exchanges: ExchangeColumns) -> bytes:
+        at = np.concatenate([exchanges.request.frame.at, exchanges.response.frame.at])
+        stop = at + np.concatenate([exchanges.request.frame.size, exchanges.response.frame.size])
+        in_span = np.nonzero((at >= base) & (stop <= base + size))[0]
+        return read_sparse(self.bodies.read_span, base, size, (at[in_span], stop[in_span]))
+
+    def _streamed_rows(self, *, issues: bool) -> Iterator[Row]:
+        options = replace(self._options, sessions=False)
+        outcomes = (outcome for _, outcome in self._numbered_outcomes("messages", issues=issues))
+        return self._with_file_names(order_rows(outcomes, make_row_builder("messages", self._file, options)))
+
+    def _build_rows(self, exchanges: ExchangeColumns, unusual: Ints, session_values: SessionValues | None) -> list[Row]:
+        """The rows of exchanges that are built one by one."""
+        if not len(unusual):
+            return []
+        build_rows = make_row_builder("messages", self._file, replace(self._options, sessions=False))
+        rows = []
+        exchanges_of_rows = self._exchange_builder.build_exchanges(exchanges.select(unusual))
+        for row_number, (_, exchange) in zip(unusual.tolist(), exchanges_of_rows, strict=True):
+            for row in build_rows(exchange):
+                if session_values is not None:
+                    row |= {name: getattr(session_values, name)[row_number] for name in session_columns.COLUMNS}
+                rows.append(row)
+        return list(self._with_file_names(iter(rows)))
+
+    def _matches_options(self, exchanges: ExchangeColumns) -> Bools:
+        """Whether each exchange matches the options as in `pipeline`; those with unusual headers are checked later."""
+        options, build_column = self._options, self._header_columns.build_column
+        is_match = np.ones(len(exchanges), dtype=np.bool_)
+        if options.apis:
+            keys = [key for key in registry.API_KEYS if registry.api_name(key) in options.apis]
+            is_match &= np.isin(exchanges.request.api_key, keys)
+        for condition in options.exchange_filter.conditions if options.exchange_filter is not None else ():
+            if condition.column == TIMES:
+                times = (build_column(name, exchanges).view(pa.int64()).to_pylist() for name in ("req_ts", "resp_ts"))
+                holds = [condition_holds(condition, pair) for pair in zip(*times, strict=True)]
+                is_match &= np.array(holds, dtype=np.bool_)
+                continue
+            column = build_column(condition.column, exchanges)
+            if pa.types.is_timestamp(column.type):
+                column = column.view(pa.int64())
+            encoded = column.dictionary_encode(null_encoding="encode")
+            holds = [condition_holds(condition, value) for value in encoded.dictionary.to_pylist()]
+            is_match &= np.array(holds, dtype=np.bool_)[encoded.indices.to_numpy()]
+        return is_match | (exchanges.request.body < 0)
+
+    def _divide_flows(self, chosen: Bools) -> tuple[Bools, Bools]:
+        """Which flows are read by columns, and which by the streaming pipeline."""
+        index, ports = self._index, self._options.ports
+        if self._options.edition != DEFAULT_EDITION or self._options.frame_size_max != FRAME_SIZE_MAX:
+            return np.zeros(len(chosen), dtype=np.bool_), chosen
+        is_columnar = chosen & (index.columns["flow.unclean_reason"] == 0)
+        is_streamed = chosen & ~is_columnar
+        for number in np.nonzero(chosen)[0].tolist() if ports else ():
+            is_broker = [endpoint[1] in ports for endpoint in index.flows[number].key]
+            if True not in is_broker:
+                # The user has named other broker ports: the flow has no rows.
+                is_columnar[number] = is_streamed[number] = False
+            elif is_columnar[number] and is_broker.count(True) == 1:
+                # A broker port determines the client, even against the SYN.
+                is_columnar[number] = is_broker.index(False) == int(index.openers[number])
+                is_streamed[number] = not is_columnar[number]
+        return is_columnar, is_streamed
+
+
+class _NumberedSegments:
+    """Segments for the streaming pipeline; remembers the packet number of the latest one."""
+
+    def __init__(self, numbered_segments: Iterator[tuple[int, Segment | CaptureIssue]]) -> None:
+        self._numbered_segments = numbered_segments
+        self._number = 0
+
+    def __iter__(self) -> Iterator[Segment | CaptureIssue]:
+        for number, segment in self._numbered_segments:
+            self._number = number
+            yield segment
+        self._number = _LAST
+
+    def with_numbers(self, outcomes: Iterator[Outcome]) -> Iterator[tuple[int, Outcome]]:
+        """Each outcome with the number of the packet at which it was found."""
+        for outcome in outcomes:
+            yield self._number, outcome
+
+
+def columnar_batches(
+    index: Index,
+    flows: Collection[FlowKey] | None,
+    level: str,
+    options: Options,
+    columns: Sequence[str],
+    *,
+    issues: bool,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of chosen flows of one capture, with these columns."""
+    reader = ColumnarReader(index, flows, options_for_level(options, level))
+    try:
+        # A session may continue in a flow that is not clean, and such a flow may name topics.
+        is_followed = not session_columns.COLUMNS.isdisjoint(columns) and options.sessions
+        by_rows = options.exchange_filter is not None and options.exchange_filter.row_filter is not None
+        if level == "messages" and not by_rows and not (is_followed and reader.streamed_flows):
+            yield from reader.message_batches(columns, issues=issues)
+        else:
+            yield from to_record_batches(reader.rows(level, issues=issues), level, columns)
+    finally:
+        reader.close()

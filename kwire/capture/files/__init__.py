@@ -1,0 +1,1 @@
+"""Capture files and live interfaces: bytes to packets."""

@@ -1,0 +1,30 @@
+"""Reader of packets from any source: pcap and pcapng files, compressed or not, and live interfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kwire.capture.files import pcap, pcapng
+from kwire.capture.files.source import KeyLogSink, Source, not_a_capture, open_source
+from kwire.capture.model import CaptureError, CaptureIssue, Packet
+
+
+def read_packets(source: Source, keys: KeyLogSink | None = None) -> Iterator[Packet | CaptureIssue]:
+    """Yield the packets of a pcap or pcapng file, compressed or not, or of a `PacketSource`.
+
+    Args: keys: receives the TLS secrets of a pcapng file.
+    Raises: CaptureError if it is neither. Damage after the first bytes is a `CaptureIssue` instead.
+    """
+    if hasattr(source, "packets"):
+        yield from source.packets(keys)
+        return
+    with open_source(source) as reader:
+        magic = reader.magic
+        if magic in pcap.MAGICS or magic in pcap.IXIA_MAGICS:
+            yield from pcap.read_packets(reader, magic)
+        elif magic == pcapng.MAGIC:
+            yield from pcapng.read_packets(reader, keys)
+        elif reader.error:
+            raise CaptureError(reader.error)
+        else:
+            raise not_a_capture(magic)

@@ -1,0 +1,178 @@
+"""Reader of pcapng files: sections of blocks. Source: draft-ietf-opsawg-pcapng."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from kwire.capture.files import pcapng_blocks
+from kwire.capture.files.pcap import PACKET_SIZE_MAX
+from kwire.capture.files.pcapng_blocks import Interface
+from kwire.capture.files.source import KeyLogSink, Reader
+from kwire.capture.model import CaptureIssue, Packet
+
+MAGIC = b"\x0a\x0d\x0d\x0a"
+
+# Name resolution blocks (which `capture_info` reads), journals, custom and unknown blocks are skipped.
+INTERFACE, _PACKET_OLD, _PACKET_SIMPLE, NAME_RESOLUTION, STATISTICS, _PACKET, _SECRETS = 1, 2, 3, 4, 5, 6, 10
+_READ = frozenset({INTERFACE, _PACKET_OLD, _PACKET_SIMPLE, STATISTICS, _PACKET, _SECRETS})
+# The kind of secrets that is a TLS key log: "TLSK".
+_TLS_KEY_LOG = 0x544C534B
+# A packet with its options and comments; a longer block is taken as corrupt.
+_BLOCK_SIZE_MAX = PACKET_SIZE_MAX + (1 << 20)
+# Limits the memory for a file that consists of interfaces.
+INTERFACES_MAX = 1 << 16
+
+
+class DamagedError(Exception):
+    """The rest of the file cannot be read. `kind` is that of the `CaptureIssue` which reports it."""
+
+    def __init__(self, kind: str, detail: str) -> None:
+        super().__init__(detail)
+        self.kind = kind
+
+
+def read_packets(reader: Reader, keys: KeyLogSink | None = None) -> Iterator[Packet | CaptureIssue]:
+    """Yield the packets of all sections after the first block type, which the caller has read and is `MAGIC`.
+
+    Args: keys: receives the TLS secrets of the file, as they come.
+    """
+    blocks = _PacketReader(reader, keys)
+    if keys is not None:
+        keys.may_grow = True
+    try:
+        for kind, body in blocks.read_blocks(_READ):
+            packet = blocks.parse_block(kind, body)
+            if packet is not None:
+                yield packet
+    except DamagedError as error:
+        yield CaptureIssue(error.kind, reader.error or str(error), blocks.number, blocks.ts)
+        return
+    if reader.error:
+        yield CaptureIssue("file_truncated", reader.error, blocks.number, blocks.ts)
+
+
+class BlockReader:
+    """Reads the blocks of all sections. `order` and `interfaces` are those of the current section.
+
+    The parser of the blocks adds the interfaces, and counts the packets in `number`, for the texts of errors.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        """The type of the first block, which is `MAGIC`, is read already."""
+        self.reader = reader
+        self.order = "<"
+        self.interfaces: list[Interface] = []
+        self.number = 0
+
+    def read_blocks(self, kinds: frozenset[int]) -> Iterator[tuple[int, bytes]]:
+        """Yield kind and body of the blocks of these kinds; the others are skipped.
+
+        Whatever the kinds are, the same damage ends the reading: that of a block which `read_packets` reads. Of other
+        kinds, a block that is too long is skipped, and only the first of its two lengths is used.
+        Raises: DamagedError.
+        """
+        head = MAGIC
+        while head:
+            is_section = head == MAGIC
+            head += self._read_exactly(8 if is_section else 4)
+            if is_section:
+                self._begin_section(head)
+            kind, size = struct.unpack_from(self.order + "II", head)
+            is_checked = kind in _READ
+            # The length includes the type, both copies of the length, and the padding to 32 bits.
+            if not is_section and (size < 12 or size % 4 or (is_checked and size > _BLOCK_SIZE_MAX)):
+                raise DamagedError("file_corrupt", f"a block after packet {self.number} states a length of {size}")
+            if kind in kinds and size <= _BLOCK_SIZE_MAX:
+                body = head[8:] + self._read_exactly(size - len(head))
+                if is_checked:
+                    self._check_end(head, body[-4:])
+                yield kind, body[:-4]
+            elif is_checked:
+                self._skip_exactly(size - len(head) - 4, is_section=False)
+                self._check_end(head, self._read_exactly(4))
+            else:
+                self._skip_exactly(size - len(head), is_section=is_section)
+            head = self.reader.read(4)
+
+    def _check_end(self, head: bytes, end: bytes) -> None:
+        if end != head[4:8]:
+            raise DamagedError("file_corrupt", f"the two lengths of a block after packet {self.number} differ")
+
+    def _skip_exactly(self, size: int, *, is_section: bool) -> None:
+        if not self.reader.skip(size):
+            place = "a section header" if is_section else f"a block after packet {self.number}"
+            raise DamagedError("file_truncated", f"the file ends inside {place}")
+
+    def _begin_section(self, head: bytes) -> None:
+        """Each section has a byte order of its own, and numbers its interfaces from 0."""
+        self.order = ">" if head[8:] == b"\x1a\x2b\x3c\x4d" else "<"
+        self.interfaces = []
+        size, magic = struct.unpack_from(self.order + "II", head, 4)
+        if magic != 0x1A2B3C4D or size < 28:
+            raise DamagedError("file_corrupt", "a section header has no byte-order mark")
+
+    def _read_exactly(self, size: int) -> bytes:
+        data = self.reader.read(size)
+        if len(data) < size:
+            raise DamagedError("file_truncated", f"the file ends inside a block after packet {self.number}")
+        return data
+
+
+class _PacketReader(BlockReader):
+    """Parses the blocks with packets, and those that packets need."""
+
+    def __init__(self, reader: Reader, keys: KeyLogSink | None) -> None:
+        super().__init__(reader)
+        self.keys = keys
+        self.ts = 0
+
+    def parse_block(self, kind: int, body: bytes) -> Packet | CaptureIssue | None:
+        """Parse a block of `_READ`; return its packet or issue, if any."""
+        try:
+            if kind == INTERFACE:
+                self.interfaces.append(pcapng_blocks.parse_interface(body, self.order))
+                if len(self.interfaces) > INTERFACES_MAX:
+                    raise DamagedError("file_corrupt", f"a section has more than {INTERFACES_MAX} interfaces")
+                return None
+            if kind == STATISTICS:
+                return pcapng_blocks.parse_dropped_packets(body, self.order, self.interfaces)
+            if kind == _SECRETS:
+                self._add_secrets(body)
+                return None
+            self.number += 1
+            if kind == _PACKET_SIMPLE:
+                return self._simple_packet(body)
+            layout = "HHIIII" if kind == _PACKET_OLD else "IIIII"
+            fields = struct.unpack_from(self.order + layout, body)
+        except struct.error:
+            return self._issue(f"a block after packet {self.number} is too short")
+        high, low, stored, size = fields[-4:]
+        return self._packet(fields[0], body[20 : 20 + stored], stored, size, (high, low))
+
+    def _add_secrets(self, body: bytes) -> None:
+        kind, size = struct.unpack_from(self.order + "II", body)
+        if kind == _TLS_KEY_LOG and self.keys is not None:
+            self.keys.add_lines(body[8 : 8 + size].decode("latin-1"))
+
+    def _simple_packet(self, body: bytes) -> Packet | CaptureIssue:
+        (size,) = struct.unpack_from(self.order + "I", body)
+        snaplen = self.interfaces[0].snaplen if self.interfaces else 0
+        stored = min(size, snaplen or size, len(body) - 4)
+        # A simple packet has no time of its own; the time of the packet before it is the nearest known one.
+        return self._packet(0, body[4 : 4 + stored], stored, size, None)
+
+    def _packet(
+        self, number: int, data: bytes, stored: int, size: int, clock: tuple[int, int] | None
+    ) -> Packet | CaptureIssue:
+        if number >= len(self.interfaces):
+            return self._issue(f"packet {self.number} names interface {number}, which the section does not have")
+        if len(data) < stored:
+            return self._issue(f"packet {self.number} claims {stored} bytes in a smaller block")
+        interface = self.interfaces[number]
+        if clock is not None:
+            self.ts = interface.to_nanoseconds(*clock)
+        return Packet(self.number, self.ts, interface.link, data, max(size, stored))
+
+    def _issue(self, detail: str) -> CaptureIssue:
+        return CaptureIssue("file_corrupt", detail, self.number, self.ts)

@@ -1,0 +1,205 @@
+"""Sources of captures: paths, bytes and binary file objects, plain or compressed by gzip or zstd.
+
+Sources: RFC 1952 (gzip), RFC 8878 (zstd: frames, and skippable frames, with which some tools begin).
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol, cast
+
+import zstandard
+
+from kwire.capture.model import CaptureError, CaptureIssue, Packet
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_CHUNK = 1 << 20
+
+# Limits of decompression: captures are compressed to a third or a thirtieth, those of idle polls to a hundredth. Above
+# both limits the input is a decompression bomb.
+DECOMPRESSED_SIZE_FREE = 256 * 1024 * 1024
+DECOMPRESSED_RATIO_MAX = 250
+# The memory that a zstd frame may request; `zstd --long` uses as much without further options.
+_ZSTD_WINDOW_MAX = 1 << 27
+
+
+class Readable(Protocol):
+    """A binary file object. Only `read` is needed, so that objects of remote stores can be sources."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to `size` bytes; none at the end."""
+
+
+class KeyLogSink(Protocol):
+    """Receives the TLS secrets of a capture file."""
+
+    may_grow: bool
+    """Whether the file may contain more secrets."""
+
+    def add_lines(self, text: str) -> None:
+        """Add the lines of a TLS key log."""
+
+
+class PacketSource(Protocol):
+    """A source that yields packets itself: a series of files, or an interface."""
+
+    def packets(self, keys: KeyLogSink | None) -> Iterator[Packet | CaptureIssue]:
+        """Yield the packets as they come. `keys` receives the TLS secrets among them."""
+
+
+Source = str | os.PathLike[str] | bytes | bytearray | memoryview | Readable | PacketSource
+
+
+class Reader:
+    """Reads exact sizes. A compressed stream that is damaged or a bomb ends early; `error` then has the reason.
+
+    `magic` has the first four bytes, which are read already.
+    """
+
+    def __init__(self, file: Readable, compressed: _CompressedInput | None = None) -> None:
+        """Read from `file`, which the caller closes; it decompresses the bytes of `compressed`."""
+        self._file = file
+        self._compressed = compressed
+        self._size = 0
+        self.error: str | None = None
+        self.magic = self.read(4)
+        if compressed is not None and not self.magic and self.error is None:
+            self.error = f"the {compressed.name} stream ends before anything can be unpacked"
+
+    def read(self, size: int) -> bytes:
+        """Return `size` bytes, fewer only at the end of the input. The caller limits `size`."""
+        if self._compressed is None:
+            return self._file.read(size)
+        return self._decompress(self._compressed, size)
+
+    def skip(self, size: int) -> bool:
+        """Skip `size` bytes; return False if the input ended before."""
+        while size:
+            skipped = len(self.read(min(size, _CHUNK)))
+            if not skipped:
+                return False
+            size -= skipped
+        return True
+
+    def _decompress(self, compressed: _CompressedInput, size: int) -> bytes:
+        if self.error:
+            return b""
+        try:
+            data = self._file.read(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
+            self.error = f"the {compressed.name} stream is damaged: {error}"
+            return b""
+        self._size += len(data)
+        if self._size > max(DECOMPRESSED_SIZE_FREE, DECOMPRESSED_RATIO_MAX * compressed.size):
+            self.error = (
+                f"the {compressed.name} stream unpacks to more than {DECOMPRESSED_RATIO_MAX} times its size, and to "
+                f"more than {DECOMPRESSED_SIZE_FREE >> 20} MiB: what follows is not read (unpack it yourself if you "
+                "trust it)"
+            )
+            return b""
+        return data
+
+
+class _CompressedInput:
+    """The input of a decompressor: the bytes of the magic number, then the file. `size` counts both."""
+
+    def __init__(self, name: str, head: bytes, file: io.BufferedReader) -> None:
+        self.name = name
+        self.size = 0
+        self._head = head
+        self._file = file
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return up to `size` bytes; none at the end."""
+        if self._head:
+            data, self._head = (self._head, b"") if size < 0 else (self._head[:size], self._head[size:])
+        else:
+            data = self._file.read(size)
+        self.size += len(data)
+        return data
+
+
+@contextmanager
+def open_source(source: Source) -> Iterator[Reader]:
+    """Open a source for reading, decompressed if its first bytes show a compression. Closes only what it opened itself.
+
+    Raises: CaptureError when the source cannot be one.
+    """
+    with _buffered(source) as file:
+        plain = Reader(cast("Readable", file))
+        if plain.magic[:2] == _GZIP_MAGIC:
+            compressed = _CompressedInput("gzip", plain.magic, file)
+            # The buffer serves small reads without a call of Python code for each.
+            with gzip.GzipFile(fileobj=cast("io.BytesIO", compressed), mode="rb") as decompressed:
+                yield Reader(cast("Readable", decompressed), compressed)
+        elif plain.magic == _ZSTD_MAGIC or _is_skippable(plain.magic):
+            compressed = _CompressedInput("zstd", plain.magic, file)
+            decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_MAX)
+            with decompressor.stream_reader(
+                cast("io.BytesIO", compressed), read_across_frames=True, closefd=False
+            ) as raw:
+                # Read in pieces, so that damage does not lose the data that was decompressed before it.
+                yield Reader(cast("Readable", io.BufferedReader(_Adapter(cast("Readable", raw)), _CHUNK)), compressed)
+        else:
+            yield plain
+
+
+def _is_skippable(magic: bytes) -> bool:
+    """Whether a zstd file begins with a skippable frame, as pzstd writes it."""
+    return magic[1:] == b"\x2a\x4d\x18" and magic[0] & 0xF0 == 0x50
+
+
+def source_name(source: Source) -> str:
+    """Return the path, the name of a file object, or `<bytes>`."""
+    if isinstance(source, (str, os.PathLike)):
+        # A path may contain bytes that are not text; columns and JSON cannot.
+        return os.fspath(source).encode("utf-8", "backslashreplace").decode()
+    name = getattr(source, "name", None)
+    return name if isinstance(name, str) else "<bytes>"
+
+
+def _buffered(source: Source) -> io.BufferedReader:
+    if isinstance(source, (str, os.PathLike)):
+        return io.BufferedReader(io.FileIO(source), _CHUNK)
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return io.BufferedReader(cast("io.RawIOBase", io.BytesIO(source)))
+    if not hasattr(source, "read"):
+        raise CaptureError(f"a capture is a path, bytes or a binary file object, not {type(source).__name__}")
+    return io.BufferedReader(_Adapter(cast("Readable", source)), _CHUNK)
+
+
+class _Adapter(io.RawIOBase):
+    """Adds `readinto` to an object that has only `read`; closing the adapter leaves the object open."""
+
+    def __init__(self, source: Readable) -> None:
+        # `read1` returns what a pipe has; `read` would wait until the requested size is available.
+        self._read: Callable[[int], object] = getattr(source, "read1", source.read)
+
+    def readable(self) -> bool:
+        """`io` requires this before it reads."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Fill the buffer from the wrapped file."""
+        view = memoryview(buffer)
+        data = self._read(len(view))
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise CaptureError(f"the file object gives {type(data).__name__}; a capture is read in binary mode")
+        view[: len(data)] = data
+        return len(data)
+
+
+def not_a_capture(magic: bytes) -> CaptureError:
+    """Return the error for a file that begins with these bytes."""
+    if not magic:
+        return CaptureError("it is empty")
+    return CaptureError(f"neither pcap nor pcapng: the file begins with {magic.hex(' ')}")

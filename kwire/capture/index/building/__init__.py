@@ -1,1 +1,0 @@
-"""The stateful part of phase 1: from heads to flows, streams, frames and exchanges, as columns."""

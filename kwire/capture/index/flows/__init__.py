@@ -1,0 +1,1 @@
+"""Flows reconstructed with column operations: stream order, frames, pairs of requests and responses."""

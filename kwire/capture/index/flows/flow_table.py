@@ -1,0 +1,111 @@
+"""The flows of a capture: their state between spans, as columns by flow and by side.
+
+A flow is all traffic between two endpoints, however many connections it has. It is clean while its packets show one
+connection from its SYN on, without loss, that uses the Kafka protocol from its first byte. The columnar reader can read
+clean flows; other flows have one of `UNCLEAN_REASONS`, and the streaming pipeline reads them from their beginning.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from kwire.capture.index.arrays import Bools, Ints
+
+UNCLEAN_REASONS = (
+    "clean",
+    "midstream",  # the SYN was not captured, and the sides could not be synchronized
+    "reuse",  # a second connection between the endpoints
+    "snaplen",  # bytes of a payload were not captured
+    "fragments",  # a payload arrived in IP fragments
+    "hole",  # bytes are missing at the end of a stream
+    "disorder",  # a gap was, or may have been, skipped before it was filled
+    "after_end",  # data after the end of the connection
+    "not_kafka",  # the first bytes are not a Kafka request from the opener
+    "bad_length",  # a frame with an invalid length
+    "tokens",  # SASL tokens without headers (SaslHandshake version 0)
+    "pairing",  # responses do not follow requests one to one
+    "waiting",  # too many pending requests
+    "cut",  # an incomplete frame, or an open gap, at the end
+    "many",  # too many flows in the capture
+)
+_NUMBER = {name: number for number, name in enumerate(UNCLEAN_REASONS)}
+
+FIN_END, RST_END = 1, 2
+END_REASONS = ("end", "fin", "rst")
+
+
+def _by_flow(initial: int) -> Ints:
+    """The rows of one flow in a column by flow."""
+    return np.array([initial], dtype=np.int64)
+
+
+def _by_side(initial: int) -> Ints:
+    """The rows of one flow in a column by side."""
+    return np.array([initial, initial], dtype=np.int64)
+
+
+class FlowTable:
+    """Columns by flow number, and by side number: twice the flow number, plus the side.
+
+    The class has the initial rows of one flow; each table has columns of its own.
+    """
+
+    first_ts = _by_flow(2**63 - 1)
+    last_ts = _by_flow(-(2**63))
+    packets = _by_flow(0)
+    size = _by_flow(0)
+    link = _by_flow(-1)
+    syns = _by_flow(0)
+    unclean_reason = _by_flow(0)
+    opener = _by_flow(-1)
+    read_stage = _by_flow(0)
+    has_data = _by_flow(0)
+    end_reason = _by_flow(0)
+    end_packet = _by_flow(2**62)
+    request_count = _by_flow(0)
+    open_requests = _by_flow(0)
+    last_answered = _by_flow(-1)
+    start_seq = _by_side(-1)
+    syn_number = _by_side(2**62)
+    next_seq = _by_side(0)
+    frame_seq = _by_side(0)
+    acked_seq = _by_side(-1)
+    fin_seq = _by_side(-1)
+
+    def __init__(self) -> None:
+        """There is no flow yet."""
+        self._count = 0
+        self._capacity = 0
+        self._grow(64)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def grow_to(self, count: int) -> None:
+        """Extend the table to this many flows, numbered from 0."""
+        self._count = max(self._count, count)
+        if count > self._capacity:
+            self._grow(2 * count)
+
+    def mark_unclean(self, flows: Ints, reason: str) -> None:
+        """Mark these flows as not clean; the first reason of each flow is kept."""
+        if len(flows):
+            chosen = flows[self.unclean_reason[flows] == 0]
+            self.unclean_reason[chosen] = _NUMBER[reason]
+
+    def is_clean(self, flows: Ints) -> Bools:
+        """Whether each of these flows is clean so far."""
+        return cast("Bools", self.unclean_reason[flows] == 0)
+
+    def _grow(self, capacity: int) -> None:
+        for name, initial in _INITIAL_COLUMNS.items():
+            column = np.full(capacity * len(initial), initial[0])
+            before = getattr(self, name)
+            column[: len(before)] = before
+            setattr(self, name, column)
+        self._capacity = capacity
+
+
+_INITIAL_COLUMNS = {name: column for name, column in vars(FlowTable).items() if isinstance(column, np.ndarray)}

@@ -1,0 +1,202 @@
+"""Read the Kafka headers of frames: those of all frames of a span together if each is contiguous in the file."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Protocol
+
+import numpy as np
+
+from kwire import registry
+from kwire.capture.index.arrays import Bytes, Ints
+from kwire.capture.index.flows.flow_table import FlowTable
+from kwire.capture.index.flows.frame_scan import FragmentBuffer, FrameColumns, ReadAt
+from kwire.capture.index.flows.pairing import RequestColumns, ResponseColumns
+from kwire.capture.index.scan.packet_headers import gather_bytes
+from kwire.capture.model import Flow, Frame
+
+_HEADER_SIZE = 10
+_CLIENT_ID_SIZE = 48
+_PRODUCE, _SASL_HANDSHAKE = 0, 17
+_NEVER_FLEXIBLE = 1 << 15
+_HEADER_FIELDS = [("api_key", ">i2"), ("api_version", ">i2"), ("correlation_id", ">i4"), ("client_id_size", ">i2")]
+
+
+class ClientIdTable:
+    """The client ids of a capture, without duplicates."""
+
+    def __init__(self) -> None:
+        """There are no ids yet."""
+        self.texts: list[str] = []
+        self._numbers: dict[bytes, int] = {}
+
+    def add_client_id(self, data: bytes) -> int:
+        """Add an id if it is new; return its number, or -2 if it is not valid UTF-8."""
+        number = self._numbers.get(data)
+        if number is None:
+            try:
+                text = data.decode()
+            except UnicodeDecodeError:
+                return -2
+            number = self._numbers[data] = len(self.texts)
+            self.texts.append(text)
+        return number
+
+
+class HeaderReader:
+    """Reads request and response headers; adds client ids to a table."""
+
+    def __init__(self, flows: FlowTable, read: ReadAt, fragments: FragmentBuffer, client_ids: ClientIdTable) -> None:
+        """`read` and `fragments` are those of the frame scan; new ids are added to `client_ids`."""
+        self._flows = flows
+        self._read = read
+        self._fragments = fragments
+        self.client_ids = client_ids
+
+    def read_headers(self, frames: FrameColumns, base: int, data: bytes) -> tuple[RequestColumns, ResponseColumns]:
+        """Requests and responses of clean flows. Flows with invalid headers become unclean."""
+        flows = self._flows
+        flow = frames.side >> 1
+        is_request = (frames.side & 1) == flows.opener[flow]
+        flows.mark_unclean(flow[frames.size < np.where(is_request, _HEADER_SIZE, 4)], "bad_length")
+        clean = flows.is_clean(flow)
+        requests = self._read_requests(frames.select(np.nonzero(is_request & clean)[0]), base, data)
+        responses = self._read_responses(frames.select(np.nonzero(~is_request & clean)[0]), base, data)
+        return requests, responses
+
+    def _gather_headers(self, frames: FrameColumns, base: int, data: bytes, size: int) -> Bytes:
+        """The first bytes of each frame, followed by zeros if the frame is shorter."""
+        at = frames.at - base
+        is_contiguous = (at >= 0) & (at + size <= len(data)) & (frames.at >= 0)
+        if bool(is_contiguous.all()):
+            return gather_bytes(data, at, size)
+        out = np.zeros((len(at), size), dtype=np.uint8)
+        out[is_contiguous] = gather_bytes(data, at[is_contiguous], size)
+        for index in np.nonzero(~is_contiguous)[0].tolist():
+            fragment_count, header_size = int(frames.fragment_count[index]), min(int(frames.size[index]), size)
+            header = self.read_body(int(frames.at[index]), fragment_count, header_size)
+            out[index, : len(header)] = np.frombuffer(header, dtype=np.uint8)
+        return out
+
+    def read_body(self, at: int, fragment_count: int, size: int) -> bytes:
+        """The first bytes of a frame of this span."""
+        buffer = self._fragments
+        first = at if at >= 0 else at + buffer.first
+        return read_body(self._read, (buffer.at, buffer.size), first, fragment_count, size)
+
+    def _read_responses(self, frames: FrameColumns, base: int, data: bytes) -> ResponseColumns:
+        ids = self._gather_headers(frames, base, data, 4).view(">i4").astype(np.int64).reshape(-1)
+        return ResponseColumns(frames, ids, np.full(len(ids), -1, dtype=np.int64))
+
+    def _read_requests(self, frames: FrameColumns, base: int, data: bytes) -> RequestColumns:
+        rows = self._gather_headers(frames, base, data, _HEADER_SIZE + _CLIENT_ID_SIZE)
+        header = rows[:, :_HEADER_SIZE].copy().view(_HEADER_FIELDS)[:, 0]
+        api_key, version, correlation_id, id_size = (header[name].astype(np.int64) for name, _ in _HEADER_FIELDS)
+        flow = frames.side >> 1
+        self._flows.mark_unclean(flow[(api_key == _SASL_HANDSHAKE) & (version == 0)], "tokens")
+        client_id = self._client_ids(frames, rows, id_size)
+        after = _HEADER_SIZE + np.maximum(id_size, 0)
+        first_flexible = first_flexible_versions()
+        limit = first_flexible[np.clip(api_key, -1, len(first_flexible) - 2)]
+        is_flexible = version >= limit
+        tag_at = np.minimum(after, rows.shape[1] - 1)
+        has_tags = is_flexible & (rows[np.arange(len(rows)), tag_at] != 0)
+        is_known = limit < _NEVER_FLEXIBLE + 1
+        is_unusual = has_tags | (client_id == -2) | ~is_known | (after + is_flexible > frames.size)
+        # Client ids longer than the gathered bytes are read; the tags after them are left to the message decoder.
+        is_unusual |= after + 1 > rows.shape[1]
+        body = np.where(is_unusual, -1, after + is_flexible)
+        ones = np.ones(len(flow), dtype=np.int64)
+        requests = RequestColumns(frames, api_key, version, correlation_id, client_id, body, ones, ones, ones)
+        self._mark_unanswered(requests, rows)
+        return requests
+
+    def _client_ids(self, frames: FrameColumns, rows: Bytes, id_size: Ints) -> Ints:
+        """The number of each request's client id. It is almost always the first one of the flow."""
+        out = np.full(len(id_size), -1, dtype=np.int64)
+        has_id = np.nonzero(id_size >= 0)[0]
+        out[id_size < -1] = -2
+        if not len(has_id):
+            return out
+        flow = frames.side[has_id] >> 1
+        width = min(int(id_size[has_id].max()), _CLIENT_ID_SIZE)
+        texts = rows[has_id, _HEADER_SIZE : _HEADER_SIZE + width].copy()
+        texts[np.arange(width) >= id_size[has_id][:, None]] = 0
+        _, first, inverse = np.unique(flow, return_index=True, return_inverse=True)
+        is_same = (texts == texts[first][inverse]).all(axis=1) & (id_size[has_id] == id_size[has_id][first][inverse])
+        is_same &= id_size[has_id] <= _CLIENT_ID_SIZE
+        numbers = np.array([self._client_id(frames, rows, id_size, int(has_id[index])) for index in first.tolist()])
+        out[has_id] = np.where(is_same, numbers[inverse], -1)
+        for index in has_id[~is_same].tolist():
+            out[index] = self._client_id(frames, rows, id_size, index)
+        return out
+
+    def _client_id(self, frames: FrameColumns, rows: Bytes, id_size: Ints, index: int) -> int:
+        size = int(id_size[index])
+        if _HEADER_SIZE + size > int(frames.size[index]):
+            return -2
+        if size <= _CLIENT_ID_SIZE:
+            return self.client_ids.add_client_id(rows[index, _HEADER_SIZE : _HEADER_SIZE + size].tobytes())
+        data = self.read_body(int(frames.at[index]), int(frames.fragment_count[index]), _HEADER_SIZE + size)
+        return self.client_ids.add_client_id(data[_HEADER_SIZE:])
+
+    def _mark_unanswered(self, requests: RequestColumns, rows: Bytes) -> None:
+        """Mark Produce requests with acks=0, which have no response: likely ones are decoded to be sure."""
+        produce = requests.api_key == _PRODUCE
+        if not produce.any():
+            return
+        at = np.clip(requests.body, 0, rows.shape[1] - 4)
+        pick = np.arange(len(at))
+        compact = requests.api_version >= first_flexible_versions()[_PRODUCE]
+        # A null transactional id, then acks.
+        is_null = np.where(compact, rows[pick, at] == 0, (rows[pick, at] == 255) & (rows[pick, at + 1] == 255))
+        acks_at = at + np.where(compact, 1, 2)
+        acks = rows[pick, acks_at].astype(np.int64) << 8 | rows[pick, np.minimum(acks_at + 1, rows.shape[1] - 1)]
+        is_plain = (requests.body >= 0) & (requests.body < rows.shape[1] - 4) & is_null & (acks != 0)
+        for index in np.nonzero(produce & ~is_plain)[0].tolist():
+            requests.expects_response[index] = self._expects_response(requests, index)
+
+    def _expects_response(self, requests: RequestColumns, index: int) -> bool:
+        from kwire.capture.kafka.message_decoder import MessageDecoder
+
+        frame = requests.frame
+        data = self.read_body(int(frame.at[index]), int(frame.fragment_count[index]), int(frame.size[index]))
+        no_flow = Flow(((b"", 0), (b"", 0)), 0, "")
+        whole_frame = Frame(no_flow, True, 0, 0, 0, len(data), data, None)
+        request = MessageDecoder(registry.DEFAULT_EDITION).decode_request(whole_frame)
+        return getattr(request.body, "acks", 1) != 0
+
+
+class IndexedNumbers(Protocol):
+    """A sequence of numbers."""
+
+    def __getitem__(self, index: int, /) -> int:
+        """One of the numbers."""
+
+
+def read_body(
+    read: ReadAt, fragments: tuple[IndexedNumbers, IndexedNumbers], at: int, fragment_count: int, size: int
+) -> bytes:
+    """The first `size` bytes of a frame at this offset, or in fragments. Args: fragments: offsets and sizes."""
+    if at >= 0:
+        return read(at, size)
+    out = []
+    (ats, sizes), first = fragments, -1 - at
+    for index in range(first, first + fragment_count):
+        out.append(read(ats[index], min(sizes[index], size)))
+        size -= len(out[-1])
+        if size <= 0:
+            break
+    return b"".join(out)
+
+
+@cache
+def first_flexible_versions() -> Ints:
+    """By API key, the first version whose request header has tags; above all versions for an unknown API."""
+    last = max(registry.API_KEYS)
+    # The last item is for keys that no API has: index -1.
+    out = np.full(last + 3, _NEVER_FLEXIBLE + 1, dtype=np.int64)
+    for key in registry.API_KEYS:
+        versions = [version for version in range(64) if registry.header_versions(key, version)[0] == 2]
+        out[key] = versions[0] if versions else _NEVER_FLEXIBLE
+    return out

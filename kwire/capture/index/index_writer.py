@@ -1,0 +1,107 @@
+"""Write the results of phase 1 as the columns of an index, span by span."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kwire.capture.index import column_schema
+from kwire.capture.index.arrays import NO_NUMBERS, Ints
+from kwire.capture.index.column_schema import PACKET_TYPES, write_exchanges
+from kwire.capture.index.columns import Column, Columns
+from kwire.capture.index.flows.flow_table import UNCLEAN_REASONS
+from kwire.capture.index.flows.frame_scan import BodyFragments
+from kwire.capture.index.flows.midstream_flows import MidstreamExchanges, StreamGapRow
+from kwire.capture.index.flows.pairing import ExchangeColumns
+from kwire.capture.tcp.reassembly import OPEN_MAX
+
+_MANY = UNCLEAN_REASONS.index("many")
+
+
+class ClientIdNumbers:
+    """The client ids of an index, numbered in the order of its exchanges, so that the index is always the same."""
+
+    def __init__(self) -> None:
+        """There are no ids yet."""
+        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def renumber_ids(self, column: Ints, texts: Sequence[str]) -> Ints:
+        """Convert a column of positions in `texts` to numbers of this list; -1, for no client id, is unchanged."""
+        positions, first, inverse = np.unique(column, return_index=True, return_inverse=True)
+        numbers = np.full(len(positions), -1, dtype=np.int64)
+        for index in np.argsort(first).tolist():
+            position = int(positions[index])
+            if position < 0:
+                numbers[index] = position
+                continue
+            text = texts[position]
+            if text not in self._numbers:
+                self._numbers[text] = len(self.texts)
+                self.texts.append(text)
+            numbers[index] = self._numbers[text]
+        return numbers[inverse.reshape(-1)]
+
+
+class IndexWriter:
+    """Writes spans in their order, then the rest of the index."""
+
+    def __init__(self, columns: Columns) -> None:
+        """`columns` are empty."""
+        self.columns = columns
+        self.clients = ClientIdNumbers()
+        self._spans: list[tuple[int, int]] = []
+        self._firsts = [0]
+        self._lasts = [0]
+        self._gaps: list[StreamGapRow] = []
+
+    def write_span(
+        self, extent: tuple[int, int], packets: dict[str, Ints], exchanges: ExchangeColumns, fragments: BodyFragments
+    ) -> None:
+        """Write one span.
+
+        Args: extent: offset and size in the file. packets: columns of its packets; `number` is required. exchanges:
+        those that the span completes; client ids are numbers of `clients` already.
+        """
+        number = len(self._spans)
+        self._spans.append(extent)
+        for name, kind in PACKET_TYPES.items():
+            if name in packets:
+                self.columns.add_column(f"{number}.{name}", packets[name].astype(kind, copy=False))
+        self._write_fragments(fragments, number)
+        self._firsts.append(self._firsts[-1] + len(fragments.at))
+        numbers = packets["number"]
+        self._lasts.append(int(numbers[-1]) if len(numbers) else self._lasts[-1])
+        write_exchanges(self.columns, number, exchanges)
+
+    def write_end(self, flows: dict[str, Column], unanswered: ExchangeColumns, fragmented: Sequence[bytes]) -> None:
+        """Write the columns of all flows, the requests without a response, and the payloads of IP fragments."""
+        reasons = flows["unclean_reason"]
+        if len(reasons) > OPEN_MAX:
+            # The streaming pipeline drops the connections that were idle longest.
+            flows["unclean_reason"] = np.where(reasons == 0, _MANY, reasons)
+            unanswered = unanswered.select(NO_NUMBERS)
+        write_exchanges(self.columns, column_schema.UNANSWERED_PART, unanswered)
+        self.columns.add_column("parts.last", np.array(self._lasts[1:], dtype="i8"))
+        self.columns.add_column("fragments.first", np.array(self._firsts[:-1], dtype="i8"))
+        self.columns.add_column("flow.words", flows["words"].astype("u8", copy=False).reshape(-1))
+        for name in column_schema.FLOW_COLUMNS:
+            self.columns.add_column(f"flow.{name}", flows[name])
+        for number, payload in enumerate(fragmented):
+            self.columns.add_column(f"fragmented.{number}", np.frombuffer(payload, dtype=np.uint8))
+
+    def write_midstream(self, midstream: MidstreamExchanges) -> None:
+        """Write the exchanges and gaps of midstream flows, after all spans; client ids as in `write_span`."""
+        write_exchanges(self.columns, column_schema.MIDSTREAM_PART, midstream.exchanges)
+        self._write_fragments(midstream.fragments, len(self._spans))
+        self._gaps = midstream.gaps
+
+    def write_metadata(self, metadata: dict[str, Any]) -> None:
+        """Set the metadata of the index, with client ids, spans and gaps added."""
+        self.columns.metadata = {**metadata, "client_ids": self.clients.texts, "spans": self._spans, "gaps": self._gaps}
+
+    def _write_fragments(self, fragments: BodyFragments, span: int) -> None:
+        self.columns.add_column(f"{span}.fragments.at", fragments.at)
+        self.columns.add_column(f"{span}.fragments.size", fragments.size)

@@ -1,0 +1,287 @@
+"""Stage 2 of parallel indexing: join the ranges of a file; rereads each range that does not begin where the last ends.
+
+After the join no result depends on a guess: packets have their numbers in the file, flows are numbered by their first
+packet and divided into shards, and IP fragments are reassembled.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kwire.capture.index.arrays import Ints, Words
+from kwire.capture.index.column_schema import PACKET_TYPES
+from kwire.capture.index.columns import Columns, new_columns_file
+from kwire.capture.index.parallel.ranges import FileRange, RangeFile, read_range
+from kwire.capture.index.scan.files import CaptureFile, Source
+from kwire.capture.index.scan.header_pass import HeaderPass, check_limits
+from kwire.capture.index.scan.packet_headers import PacketHeaders
+from kwire.capture.index.scan.scanner import open_scanner
+from kwire.capture.index.scan.spans import ScanState
+from kwire.capture.model import CaptureIssue, Packet
+
+# This many flows, the largest ones, are assigned to shards by their size; the others are assigned in turn.
+_WEIGHED_MAX = 10_000
+# The kind of issue that counts packets in unsupported tunnels, over all ranges.
+_COUNTED_KIND = "encapsulated"
+
+
+class _PlacedRange(NamedTuple):
+    """A range and its position: its number among the ranges, and the number of packets before it."""
+
+    number: int
+    range_file: RangeFile
+    before: int
+    is_reread: bool
+
+
+class WorkFolder:
+    """The folder of the intermediate files of parallel indexing."""
+
+    def __init__(self, path: Path) -> None:
+        """The folder exists."""
+        self.path = path
+
+    def range_path(self, number: int) -> Path:
+        """The file with the packets of a range."""
+        return self.path / f"range-{number}"
+
+    @property
+    def joined_path(self) -> Path:
+        """The file with the results of the join."""
+        return self.path / "joined"
+
+    def shard_path(self, number: int) -> Path:
+        """The file with the flows of a shard."""
+        return self.path / f"shard-{number}"
+
+
+def join_range_files(source: Source, folder: WorkFolder, ranges: Sequence[FileRange], shards: int) -> int:
+    """Join the ranges, whose files are in the folder, and divide the flows into this many shards.
+
+    Returns: how many ranges had to be read again.
+    Raises: NotIndexed; CaptureError; OSError.
+    """
+    with new_columns_file(folder.joined_path) as columns, CaptureFile(source) as file:
+        # Bytes appended meanwhile are not read. An index of a changed file is not valid for the new one.
+        file.size = min(file.size, ranges[-1].stop)
+        scanner = open_scanner(file)
+        state = ScanState(scanner.first)
+        placed_ranges = list(_chain_ranges(source, folder, ranges, state))
+        summaries = [placed.range_file.summary for placed in placed_ranges]
+        fragmented = _FragmentedPackets(file, columns)
+        spans: list[tuple[int, int, int, int]] = []
+        for number, range_file, before, _ in placed_ranges:
+            for span, (base, size) in enumerate(range_file.summary.spans):
+                fragmented.add_fragments(len(spans), range_file.read_deferred(span), before)
+                spans.append((number, span, base, size))
+        flows = _FlowNumbers(placed_ranges, fragmented)
+        flows.write_flows(columns, placed_ranges, shards)
+        fragmented.write_packets(flows.numbers)
+        scanner.report_end(state)
+        columns.metadata = {
+            "ranges": ranges,
+            "spans": spans,
+            "before": {str(placed.number): placed.before for placed in placed_ranges},
+            "fragmented": sorted(fragmented.headers),
+            "fragmented_payloads": len(fragmented.header_pass.fragmented_payloads),
+            "shards": shards,
+            "index": {
+                "size": file.size,
+                "mtime_ns": min([file.mtime_ns, *(summary.mtime_ns for summary in summaries)]),
+                "packet_count": state.packet_count,
+                "first_ts": min((summary.first_ts for summary in summaries if summary.spans), default=0),
+                "last_ts": max((summary.last_ts for summary in summaries), default=0),
+                "secrets_at": state.key_logs,
+                "may_have_secrets": scanner.may_have_secrets,
+                "issues": _collect_issues(placed_ranges, fragmented.header_pass, state),
+            },
+        }
+    return sum(placed.is_reread for placed in placed_ranges)
+
+
+def _chain_ranges(
+    source: Source, folder: WorkFolder, ranges: Sequence[FileRange], state: ScanState
+) -> Iterator[_PlacedRange]:
+    """The ranges with records, each beginning where the one before ends; `state` is advanced past each of them."""
+    for number, file_range in enumerate(ranges):
+        if state.is_ended:
+            return
+        if state.position.at >= file_range.stop:
+            continue
+        range_file = RangeFile(folder.range_path(number))
+        is_reread = range_file.summary.begin != state.position
+        if is_reread:
+            read_range(source, file_range, state.position, folder.range_path(number))
+            range_file = RangeFile(folder.range_path(number))
+        yield _PlacedRange(number, range_file, state.packet_count, is_reread)
+        range_state = range_file.summary.state
+        state.position, state.is_ended = range_state.position, range_state.is_ended
+        state.last_ts = range_state.last_ts if range_state.packet_count else state.last_ts
+        state.packet_count += range_state.packet_count
+        state.issues += range_state.issues
+        state.key_logs += range_state.key_logs
+
+
+class _FragmentedPackets:
+    """Reassembles the deferred IP fragments in the order of the file."""
+
+    def __init__(self, file: CaptureFile, columns: Columns) -> None:
+        self.header_pass = HeaderPass()
+        self.headers: dict[int, PacketHeaders] = {}
+        self._file = file
+        self._columns = columns
+
+    def add_fragments(self, span: int, deferred: list[tuple[int, ...]], before: int) -> None:
+        """Add the fragments of a span. Args: before: number of packets before their range."""
+        if deferred:
+            headers = self.header_pass.read_packets(self._read_deferred_packets(deferred, before))
+            if len(headers.number):
+                self.headers[span] = headers
+
+    def write_packets(self, numbers: dict[tuple[int, ...], int]) -> None:
+        """Write the reassembled packets. Args: numbers: by flow words, the number of the flow."""
+        for span, headers in self.headers.items():
+            flow = np.array([numbers[tuple(words)] for words in headers.ends.tolist()], dtype=np.int64)
+            for name, kind in PACKET_TYPES.items():
+                column = flow if name == "flow" else getattr(headers, name)
+                self._columns.add_column(f"{span}.fragmented.{name}", column.astype(kind))
+        for number, payload in enumerate(self.header_pass.fragmented_payloads):
+            self._columns.add_column(f"fragmented_payloads.{number}", np.frombuffer(payload, dtype=np.uint8))
+
+    def _read_deferred_packets(self, deferred: list[tuple[int, ...]], before: int) -> Iterator[tuple[Packet, int]]:
+        for number, ts, link, at, captured, size in deferred:
+            yield Packet(number + before, ts, link, self._file.read(at, captured), size), at
+
+
+class _FlowNumbers:
+    """Numbers the flows of all ranges in the order of their first packets."""
+
+    def __init__(self, placed_ranges: Sequence[_PlacedRange], fragmented: _FragmentedPackets) -> None:
+        firsts: dict[tuple[int, ...], int] = {}
+        counts: dict[tuple[int, ...], int] = {}
+        for placed in placed_ranges:
+            words, first, count = (column.tolist() for column in placed.range_file.read_flows())
+            for key, first_packet, packets in zip(map(tuple, words), first, count, strict=True):
+                firsts.setdefault(key, first_packet + placed.before)
+                counts[key] = counts.get(key, 0) + packets
+        for headers in fragmented.headers.values():
+            for key, number in zip(map(tuple, headers.ends.tolist()), headers.number.tolist(), strict=True):
+                firsts[key] = min(firsts.get(key, number), number)
+                counts[key] = counts.get(key, 0) + 1
+        ordered = sorted(firsts, key=firsts.__getitem__)
+        self.numbers = {key: number for number, key in enumerate(ordered)}
+        self._counts = np.array([counts[key] for key in ordered], dtype=np.int64)
+
+    def write_flows(self, columns: Columns, placed_ranges: Sequence[_PlacedRange], shards: int) -> None:
+        """Write the flows, the shard of each, and for each range a map from its flow numbers to these."""
+        columns.add_column("flow.words", np.array(list(self.numbers), dtype=np.uint64).reshape(-1))
+        columns.add_column("flow.shards", assign_shards(self._counts, shards).astype("i4"))
+        for placed in placed_ranges:
+            numbers = [self.numbers[tuple(key)] for key in placed.range_file.read_flows()[0].tolist()]
+            columns.add_column(f"numbers.{placed.number}", np.array(numbers, dtype="i4"))
+
+
+def assign_shards(costs: Ints, shards: int) -> Ints:
+    """Assign flows to shards so that all shards have about the same cost."""
+    out = np.arange(len(costs), dtype=np.int64) % shards
+    loads = [(0, shard) for shard in range(shards)]
+    for flow in np.argsort(-costs, kind="stable")[:_WEIGHED_MAX].tolist():
+        cost, shard = heapq.heappop(loads)
+        out[flow] = shard
+        heapq.heappush(loads, (cost + int(costs[flow]), shard))
+    return out
+
+
+def _collect_issues(
+    placed_ranges: Sequence[_PlacedRange], header_pass: HeaderPass, state: ScanState
+) -> list[tuple[int, CaptureIssue]]:
+    """All issues in the order in which one pass over the file finds them."""
+    issues = list(header_pass.issues)
+    counted: dict[str, CaptureIssue] = {}
+    for _, range_file, before, _ in placed_ranges:
+        for number, issue in range_file.summary.issues:
+            moved = issue._replace(packet=issue.packet + before)
+            if issue.kind == _COUNTED_KIND:
+                _add_count(counted, moved)
+            else:
+                issues.append((number + before, moved))
+    check_limits(issues)
+    issues.sort(key=lambda numbered: numbered[0])
+    issues += [(state.packet_count, issue) for issue in state.issues]
+    header_pass.issues.clear()
+    header_pass.close(state.packet_count)
+    at_end: list[CaptureIssue] = []
+    for _, issue in header_pass.issues:
+        if issue.kind == _COUNTED_KIND:
+            _add_count(counted, issue)
+        else:
+            at_end.append(issue)
+    at_end += sorted(counted.values(), key=lambda issue: issue.packet)
+    return issues + [(state.packet_count, issue) for issue in at_end]
+
+
+def _add_count(counted: dict[str, CaptureIssue], issue: CaptureIssue) -> None:
+    """Add the packet count of an issue; the packet of the first issue is reported."""
+    before = counted.get(issue.detail)
+    if before is None:
+        counted[issue.detail] = issue
+        return
+    first = min(before, issue, key=lambda one: one.packet)
+    counted[issue.detail] = first._replace(packets=before.packets + issue.packets)
+
+
+class JoinedRanges:
+    """The results of the join and the packets of the ranges, for reading."""
+
+    def __init__(self, folder: WorkFolder) -> None:
+        """Raises: OSError, BadColumnsError."""
+        self._columns = Columns.read_new_file(folder.joined_path)
+        self._folder = folder
+        metadata = self._columns.metadata
+        self.index: dict[str, Any] = metadata["index"]
+        self.shards: int = metadata["shards"]
+        self.ranges = [FileRange(start, stop) for start, stop in metadata["ranges"]]
+        self._spans = metadata["spans"]
+        self._before: dict[str, int] = metadata["before"]
+        self._fragmented = frozenset(metadata["fragmented"])
+        self._range: tuple[int, RangeFile, Ints] | None = None
+
+    @property
+    def extents(self) -> list[tuple[int, int]]:
+        """Offset and size of each span."""
+        return [(base, size) for _, _, base, size in self._spans]
+
+    @property
+    def words(self) -> Words:
+        """The endpoint words of each flow."""
+        return self._columns["flow.words"].reshape(-1, 5)
+
+    def shard_flows(self, shard: int) -> Ints:
+        """The numbers of the flows of a shard."""
+        return np.nonzero(self._columns["flow.shards"] == shard)[0]
+
+    def read_fragmented_payloads(self) -> list[bytes]:
+        """The payloads that arrived in IP fragments."""
+        count = self._columns.metadata["fragmented_payloads"]
+        return [self._columns[f"fragmented_payloads.{number}"].tobytes() for number in range(count)]
+
+    def read_packets(self, span: int) -> dict[str, Any]:
+        """The columns of the packets of a span, with packet and flow numbers of the index."""
+        number, range_span, _, _ = self._spans[span]
+        if self._range is None or self._range[0] != number:
+            self._range = number, RangeFile(self._folder.range_path(number)), self._columns[f"numbers.{number}"]
+        _, range_file, numbers = self._range
+        packets: dict[str, Any] = range_file.read_packets(range_span)
+        packets["number"] = packets["number"] + self._before[str(number)]
+        packets["flow"] = numbers[packets["flow"]]
+        if span in self._fragmented:
+            pairs = {name: [packets[name], self._columns[f"{span}.fragmented.{name}"]] for name in PACKET_TYPES}
+            merged = {name: np.concatenate(columns) for name, columns in pairs.items()}
+            order = np.argsort(merged["number"], kind="stable")
+            packets = {name: column[order] for name, column in merged.items()}
+        return packets

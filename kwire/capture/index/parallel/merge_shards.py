@@ -1,0 +1,163 @@
+"""Stage 4 of parallel indexing: merge the shards, span by span; the index is the same as that of one process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from kwire.capture.index.arrays import Ints, concatenate_rows
+from kwire.capture.index.build import renumber_client_ids
+from kwire.capture.index.column_schema import FLOW_COLUMNS, UNANSWERED_PART
+from kwire.capture.index.columns import Columns
+from kwire.capture.index.flows import pairing
+from kwire.capture.index.flows.flow_builder import LIMITS
+from kwire.capture.index.flows.frame_scan import MIDSTREAM_FRAGMENTS_START, BodyFragments, FrameColumns
+from kwire.capture.index.flows.midstream_flows import MidstreamExchanges
+from kwire.capture.index.flows.pairing import ExchangeColumns
+from kwire.capture.index.index_writer import IndexWriter
+from kwire.capture.index.parallel.join_ranges import JoinedRanges, WorkFolder, join_range_files
+from kwire.capture.index.parallel.shards import ShardFile, build_shard
+from kwire.capture.index.scan.files import Source
+
+
+def merge_shard_files(source: Source, folder: WorkFolder, columns: Columns) -> None:
+    """Write the index of a file whose shards are all built."""
+    joined = JoinedRanges(folder)
+    shards = [ShardFile(folder, number) for number in range(joined.shards)]
+    if len(shards) > 1 and bool((np.sum([shard.totals for shard in shards], axis=0) > LIMITS).any()):
+        # What is dropped at the limit depends on all flows together, so one builder must build all of them.
+        join_range_files(source, folder, joined.ranges, 1)
+        build_shard(source, folder, 0)
+        merge_shard_files(source, folder, columns)
+        return
+    writer = IndexWriter(columns)
+    texts = [text for shard in shards for text in shard.client_ids]
+    renumberings = _shard_renumberings(shards)
+
+    def merge_exchanges(part: int) -> ExchangeColumns:
+        """The exchanges of a part in the order of completion. One packet completes exchanges of one shard only."""
+        parts = [renumber(shard.read_exchanges(part)) for shard, renumber in zip(shards, renumberings, strict=True)]
+        merged = pairing.concatenate_exchanges(parts)
+        return merged.select(np.argsort(merged.completed_by, kind="stable")) if len(shards) > 1 else merged
+
+    fragment_count = 0
+    # A thread writes one span while the next is merged.
+    with ThreadPoolExecutor(1) as executor:
+        pending_write: Future[None] | None = None
+        for span, extent in enumerate(joined.extents):
+            shard_fragments = [shard.read_fragments(span) for shard in shards]
+            fragments = _merge_fragments(shard_fragments, renumberings, fragment_count)
+            fragment_count += len(fragments.at)
+            exchanges = renumber_client_ids(merge_exchanges(span), writer.clients, texts)
+            packets = joined.read_packets(span)
+            if pending_write is not None:
+                pending_write.result()
+            pending_write = executor.submit(writer.write_span, extent, packets, exchanges, fragments)
+        if pending_write is not None:
+            pending_write.result()
+    unanswered = merge_exchanges(UNANSWERED_PART)
+    unanswered = unanswered.select(np.lexsort((unanswered.request.number, unanswered.request.frame.side)))
+    unanswered = renumber_client_ids(unanswered, writer.clients, texts)
+    midstream = _merge_midstream(shards, renumberings)
+    exchanges = renumber_client_ids(midstream.exchanges, writer.clients, texts)
+    writer.write_midstream(midstream._replace(exchanges=exchanges))
+    writer.write_end(_merge_flow_columns(joined, shards), unanswered, joined.read_fragmented_payloads())
+    writer.write_metadata(joined.index)
+
+
+def _merge_flow_columns(joined: JoinedRanges, shards: Sequence[ShardFile]) -> dict[str, Any]:
+    """The columns of flows, by their numbers in the index."""
+    flows: dict[str, Any] = {"words": joined.words}
+    for name in FLOW_COLUMNS:
+        flows[name] = np.zeros(len(joined.words), dtype=np.int64)
+        for number, shard in enumerate(shards):
+            flows[name][joined.shard_flows(number)] = shard.read_flow_column(name)
+    return flows
+
+
+class _ShardRenumbering:
+    """Gives the exchanges of a shard the fragment numbers of the index, and client ids in the list of all shards."""
+
+    def __init__(self, first_client: int, midstream: Ints) -> None:
+        """`midstream`: the numbers of the fragments of midstream flows."""
+        self._first_client = first_client
+        self._midstream_fragments = midstream
+        self._columns = Columns()
+        self._firsts = [0]
+
+    def add_span(self, numbers: Ints) -> None:
+        """Add the numbers of the fragments of one more span."""
+        self._columns.add_column(str(len(self._firsts) - 1), numbers)
+        self._firsts.append(self._firsts[-1] + len(numbers))
+
+    def __call__(self, exchanges: ExchangeColumns) -> ExchangeColumns:
+        """The exchanges with the new numbers."""
+        request, response, completed_by = exchanges
+        client_id = np.where(request.client_id < 0, request.client_id, request.client_id + self._first_client)
+        request = request._replace(frame=self._renumber_frames(request.frame), client_id=client_id)
+        response = response._replace(frame=self._renumber_frames(response.frame))
+        return ExchangeColumns(request, response, completed_by)
+
+    def _renumber_frames(self, frames: FrameColumns) -> FrameColumns:
+        chosen = np.nonzero((frames.at < 0) & (frames.fragment_count > 0))[0]
+        if not len(chosen):
+            return frames
+        fragment_numbers = -1 - frames.at[chosen]
+        numbers = np.empty(len(fragment_numbers), dtype=np.int64)
+        is_midstream = fragment_numbers >= MIDSTREAM_FRAGMENTS_START
+        numbers[is_midstream] = self._midstream_fragments[fragment_numbers[is_midstream] - MIDSTREAM_FRAGMENTS_START]
+        spans = np.searchsorted(self._firsts, fragment_numbers, "right") - 1
+        for span in np.unique(spans[~is_midstream]).tolist():
+            in_span = np.nonzero((spans == span) & ~is_midstream)[0]
+            numbers[in_span] = self._columns[str(span)][fragment_numbers[in_span] - self._firsts[span]]
+        at = frames.at.copy()
+        at[chosen] = -1 - numbers
+        return frames._replace(at=at)
+
+
+def _shard_renumberings(shards: Sequence[ShardFile]) -> list[_ShardRenumbering]:
+    order = _midstream_fragment_order(shards)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(MIDSTREAM_FRAGMENTS_START, MIDSTREAM_FRAGMENTS_START + len(order))
+    out: list[_ShardRenumbering] = []
+    client = fragment = 0
+    for shard in shards:
+        count = len(shard.read_midstream().fragments.at)
+        out.append(_ShardRenumbering(client, rank[fragment : fragment + count]))
+        client, fragment = client + len(shard.client_ids), fragment + count
+    return out
+
+
+def _midstream_fragment_order(shards: Sequence[ShardFile]) -> Ints:
+    """The order in which one builder would add the fragments of midstream flows: span by span, flow by flow."""
+    flow = np.concatenate([shard.read_midstream().fragments.side >> 1 for shard in shards])
+    return np.lexsort((flow, np.concatenate([shard.midstream_fragment_spans() for shard in shards])))
+
+
+def _merge_midstream(shards: Sequence[ShardFile], renumberings: Sequence[_ShardRenumbering]) -> MidstreamExchanges:
+    """Merge the exchanges, fragments and gaps of midstream flows."""
+    parts = [shard.read_midstream() for shard in shards]
+    renumbered = [renumber(part.exchanges) for part, renumber in zip(parts, renumberings, strict=True)]
+    exchanges = pairing.concatenate_exchanges(renumbered)
+    exchanges = exchanges.select(np.lexsort((exchanges.flow, exchanges.completed_by)))
+    fragments = concatenate_rows(*(part.fragments for part in parts)).select(_midstream_fragment_order(shards))
+    gaps = sorted((gap for part in parts for gap in part.gaps), key=lambda gap: gap.completed_by)
+    return MidstreamExchanges(exchanges, fragments, gaps)
+
+
+def _merge_fragments(
+    parts: list[BodyFragments], renumberings: Sequence[_ShardRenumbering], before: int
+) -> BodyFragments:
+    """The fragments of all shards in the order of their sides. Args: before: number of fragments in earlier spans."""
+    merged = concatenate_rows(*parts)
+    order = np.argsort(merged.side, kind="stable")
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(before, before + len(order))
+    first = 0
+    for part, renumbering in zip(parts, renumberings, strict=True):
+        renumbering.add_span(rank[first : first + len(part.at)])
+        first += len(part.at)
+    return merged.select(order)

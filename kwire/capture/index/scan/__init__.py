@@ -1,0 +1,1 @@
+"""Locate the packets of a capture file and parse their headers, span by span, without payload."""

@@ -1,0 +1,129 @@
+"""Parse the packet headers of a file, span by span: all packets of a span at once, unusual ones one by one."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sized
+
+import numpy as np
+
+from kwire.capture.index.arrays import Ints
+from kwire.capture.index.scan import packet_headers
+from kwire.capture.index.scan.files import NotIndexed
+from kwire.capture.index.scan.packet_headers import PacketHeaders
+from kwire.capture.index.scan.spans import Span
+from kwire.capture.model import CaptureIssue, Packet, Segment
+from kwire.capture.network.ip_fragments import FragmentReassembler
+from kwire.capture.network.packet_dissector import PacketDissector
+
+# A capture that exceeds one of these limits (issues, fragmented payloads, bytes of those) is read as a stream.
+ISSUES_MAX = 10_000
+FRAGMENTED_MAX = 10_000
+FRAGMENTED_SIZE_MAX = 32 * 1024 * 1024
+
+
+class _DeferredFragment(Exception):
+    """The packet is an IP fragment that must be reassembled later."""
+
+
+class _DeferringFragments(FragmentReassembler):
+    """Reassembles nothing: every fragment is deferred."""
+
+    def add_ipv4_fragment(self, packet: Packet, at: int, start: int, stop: int) -> Packet | None:
+        """Raises: _DeferredFragment."""
+        raise _DeferredFragment
+
+    def add_ipv6_fragment(self, packet: Packet, addresses: tuple[bytes, bytes], start: int, stop: int) -> Packet | None:
+        """Raises: _DeferredFragment."""
+        raise _DeferredFragment
+
+
+class HeaderPass:
+    """Parses the spans of one file; IP fragments are buffered from span to span."""
+
+    def __init__(self, *, defers: bool = False) -> None:
+        """`defers`: IP fragments are collected in `deferred`, since their packet may continue in another range."""
+        self._dissector = PacketDissector()
+        if defers:
+            self._dissector.fragments = _DeferringFragments()
+        self.issues: list[tuple[int, CaptureIssue]] = []
+        """Issues, each with the number of the packet at which it was found."""
+        self.fragmented_payloads: list[bytes] = []
+        """Payloads that arrived in IP fragments: they are not contiguous in the file."""
+        self.deferred: list[tuple[int, ...]] = []
+        """Deferred fragments: number, time, link type, file offset, captured size, size on the wire."""
+        self._fragmented_size = 0
+
+    def read_span(self, span: Span) -> PacketHeaders:
+        """The TCP packets of the span. Raises: NotIndexed when the file exceeds the limits of an index."""
+        headers, is_unusual = packet_headers.parse_plain_packets(span)
+        unusual = np.nonzero(is_unusual)[0]
+        if not len(unusual):
+            return headers
+        return packet_headers.merge_headers([headers, self.read_packets(_read_packets(span, unusual))])
+
+    def read_packets(self, packets: Iterable[tuple[Packet, int]]) -> PacketHeaders:
+        """The same for packets that the dissector reads one by one. Args: packets: each with its offset in the file."""
+        rows: list[tuple[int, ...]] = []
+        endpoints: list[tuple[int, ...]] = []
+        for packet, at in packets:
+            try:
+                dissected = self._dissector.dissect_packet(packet)
+            except _DeferredFragment:
+                self.deferred.append((packet.number, packet.ts, packet.link, at, len(packet.data), packet.size))
+                continue
+            except (struct.error, IndexError):
+                dissected = CaptureIssue("header_cut", "a packet is cut inside its headers", packet.number, packet.ts)
+            if isinstance(dissected, CaptureIssue):
+                self.issues.append((packet.number, dissected))
+            elif dissected is not None:
+                row, words = _header_row(dissected, self._payload_position(dissected, at))
+                rows.append(row)
+                endpoints.append(words)
+            fragment_issues = self._dissector.fragments.issues
+            self.issues += [(packet.number, issue) for issue in fragment_issues]
+            fragment_issues.clear()
+            check_limits(self.issues, self.fragmented_payloads, self._fragmented_size)
+        columns = np.array(rows, dtype=np.int64).reshape(-1, len(PacketHeaders._fields) - 1).T
+        # The endpoints follow number, time and link.
+        ends = np.array(endpoints, dtype=np.uint64).reshape(-1, 5)
+        return PacketHeaders._make([*columns[:3], ends, *columns[3:]])
+
+    def close(self, number: int) -> None:
+        """Report incomplete fragments, and the number of packets in unsupported tunnels, at the end of the file."""
+        self.issues += [(number, issue) for issue in self._dissector.close()]
+
+    def _payload_position(self, segment: Segment, at: int) -> int:
+        """The position of a segment's payload, as in `PacketHeaders.at`. Args: at: offset of its packet."""
+        begin = self._dissector.payload_offset
+        if begin is not None:
+            return at + begin
+        self.fragmented_payloads.append(segment.payload)
+        self._fragmented_size += len(segment.payload)
+        return -len(self.fragmented_payloads)
+
+
+def check_limits(issues: Sized, fragmented: Sized = (), fragmented_size: int = 0) -> None:
+    """Raises: NotIndexed when one of the limits of an index is exceeded."""
+    if len(issues) > ISSUES_MAX:
+        raise NotIndexed(f"more than {ISSUES_MAX:,} packets of the file cannot be read")
+    if len(fragmented) > FRAGMENTED_MAX or fragmented_size > FRAGMENTED_SIZE_MAX:
+        mebibytes = FRAGMENTED_SIZE_MAX >> 20
+        raise NotIndexed(f"more than {FRAGMENTED_MAX:,} payloads, or {mebibytes} MiB, came in fragments")
+
+
+def _read_packets(span: Span, chosen: Ints) -> Iterator[tuple[Packet, int]]:
+    for index in chosen.tolist():
+        number, at = int(span.number[index]), int(span.at[index])
+        data = span.data[at : at + int(span.captured[index])]
+        packet = Packet(number, int(span.ts[index]), int(span.link[index]), data, int(span.size[index]))
+        yield packet, span.base + at
+
+
+def _header_row(segment: Segment, at: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    low, high = sorted((segment.source, segment.target))
+    side = int(segment.source > segment.target)
+    link = packet_headers.LINK_NAMES.index(segment.link)
+    tcp_fields = (segment.seq, segment.ack, segment.flags, segment.window)
+    row = (segment.packet, segment.ts, link, side, *tcp_fields, at, len(segment.payload), segment.missing)
+    return row, packet_headers.endpoint_words(low, high)

@@ -1,0 +1,1 @@
+"""Kafka in TCP streams: detection, frames, exchanges, sessions and topic names."""

@@ -1,0 +1,213 @@
+"""Heuristics to recognize Kafka and TLS: plausible frames, and the position of the next frame in any bytes."""
+
+from __future__ import annotations
+
+import re
+import struct
+from functools import cache
+from typing import TYPE_CHECKING
+
+from kwire import registry
+from kwire.codec import decode_lenient
+from kwire.errors import WireError
+from kwire.headers import decode_request_header
+from kwire.messages.produce import ProduceRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    import msgspec
+
+# Length, API key, API version, correlation id, length of the client id: the same in request headers v1 and v2.
+REQUEST_HEAD = 14
+# The smallest request has a header without client id, and no body.
+_REQUEST_SIZE_MIN = 10
+_RESPONSE_SIZE_MIN = 4
+_CLIENT_ID_MAX = 1024
+# A newer client may send versions that the schemas do not have yet.
+_VERSIONS_AHEAD = 4
+
+_REQUEST = struct.Struct(">ihhih")
+_INT32 = struct.Struct(">i")
+# The same as a pattern, to find candidates fast: sizes from 10 to 512 MiB, keys up to 127, versions up to 31. The
+# pattern begins with the byte after the size, since the search for one byte is the fastest.
+_SIZE_PATTERN = rb"\x00\x00\x00[\x0a-\xff]|\x00\x00[\x01-\xff].|\x00[\x01-\xff]..|[\x01-\x1f]..."
+_REQUEST_PATTERN = re.compile(
+    rb"\x00(?<=(?:" + _SIZE_PATTERN + rb")\x00)(?=[\x00-\x7f]\x00[\x00-\x1f].{4}[\x00-\x04\xff])", re.DOTALL
+)
+# Of more pending requests than this, only responses to the latest are searched for.
+_PENDING_MAX = 256
+
+# Limit of decodings for one search, since zeros or crafted bytes may have many candidates.
+_CANDIDATES_MAX = 64
+_FIRST_SHARE_API = 76
+_PRODUCE = 0
+_ACKS = frozenset({-1, 0, 1})
+# Acks, timeout and number of topics, with which Produce began before version 3.
+_TOPIC_COUNT_MAX = 100_000
+_OLD_PRODUCE = struct.Struct(">hii")
+# The latest version of APIs between brokers that Kafka 4.0 removed: LeaderAndIsr, StopReplica, UpdateMetadata,
+# ControlledShutdown.
+_REMOVED_APIS = {4: 7, 5: 4, 6: 8, 7: 3}
+EARLY_ACCESS = "4.0-early-access"
+
+_TLS_CONTENT = frozenset({20, 21, 22, 23})
+_TLS_RECORD = re.compile(rb"(?=[\x14-\x17]\x03[\x01-\x03][\x00-\x48])")
+# This many consecutive records are not a coincidence.
+_TLS_RECORD_COUNT = 3
+
+
+def is_tls(data: bytes) -> bool:
+    """Whether the bytes begin with a TLS record: content type, version 3.x, and a length that TLS allows."""
+    if len(data) < 5:
+        return False
+    return data[0] in _TLS_CONTENT and data[1] == 3 and data[2] <= 4 and (data[3] << 8 | data[4]) <= 0x4800
+
+
+def holds_tls(data: bytes | bytearray) -> bool:
+    """Whether the bytes contain consecutive TLS records. They may begin inside a record."""
+    for candidate in _TLS_RECORD.finditer(data):
+        at = candidate.start()
+        for _ in range(_TLS_RECORD_COUNT):
+            if not is_tls(bytes(data[at : at + 5])):
+                break
+            at += 5 + (data[at + 3] << 8 | data[at + 4])
+        else:
+            return True
+    return False
+
+
+@cache
+def plausible_versions(api_key: int) -> range:
+    """The versions that a client may send, with those of older brokers; an empty range for an unknown API."""
+    if api_key in _REMOVED_APIS:
+        return range(_REMOVED_APIS[api_key] + 1)
+    if api_key not in registry.API_KEYS:
+        return range(0)
+    return range(registry.api_versions(api_key)[1] + 1 + _VERSIONS_AHEAD)
+
+
+@cache
+def _is_removed_version(api_key: int, version: int) -> bool:
+    """Whether Kafka 4.0 removed the version (KIP-896), so that it cannot be decoded."""
+    # The share group APIs had version 0 in early access, and its schemas are available.
+    return api_key in _REMOVED_APIS or (api_key < _FIRST_SHARE_API and version < registry.api_versions(api_key)[0])
+
+
+def is_request_head(data: bytes | bytearray, at: int, size_max: int) -> bool:
+    """Whether a request's length and header may begin at `at`; False with fewer than `REQUEST_HEAD` bytes."""
+    if at + REQUEST_HEAD > len(data):
+        return False
+    size, api_key, version, _, client_size = _REQUEST.unpack_from(data, at)
+    if not _REQUEST_SIZE_MIN <= size <= size_max or version not in plausible_versions(api_key):
+        return False
+    # A request that cannot be decoded must have a client id: zeros would be version 0 of Produce.
+    client_size_min = 1 if _is_removed_version(api_key, version) else -1
+    return bool(client_size_min <= client_size <= min(_CLIENT_ID_MAX, size - _REQUEST_SIZE_MIN))
+
+
+def is_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
+    """Whether a request may begin at a position without other evidence: its client id must be text, too."""
+    if not is_request_head(data, at, size_max):
+        return False
+    client_size = _REQUEST.unpack_from(data, at)[4]
+    client_id = bytes(data[at + REQUEST_HEAD : at + REQUEST_HEAD + max(client_size, 0)])
+    # A client id has no control characters. It may be cut inside a character.
+    return client_id.decode("utf-8", "ignore").isprintable()
+
+
+def is_certain_request(data: bytes | bytearray, at: int, size_max: int) -> bool:
+    """Whether a request begins at `at`, by its body: the header of a response with a small correlation id is plausible.
+
+    The two halves of such an id decode as API key 0 (Produce) and a version. So the body of a complete frame must
+    decode, and an incomplete frame must have a client id.
+    """
+    if not is_request_head(data, at, size_max):
+        return False
+    size, api_key, version, _, client_size = _REQUEST.unpack_from(data, at)
+    if _is_removed_version(api_key, version):
+        if not is_request(data, at, size_max):
+            return False
+        # Only now is the size of the client id known to be valid.
+        return api_key != _PRODUCE or _is_old_produce(data, at + REQUEST_HEAD + client_size)
+    frame = bytes(data[at + 4 : at + 4 + size])
+    if len(frame) < size or version > registry.api_versions(api_key)[1]:
+        return bool(client_size > 0) and is_request(data, at, size_max)
+    edition = EARLY_ACCESS if version < registry.api_versions(api_key)[0] else registry.DEFAULT_EDITION
+    try:
+        _, offset = decode_request_header(frame)
+        decoded = decode_lenient(f"{registry.api_name(api_key)}Request", version, frame, edition=edition, at=offset)
+    except WireError:
+        return False
+    return not decoded.warnings and _is_sensible(decoded.message)
+
+
+def _is_old_produce(data: bytes | bytearray, at: int) -> bool:
+    if at + _OLD_PRODUCE.size > len(data):
+        return False
+    acks, timeout_ms, topic_count = _OLD_PRODUCE.unpack_from(data, at)
+    return acks in _ACKS and timeout_ms >= 0 and 0 < topic_count < _TOPIC_COUNT_MAX
+
+
+def _is_sensible(message: msgspec.Struct) -> bool:
+    """False for a Produce request without topics, as which a response of zeros decodes."""
+    if not isinstance(message, ProduceRequest):
+        return True
+    return bool(message.topic_data) and message.acks in _ACKS
+
+
+def find_request(data: bytes | bytearray, starts: Collection[int], size_max: int) -> int | None:
+    """The position of a request. `starts` are the begins of packets, where less evidence is required."""
+    candidate_count = 0
+    for candidate in _REQUEST_PATTERN.finditer(data):
+        at = candidate.start() - 4
+        if not is_request(data, at, size_max):
+            continue
+        candidate_count += 1
+        if candidate_count > _CANDIDATES_MAX:
+            break
+        is_complete = at + 4 + _INT32.unpack_from(data, at)[0] <= len(data)
+        if (is_complete or at in starts) and is_certain_request(data, at, size_max):
+            return at
+    return None
+
+
+def holds_requests(data: bytes | bytearray, size_max: int) -> bool:
+    """Whether the bytes contain a complete request with another or nothing after it. They may begin inside one."""
+    at = find_request(data, (), size_max)
+    if at is None:
+        return False
+    end = at + 4 + _INT32.unpack_from(data, at)[0]
+    return len(data) < end + REQUEST_HEAD or is_request(data, end, size_max)
+
+
+def find_response(
+    data: bytes | bytearray, starts: Collection[int], size_max: int, pending: Mapping[int, int]
+) -> int | None:
+    """The position of a response: with a pending correlation id, or filling whole packets exactly."""
+    candidates = {at for at in starts if _fills_packets(data, at, starts, size_max)}
+    if pending:
+        ids = b"|".join(re.escape(_INT32.pack(correlation_id)) for correlation_id in list(pending)[-_PENDING_MAX:])
+        for match in re.finditer(rb"(?=[\x00-\x1f].{3}(?:" + ids + rb"))", data, re.DOTALL):
+            at = match.start()
+            size = _INT32.unpack_from(data, at)[0]
+            if _RESPONSE_SIZE_MIN <= size <= size_max and (at in starts or _is_followed(data, at, pending)):
+                candidates.add(at)
+                break
+    return min(candidates, default=None)
+
+
+def _fills_packets(data: bytes | bytearray, at: int, starts: Collection[int], size_max: int) -> bool:
+    if at + 8 > len(data):
+        return False
+    size = _INT32.unpack_from(data, at)[0]
+    end = at + 4 + size
+    return _RESPONSE_SIZE_MIN <= size <= size_max and (end == len(data) or end in starts)
+
+
+def _is_followed(data: bytes | bytearray, at: int, pending: Mapping[int, int]) -> bool:
+    """Whether the response at `at` ends with the data, or is followed by another pending one."""
+    end = at + 4 + _INT32.unpack_from(data, at)[0]
+    if end == len(data):
+        return True
+    return end + 8 <= len(data) and _INT32.unpack_from(data, end + 4)[0] in pending

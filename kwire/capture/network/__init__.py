@@ -1,0 +1,1 @@
+"""Packet dissection down to TCP segments: link layers, tunnels, IP and its fragments."""

@@ -1,0 +1,198 @@
+"""Progressive reader of regular files: outcomes of the first packets at once, the others fast by the index.
+
+Building the index takes one pass over the file before the first row. So the first packets are read as a stream, and
+their outcomes are not reported again afterwards. The stream stops before the first topic without a known name, since
+the index has names that come later in the file.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, NamedTuple
+
+from kwire.capture.files import pcap, pcapng
+from kwire.capture.files.packet_reader import read_packets
+from kwire.capture.kafka.exchange import Exchange, Outcome
+from kwire.capture.kafka.topic_names import TopicNames
+from kwire.capture.model import NonKafkaConnection, Packet, StreamGap
+from kwire.capture.network.packet_dissector import dissect_packets
+from kwire.capture.pipeline import outcomes_from_segments
+from kwire.capture.rows.reorder_buffer import PrebuiltRow, SkippedCount
+from kwire.capture.tls.key_log import KeyLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+    from kwire.capture.columnar.filtered_reader import ColumnCondition
+    from kwire.capture.files.source import Source
+    from kwire.capture.index import Index
+    from kwire.capture.model import CaptureIssue
+    from kwire.capture.options import Options
+
+# The number of packets that are read as a stream: enough rows for a large screen, in a short time.
+FIRST_PACKETS = 4000
+
+
+class IndexingStarted(NamedTuple):
+    """Emitted before a long indexing step."""
+
+
+class Restarted(NamedTuple):
+    """The capture is read again from its begin. Earlier outcomes come as `Replayed`, or not at all."""
+
+    names: Mapping[str, str]
+    """All topic names in the capture by id, and those of the options."""
+
+
+class Replayed(NamedTuple):
+    """An outcome that was reported before."""
+
+    outcome: Outcome
+
+
+Event = Outcome | PrebuiltRow | IndexingStarted | Restarted | Replayed | SkippedCount
+
+
+def can_be_indexed(path: str) -> bool:
+    """Whether the path names a regular capture file that is not compressed, and numpy and pyarrow are installed."""
+    try:
+        with open(path, "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return False
+            magic = file.read(4)
+    except OSError:
+        # The error is raised again, and reported, when the file is read.
+        return False
+    return (magic in pcap.MAGICS or magic == pcapng.MAGIC) and None not in (find_spec("numpy"), find_spec("pyarrow"))
+
+
+def progressive_events(
+    path: str,
+    source: Source,
+    options: Options,
+    level: str,
+    conditions: Callable[[], list[ColumnCondition]],
+    *,
+    columns: Collection[str] | None,
+    on_progress: Callable[[int], None],
+) -> Iterator[Event]:
+    """Outcomes of the first packets as a stream, then the others by the index, as `reader.read_events` describes.
+
+    Args: source: reads the first packets; it is the file of that path.
+    """
+    first_part = _FirstPart(source, options)
+    reported: set[object] = set()
+    for outcome in first_part.outcomes(level):
+        reported.add(_identity(outcome))
+        yield outcome
+    if first_part.is_complete:
+        return
+    yield IndexingStarted()
+    index = _build_index(path, on_progress)
+    if index is None:
+        yield Restarted(options.topics)
+        keys = KeyLog(options.tls_keylog)
+        outcomes = outcomes_from_segments(dissect_packets(read_packets(path, keys)), options, keys, level)
+        yield from _mark_replayed(outcomes, reported, first_part.packet_count)
+        return
+    from kwire.capture.columnar.filtered_reader import FilteredReader
+    from kwire.capture.columnar.topic_name_scan import find_topic_names
+
+    names = find_topic_names(index, options)
+    yield Restarted(names)
+    index_options = replace(options, topics=names, name=path)
+    reader = FilteredReader(index, index_options, conditions(), columns, after=first_part.packet_count)
+    try:
+        for event in _mark_replayed(reader.filtered_outcomes(level), reported, first_part.packet_count):
+            on_progress(reader.reached)
+            yield event
+    finally:
+        reader.close()
+
+
+def _build_index(path: str, on_progress: Callable[[int], None]) -> Index | None:
+    from kwire.capture.index import Index, NotIndexed
+    from kwire.capture.index.build import build_columns
+    from kwire.capture.index.columns import Columns
+
+    columns = Columns()
+    try:
+        build_columns(path, columns, on_progress)
+    except NotIndexed:
+        return None
+    return Index(path, columns)
+
+
+class _FirstPart:
+    """The outcomes of the first packets."""
+
+    def __init__(self, source: Source, options: Options) -> None:
+        self._source = source
+        self._options = options
+        self._names = TopicNames(options.topics)
+        self.packet_count = 0
+        self.is_complete = False
+        """Whether the first part is the whole capture."""
+
+    def outcomes(self, level: str) -> Iterator[Outcome]:
+        """The outcomes up to the packet limit or the first topic without a name."""
+        keys = KeyLog(self._options.tls_keylog)
+        segments = dissect_packets(self._limit(read_packets(self._source, keys)))
+        self.is_complete = True
+        for outcome in outcomes_from_segments(segments, self._options, keys, level):
+            if not self.is_complete or self._lacks_name(outcome):
+                # At the packet limit the pipeline behaves as at the end of the capture; these outcomes are not valid.
+                self.is_complete = False
+                return
+            yield outcome
+
+    def _limit(self, packets: Iterable[Packet | CaptureIssue]) -> Iterator[Packet | CaptureIssue]:
+        for packet in packets:
+            if isinstance(packet, Packet):
+                if self.packet_count == FIRST_PACKETS:
+                    self.is_complete = False
+                    return
+                self.packet_count += 1
+            yield packet
+
+    def _lacks_name(self, outcome: Outcome) -> bool:
+        """Whether an outcome has a topic without a known name."""
+        if not isinstance(outcome, Exchange):
+            return False
+        bodies = [side.body for side in (outcome.request, outcome.response) if side is not None]
+        topics = [topic for body in bodies if body is not None for topic in self._names.learn(body)]
+        return any(topic.topic_id and self._names.name_and_id(topic)[0] is None for topic in topics)
+
+
+def _mark_replayed(events: Iterable[Event], reported: set[object], last_packet: int) -> Iterator[Event]:
+    """The events, with reported ones as `Replayed`. No reported outcome has a packet after `last_packet`."""
+    for event in events:
+        if reported and isinstance(event, Exchange | StreamGap | NonKafkaConnection) and _packet(event) <= last_packet:
+            key = _identity(event)
+            if key in reported:
+                reported.discard(key)
+                yield Replayed(event)
+                continue
+        yield event
+
+
+def _packet(outcome: Exchange | StreamGap | NonKafkaConnection) -> int:
+    if not isinstance(outcome, Exchange):
+        return 0
+    side = outcome.request or outcome.response
+    return 0 if side is None else side.frame.packet
+
+
+def _identity(outcome: Outcome) -> object:
+    """A key that no other outcome of the capture has."""
+    flow = getattr(outcome, "flow", None)
+    connection = None if flow is None else (sorted(flow.ends), flow.epoch)
+    if isinstance(outcome, Exchange):
+        sides = [None if side is None else side.frame for side in (outcome.request, outcome.response)]
+        return str(connection), *((frame and (frame.packet, frame.offset)) for frame in sides)
+    if isinstance(outcome, StreamGap):
+        return str(connection), outcome.kind, outcome.is_request, outcome.offset
+    return str(connection), type(outcome).__name__

@@ -1,0 +1,246 @@
+"""Read captures as outcomes, rows, Arrow record batches or a table: the entry points for commands, Spark and programs.
+
+`Options` state what is read, with an exchange filter on message headers. A regular file that is not compressed, and
+bytes, are indexed (`kwire.capture.index`) and read column by column (`kwire.capture.columnar`), if numpy and pyarrow
+are installed. Compressed files and pipes are read as a stream (`kwire.capture.pipeline`). The rows are the same.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from kwire.capture.files.packet_reader import read_packets
+from kwire.capture.files.source import source_name
+from kwire.capture.kafka.topic_names import TopicNames
+from kwire.capture.kafka.topic_naming import learn_topic_names, options_for_topic_names
+from kwire.capture.network.packet_dissector import dissect_packets
+from kwire.capture.optional_dependencies import require_pyarrow
+from kwire.capture.options import Options
+from kwire.capture.pipeline import (
+    make_row_builder,
+    merge_issues,
+    order_rows,
+    outcomes_from_segments,
+    rows_from_segments,
+)
+from kwire.capture.progressive_reader import can_be_indexed, progressive_events
+from kwire.capture.rows.columns import arrow_schema
+from kwire.capture.rows.levels import options_for_columns
+from kwire.capture.rows.record_batches import selected_columns, to_record_batches
+from kwire.capture.rows.traffic_rows import TRAFFIC_LEVELS
+from kwire.capture.series.file_names import assign_file_names
+from kwire.capture.series.topic_name_backfill import fill_topic_names, unnamed_topic_ids
+from kwire.capture.tls.key_log import KeyLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from kwire.capture.columnar.filtered_reader import ColumnCondition
+    from kwire.capture.files.source import Source
+    from kwire.capture.index import FlowKey, Index
+    from kwire.capture.kafka.exchange import Outcome
+    from kwire.capture.model import Row
+    from kwire.capture.progressive_reader import Event
+    from kwire.capture.series.checkpoint import PipelineState
+
+__all__ = [
+    "collect_topic_names",
+    "make_row_builder",
+    "open_index",
+    "read_batches",
+    "read_events",
+    "read_flow_batches",
+    "read_outcomes",
+    "read_rows",
+    "read_series_rows",
+    "read_table",
+]
+
+
+def read_outcomes(source: Source, options: Options | None = None, level: str = "messages") -> Iterator[Outcome]:
+    """Exchanges as they complete, and stream gaps, connections and capture issues, in one pass over the source.
+
+    Capture issues of one kind are merged into one outcome at the end.
+
+    Args: level: for `flows` and `packets` the outcomes are connections as they end, and packets, without exchanges.
+    """
+    options = options or Options()
+    keys = KeyLog(options.tls_keylog)
+    return outcomes_from_segments(dissect_packets(read_packets(source, keys)), options, keys, level)
+
+
+def read_events(
+    source: Source,
+    options: Options,
+    level: str,
+    *,
+    path: str | None = None,
+    conditions: Callable[[], list[ColumnCondition]] = list,
+    columns: Collection[str] | None = None,
+    on_progress: Callable[[int], None] = lambda position: None,
+) -> Iterator[Event]:
+    """Outcomes for an interactive reader: the first ones at once, the others by the index of the file if it has one.
+
+    Args: path: the file that `source` reads; None if it cannot be read again. conditions: returns them when the index
+        is read; exchanges that fail one of them, and have no issue, are only counted. columns: exchanges that match are
+        returned as rows of these columns. on_progress: is called with the position that was read, in bytes, first for
+        the index and then for the rows.
+    """
+    if path is not None and level not in TRAFFIC_LEVELS and can_be_indexed(path):
+        return progressive_events(path, source, options, level, conditions, columns=columns, on_progress=on_progress)
+    return read_outcomes(source, options, level)
+
+
+def read_rows(source: Source, level: str = "messages", options: Options | None = None) -> Iterator[Row]:
+    """The rows of one level, in the order of their requests.
+
+    Raises: CaptureError when the source is no capture; ValueError for an unknown level.
+    """
+    options = options or Options()
+    keys = KeyLog(options.tls_keylog)
+    return rows_from_segments(dissect_packets(read_packets(source, keys)), level, source_name(source), options, keys)
+
+
+def read_series_rows(
+    state: PipelineState, file: str, outcomes: Iterable[Outcome], level: str, options: Options
+) -> Iterator[Row]:
+    """The rows of outcomes of a series of captures, whose topic names and files `state` has.
+
+    Each row names the file in which it begins, or `file` if that is not known.
+    """
+    make_rows = make_row_builder(level, file, options, state.names)
+    return assign_file_names(order_rows(merge_issues(outcomes), make_rows), state.files)
+
+
+def read_batches(
+    path: Source, level: str = "messages", options: Options | None = None, *, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one capture as record batches of `arrow_schema(level)`.
+
+    Args: columns: only these, in this order. What only other columns need is neither computed nor decoded.
+    Raises: CaptureError when the source is no capture; ValueError for an unknown level or column.
+    """
+    options = options or Options()
+    names = selected_columns(level, columns)
+    index = open_index(path)
+    if index is not None:
+        yield from read_flow_batches([index], None, level, options, columns=names)
+        return
+    yield from to_record_batches(read_rows(path, level, options_for_columns(options, names)), level, names)
+
+
+def read_flow_batches(
+    indexes: Sequence[Index],
+    flows: Collection[FlowKey] | None,
+    level: str = "messages",
+    options: Options | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    issues: bool = True,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of some flows of one or more captures, which are read as one: a flow may continue in the next capture.
+
+    Args: indexes: in the order of their times. flows: None for all. issues: whether capture issues, which belong to
+        no flow, have rows; where flows are divided among tasks, one task should return them.
+    """
+    options = options or Options()
+    names = selected_columns(level, columns)
+    reduced_options = options_for_columns(options, names)
+    if level not in TRAFFIC_LEVELS:
+        from kwire.capture.columnar.reader import columnar_batches
+        from kwire.capture.index.series import SeriesIndex
+
+        whole = indexes[0] if len(indexes) == 1 else SeriesIndex(indexes, flows)
+        yield from columnar_batches(whole, flows, level, reduced_options, names, issues=issues)
+        return
+    from kwire.capture.index import read_segments
+
+    keys = indexes[0].key_log(options.tls_keylog)
+    for index in indexes[1:]:
+        keys.add_lines(index.secrets)
+    segments = read_segments(indexes, flows, issues=issues)
+    rows = rows_from_segments(segments, level, indexes[0].file, reduced_options, keys)
+    files = [(index.first_ts, index.file) for index in indexes] if reduced_options.name is None else []
+    yield from to_record_batches(assign_file_names(rows, files), level, names)
+
+
+def read_table(
+    paths: Iterable[Source],
+    level: str = "messages",
+    options: Options | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+) -> pa.Table:
+    """The rows of all captures in one table. Topic names that any of them contains are used for the rows of all."""
+    pa = require_pyarrow()
+    layout = arrow_schema(level)
+    names = selected_columns(level, columns)
+    # A missing topic name is found by the topic's id.
+    read_names = [*names, "topic_id"] if "topic" in names and "topic_id" not in names else names
+    sources = list(paths)
+    batches = [batch for path in sources for batch in read_batches(path, level, options, columns=read_names)]
+    table = pa.Table.from_batches(batches, schema=pa.schema([layout.field(name) for name in read_names]))
+    return add_missing_topic_names(table, sources, options or Options()).select(names)
+
+
+def add_missing_topic_names(table: pa.Table, sources: Sequence[Source], options: Options) -> pa.Table:
+    """The table with topic names in place of ids, as far as any of the sources contains the names.
+
+    The sources are read again only if a name is missing, and only paths and bytes can be read again.
+    """
+    unnamed = unnamed_topic_ids(table)
+    if not unnamed:
+        return table
+    rereadable = [source for source in sources if isinstance(source, (str, bytes, bytearray, memoryview, os.PathLike))]
+    known = collect_topic_names(rereadable, options)
+    names = {topic_id: known[topic_id] for topic_id in unnamed if topic_id in known}
+    return fill_topic_names(table, names) if names else table
+
+
+def collect_topic_names(sources: Iterable[Source], options: Options, *, cache: str | None = None) -> dict[str, str]:
+    """The topic names by id that the captures contain anywhere, and those of the options.
+
+    Rows are made as a capture is read, so rows before the message that names a topic lack its name. To avoid that, pass
+    the result as `Options.topics`. The sources are read once more for it; with an index, only messages that name topics
+    are decoded.
+
+    Args: cache: where indexes are stored, `beside` or a folder; None stores none.
+    """
+    for source in sources:
+        index = open_index(source, cache)
+        if index is None:
+            names = collect_topic_names_from_stream(source, options)
+        else:
+            from kwire.capture.columnar.topic_name_scan import find_topic_names
+
+            names = find_topic_names(index, options)
+        options = replace(options, topics=names)
+    return dict(options.topics)
+
+
+def collect_topic_names_from_stream(source: Source, options: Options) -> dict[str, str]:
+    """The same of one capture that is read as a stream."""
+    names = TopicNames(options.topics)
+    for outcome in read_outcomes(source, options_for_topic_names(options)):
+        learn_topic_names(outcome, names, options.edition)
+    return names.names_by_id()
+
+
+def open_index(source: Source, cache: str | None = None) -> Index | None:
+    """The index of a source; None if the source cannot be indexed, or numpy or pyarrow are not installed.
+
+    Args: cache: where sidecars are stored, `beside` or a folder; None stores none.
+    """
+    if not isinstance(source, (str, bytes, os.PathLike)) or None in (find_spec("numpy"), find_spec("pyarrow")):
+        return None
+    from kwire.capture import index
+
+    try:
+        return index.build_index(source) if isinstance(source, bytes) else index.open_index(source, cache=cache)
+    except index.NotIndexed:
+        return None

@@ -1,0 +1,1 @@
+"""The rows of every level, and their columns."""

@@ -1,0 +1,100 @@
+"""The common columns of the levels below `messages`: those of the exchange, and its partitions from both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kwire.capture.kafka.message_fields import message_topics
+from kwire.capture.model import Row, connection_id
+from kwire.payload import RECORDS_FIELDS, Records
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from kwire.capture.kafka.exchange import Exchange
+    from kwire.capture.kafka.message_decoder import Message
+    from kwire.capture.kafka.message_fields import MessageTopic
+    from kwire.capture.kafka.topic_names import TopicNames
+
+    # A topic by id or name, and a partition index.
+    _PartitionKey = tuple[bytes | str | None, int]
+
+
+class PartitionPair(NamedTuple):
+    """One partition with its struct in the request and in the response."""
+
+    topic: str | None
+    topic_id: str | None
+    number: int
+    requested: msgspec.Struct | None
+    responded: msgspec.Struct | None
+
+    def columns(self) -> Row:
+        """The columns that identify the partition."""
+        return {"topic": self.topic, "topic_id": self.topic_id, "partition": self.number}
+
+
+class PartitionPairer:
+    """Pairs the partitions of requests and responses of one capture."""
+
+    def __init__(self, file: str, names: TopicNames) -> None:
+        """`file` is the value of that column."""
+        self._file = file
+        self._names = names
+
+    def message_columns(self, exchange: Exchange) -> Row:
+        """The columns that identify the exchange."""
+        request, response = exchange.request, exchange.response
+        row: Row = {
+            "file": self._file,
+            "conn_id": connection_id(exchange.flow),
+            "stream_epoch": exchange.flow.epoch,
+            "req_packet": (request.frame.packet or None) if request is not None else None,
+            "resp_packet": (response.frame.packet or None) if response is not None else None,
+        }
+        if request is not None:
+            row["client_id"] = request.client_id
+            row["api_key"] = request.api_key
+            row["api_name"] = request.api_name
+            row["api_version"] = request.api_version
+            row["correlation_id"] = request.correlation_id
+        else:
+            row |= dict.fromkeys(("client_id", "api_key", "api_name", "api_version"))
+            row["correlation_id"] = None if response is None else response.correlation_id
+        return row
+
+    def pair_partitions(self, exchange: Exchange) -> Iterator[PartitionPair]:
+        """The partitions of both sides, joined; those of the response first, in its order."""
+        requested = _structs_by_partition(exchange.request)
+        for key, (topic, struct) in _structs_by_partition(exchange.response).items():
+            request_struct = requested.pop(key, (topic, None))[1]
+            yield PartitionPair(*self._names.name_and_id(topic), key[1], request_struct, struct)
+        for key, (topic, struct) in requested.items():
+            yield PartitionPair(*self._names.name_and_id(topic), key[1], struct, None)
+
+
+def partition_records(message: Message | None, struct: msgspec.Struct | None) -> Records:
+    """The record batches of this partition in the message."""
+    fields = None if message is None else RECORDS_FIELDS.get(message.name)
+    return getattr(struct, fields.records[0], None) if fields is not None else None
+
+
+def none_if_negative(value: int | None) -> int | None:
+    """The value, or None for -1, which Kafka writes for an absent value."""
+    return None if value is None or value < 0 else value
+
+
+def none_if_not_int64(value: int) -> int | None:
+    """The value, or None if it does not fit the column, as sums of invalid offsets may not."""
+    return value if -(2**63) <= value < 2**63 else None
+
+
+def _structs_by_partition(message: Message | None) -> dict[_PartitionKey, tuple[MessageTopic, msgspec.Struct | None]]:
+    if message is None or message.body is None:
+        return {}
+    return {
+        (topic.topic_id or topic.name, partition.number): (topic, partition.struct)
+        for topic in message_topics(message.body)
+        for partition in topic.partitions
+    }

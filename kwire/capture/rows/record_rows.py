@@ -1,0 +1,154 @@
+"""Rows of the levels `partitions` and `records`: produced and fetched data by partition and by record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire.capture.rows.dead_letter_headers import DEAD_LETTER_COLUMNS, dead_letter_columns
+from kwire.capture.rows.partition_pairs import none_if_negative, none_if_not_int64, partition_records
+from kwire.error_codes import name_of
+from kwire.errors import WireError
+from kwire.payload import Records, codec_label, read_complete_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import msgspec
+
+    from kwire.capture.kafka.exchange import Exchange
+    from kwire.capture.model import Row
+    from kwire.capture.rows.partition_pairs import PartitionPairer
+    from kwire.records import Batch, Record
+
+# Limit of the decompressed size of one batch.
+_RECORDS_SIZE_MAX = 128 * 1024 * 1024
+# The last millisecond of the year 9999, the latest that RFC 3339, Python and Spark (towards Python) support.
+_TIMESTAMP_MAX = 253_402_300_799_999
+
+_RECORD_COLUMNS = (
+    *("offset", "timestamp", "timestamp_type", "codec", "is_control", "producer_id"),
+    *("key_size", "value_size", "headers", *DEAD_LETTER_COLUMNS, "key", "value"),
+)
+_DIRECTIONS = {"ProduceRequest": "produce", "FetchResponse": "fetch", "ShareFetchResponse": "share_fetch"}
+
+
+def partition_rows(pairer: PartitionPairer, exchange: Exchange) -> Iterator[Row]:
+    """A row for each partition with an error code in the response, and for those of a request without a response."""
+    message_columns = pairer.message_columns(exchange)
+    request, response = exchange.request, exchange.response
+    side = request if request is not None else response
+    for pair in pairer.pair_partitions(exchange):
+        struct = pair.responded if pair.responded is not None else pair.requested
+        code = _first_error_code(pair.responded)
+        if struct is None or (code is None and response is not None and response.body is not None):
+            continue
+        records = partition_records(request, pair.requested) or partition_records(response, pair.responded)
+        yield {
+            **message_columns,
+            "ts": side.frame.ts if side is not None else None,
+            **pair.columns(),
+            "error_code": code,
+            "error_name": None if code is None else name_of(code),
+            **_batch_columns(records),
+            **_response_columns(pair.responded),
+        }
+
+
+def record_rows(pairer: PartitionPairer, exchange: Exchange, *, payload: bool) -> Iterator[Row]:
+    """A row for each record of Produce requests, Fetch and ShareFetch responses."""
+    for side in (exchange.request, exchange.response):
+        direction = _DIRECTIONS.get(side.name) if side is not None else None
+        if side is None or side.body is None or direction is None:
+            continue
+        is_produce = direction == "produce"
+        common_columns = {**pairer.message_columns(exchange), "direction": direction, "ts": side.frame.ts}
+        for pair in pairer.pair_partitions(exchange):
+            # A producer counts offsets from 0; only the response has the offset in the log.
+            start = _produced_base_offset(pair.responded) if is_produce else 0
+            records = partition_records(side, pair.requested if is_produce else pair.responded)
+            for row in _rows_of_records(records, start, counts_from_zero=is_produce, payload=payload):
+                yield {**common_columns, **pair.columns(), **row}
+
+
+def _rows_of_records(records: Records, start: int | None, *, counts_from_zero: bool, payload: bool) -> Iterator[Row]:
+    """The columns of each record. Damage ends the batches with a row that has only an issue."""
+    try:
+        for batch in read_complete_batches(records):
+            for record in batch.records(_RECORDS_SIZE_MAX, strict=False):
+                yield _record_columns(batch, record, start, payload=payload)
+            if start is not None and counts_from_zero:
+                start += batch.count
+    except WireError as error:
+        yield {**dict.fromkeys(_RECORD_COLUMNS), "issue": str(error)}
+
+
+def _record_columns(batch: Batch, record: Record, start: int | None, *, payload: bool) -> Row:
+    return {
+        "offset": None if start is None else none_if_not_int64(record.offset + start),
+        "timestamp": record.timestamp * 1_000_000 if 0 <= record.timestamp <= _TIMESTAMP_MAX else None,
+        "timestamp_type": {0: "create", 1: "append"}.get(batch.timestamp_type),
+        "codec": codec_label(batch),
+        "is_control": batch.is_control,
+        "producer_id": none_if_negative(batch.producer_id),
+        "key_size": None if record.key is None else len(record.key),
+        "value_size": None if record.value is None else len(record.value),
+        "headers": [
+            {"key": name, "value_size": None if value is None else len(value)} for name, value in record.headers
+        ],
+        **dead_letter_columns(record),
+        "key": record.key if payload else None,
+        "value": record.value if payload else None,
+        "issue": None,
+    }
+
+
+def _first_error_code(struct: msgspec.Struct | None) -> int | None:
+    codes = [getattr(struct, field, None) for field in ("error_code", "partition_error_code", "acknowledge_error_code")]
+    present_codes = [code for code in codes if code is not None]
+    return next((code for code in present_codes if code), 0) if present_codes else None
+
+
+def _batch_columns(records: Records) -> Row:
+    """Columns from the batch headers. Damage ends the count, and is an issue of the row of the message."""
+    out: Row = dict.fromkeys(("base_offset", "producer_id", "epoch", "sequence", "records", "batch_bytes", "codec"))
+    if records is None:
+        return out
+    codecs = dict[str, None]()
+    count = 0
+    for batch in _readable_batches(records):
+        if not codecs:
+            out.update(
+                base_offset=batch.base_offset,
+                producer_id=none_if_negative(batch.producer_id),
+                epoch=none_if_negative(batch.producer_epoch),
+                # Some clients count from 0 even if idempotence is off.
+                sequence=none_if_negative(batch.base_sequence) if batch.producer_id >= 0 else None,
+            )
+        codecs[codec_label(batch)] = None
+        count += batch.count
+    out.update(records=count, batch_bytes=len(records), codec=",".join(codecs) or None)
+    return out
+
+
+def _response_columns(responded: msgspec.Struct | None) -> Row:
+    out: Row = {
+        "high_watermark": none_if_negative(getattr(responded, "high_watermark", None)),
+        "log_start": none_if_negative(getattr(responded, "log_start_offset", None)),
+    }
+    base_offset = _produced_base_offset(responded)
+    return out if base_offset is None else {**out, "base_offset": base_offset}
+
+
+def _produced_base_offset(responded: msgspec.Struct | None) -> int | None:
+    """The offset that a Produce response states for the first record."""
+    return none_if_negative(getattr(responded, "base_offset", None))
+
+
+def _readable_batches(records: Records) -> Iterator[Batch]:
+    try:
+        for batch in read_complete_batches(records):
+            # The offset of the first record of an old compressed batch is only in its compressed content.
+            _ = batch.base_offset, batch.count
+            yield batch
+    except WireError:
+        return

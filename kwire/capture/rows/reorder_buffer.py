@@ -1,0 +1,106 @@
+"""Reorder buffer: exchanges are complete in another order than their requests, which is the order of rows."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from kwire.capture.kafka.exchange import Exchange
+from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kwire.capture.kafka.exchange import Outcome
+    from kwire.capture.model import Row
+
+T = TypeVar("T")
+
+# The number of outcomes that are buffered for reordering.
+ORDER_WINDOW = 1000
+# The columns with values that may be as large as a frame.
+_LARGE = ("body_request", "body_response", "session_partitions", "key", "value")
+# Memory limit; fewer outcomes are buffered if it is exceeded.
+SIZE_MAX = 64 * 1024 * 1024
+
+
+class PrebuiltRow(NamedTuple):
+    """A row of `messages` that was made without its exchange, with its time and stream offset for the order."""
+
+    ts: int
+    offset: int
+    row: Row
+
+
+class SkippedCount(NamedTuple):
+    """A number of exchanges that failed a condition and have no issue."""
+
+    number: int
+
+
+class ReorderBuffer(Generic[T]):
+    """Buffers the items made of outcomes, and returns them in the order of time, within a window of outcomes."""
+
+    def __init__(self, *, counts_all: bool = False) -> None:
+        """`counts_all`: outcomes without items count too, so that a rare item is not delayed for long."""
+        self._heap: list[tuple[tuple[int, int], int, Sequence[T], int]] = []
+        self._counts_all = counts_all
+        self._count = 0
+        self._size = 0
+
+    def push(self, outcome: Outcome | PrebuiltRow, items: Sequence[T], size: int = 0) -> Sequence[T]:
+        """Buffer the items of an outcome, with their size in bytes; returns the items that leave the window."""
+        heap = self._heap
+        if items or self._counts_all:
+            self._count += 1
+        if items:
+            heappush(heap, (_sort_key(outcome), self._count, items, size))
+            self._size += size
+        is_due = len(heap) > ORDER_WINDOW or (self._counts_all and heap and heap[0][1] <= self._count - ORDER_WINDOW)
+        due = self._pop_first() if is_due else ()
+        while self._size > SIZE_MAX:
+            due = [*due, *self._pop_first()]
+        return due
+
+    def skip(self, count: int) -> Sequence[T]:
+        """Count outcomes without items; returns the items that leave the window."""
+        due: Sequence[T] = ()
+        step = 0
+        while self._heap and self._counts_all:
+            # At most one entry is returned for each outcome, as by `push`.
+            step = max(step + 1, self._heap[0][1] + ORDER_WINDOW - self._count)
+            if step > count:
+                break
+            due = [*due, *self._pop_first()]
+        self._count += count if self._counts_all else 0
+        return due
+
+    def pop(self) -> Sequence[T] | None:
+        """The first items of the buffer, in order; None if it is empty."""
+        return self._pop_first() if self._heap else None
+
+    def _pop_first(self) -> Sequence[T]:
+        _, _, items, size = heappop(self._heap)
+        self._size -= size
+        return items
+
+
+def row_size(row: Row) -> int:
+    """The size of the values of a row that may be large."""
+    return sum(len(value) for name in _LARGE if isinstance(value := row.get(name), str | bytes))
+
+
+def _sort_key(outcome: Outcome | PrebuiltRow) -> tuple[int, int]:
+    """The time and stream offset of an outcome: requests of one packet have the same time."""
+    if isinstance(outcome, PrebuiltRow):
+        return outcome.ts, outcome.offset
+    if isinstance(outcome, FlowSummary):
+        return outcome.statistics.first_ts, 0
+    if isinstance(outcome, PacketSummary):
+        # Packets are already in the order of the file, which is kept even if their times are not in order.
+        return 0, 0
+    if not isinstance(outcome, Exchange):
+        return outcome.ts, 0
+    side = outcome.request or outcome.response
+    assert side is not None
+    return side.frame.ts, side.frame.offset

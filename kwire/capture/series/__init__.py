@@ -1,0 +1,1 @@
+"""Captures that continue each other: checkpoints between files, file names, topic names found late."""

@@ -1,0 +1,1 @@
+"""TCP: stream reassembly, packet buffers and the analysis of connections."""

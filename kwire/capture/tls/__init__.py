@@ -1,0 +1,1 @@
+"""TLS decryption with logged secrets."""

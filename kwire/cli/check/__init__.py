@@ -1,0 +1,1 @@
+"""The command `kwire check`: golden vectors and golden record batches."""

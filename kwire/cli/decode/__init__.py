@@ -1,0 +1,1 @@
+"""The command `kwire decode`: arguments, filters, views and output."""

@@ -1,0 +1,129 @@
+"""Decodes the records of a v2 batch: valid data in one fast loop, anything else by `checked_decoder`.
+
+A record: its size (varint), attributes int8 (unused), timestamp delta (varint of 64 bits), offset delta (varint), key
+and value (a varint length, -1 for null, and the bytes), a header count (varint), and for each header a key
+and a value in the same form. All these varints are zigzag-encoded: an odd raw value is a negative number.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kwire.records.checked_decoder import decode_records_checked
+from kwire.records.failures import corrupt_error
+from kwire.records.record import BatchBase, Header, Record
+from kwire.records.varint import UnreadableVarintError, read_raw_varint, wrap_int64
+
+# Below this, the sum of a base and a delta that is not wide fits 64 bits.
+_SAFE = 1 << 62
+
+
+class _FastDecodeError(Exception):
+    """The fast loop cannot read the data; the checked decoder reports the error."""
+
+
+def decode_records(data: bytes, base: BatchBase, *, strict: bool = True) -> list[Record]:
+    """Decode all records of a batch: of the batch itself, or when it was compressed of the uncompressed bytes.
+
+    Raises: WireErrors only, with a path such as `records[3].value` and the offset in the data.
+    """
+    if base.count > len(data) - base.starts_at:
+        # A record has at least 7 bytes, so the loop would only reach the end of the data.
+        what = f"{base.count} records in {len(data) - base.starts_at} bytes"
+        raise corrupt_error(what, base.starts_at, "batch.count")
+    try:
+        records, wide = _decode_fast(data, base)
+    except (IndexError, UnreadableVarintError, _FastDecodeError, UnicodeDecodeError):
+        records, wide = decode_records_checked(data, base, strict=strict), True
+    if wide or not -_SAFE < base.timestamp < _SAFE or not -_SAFE < base.offset < _SAFE:
+        return [_within_int64(record) for record in records]
+    return records
+
+
+def _decode_fast(data: bytes, base: BatchBase) -> tuple[list[Record], bool]:
+    """Read valid records; returns them and whether any timestamp delta was wide.
+
+    Varints of one and two bytes are read in place: a function call for each would take 1.6 to 1.8 times as long.
+    Slices may be too short here; then the final offset does not match.
+    """
+    base_offset, base_timestamp, append_time = base.offset, base.timestamp, base.append_time
+    records: list[Record] = []
+    add = records.append
+    at, wide = base.starts_at, False
+    for _ in range(base.count):
+        # The size of the record determines where it must end.
+        raw, at = data[at], at + 1
+        if raw > 127:
+            raw, at = (raw + (data[at] << 7) - 128, at + 1) if data[at] < 128 else read_raw_varint(data, at - 1, 32)
+        end, negative = at + (raw >> 1), raw
+        # The timestamp delta, behind the attributes: no version has used them (KIP-98).
+        raw, at = data[at + 1], at + 2
+        if raw > 127:
+            raw, at = (raw + (data[at] << 7) - 128, at + 1) if data[at] < 128 else read_raw_varint(data, at - 1, 64)
+            wide = wide or raw >= _SAFE
+        timestamp = base_timestamp + ((raw >> 1) ^ -(raw & 1)) if append_time is None else append_time
+        # The offset delta; compaction leaves gaps.
+        raw, at = data[at], at + 1
+        if raw > 127:
+            raw, at = (raw + (data[at] << 7) - 128, at + 1) if data[at] < 128 else read_raw_varint(data, at - 1, 32)
+        offset = base_offset + ((raw >> 1) ^ -(raw & 1))
+        # Key and value; 1 is the varint of -1, null.
+        raw, at = data[at], at + 1
+        key = value = None
+        if raw != 1:
+            if raw > 127:
+                raw, at = (raw + (data[at] << 7) - 128, at + 1) if data[at] < 128 else read_raw_varint(data, at - 1, 32)
+            negative |= raw
+            start, at = at, at + (raw >> 1)
+            key = data[start:at]
+        raw, at = data[at], at + 1
+        if raw != 1:
+            if raw > 127:
+                raw, at = (raw + (data[at] << 7) - 128, at + 1) if data[at] < 128 else read_raw_varint(data, at - 1, 32)
+            negative |= raw
+            start, at = at, at + (raw >> 1)
+            value = data[start:at]
+        headers: tuple[Header, ...] = ()
+        if data[at]:
+            headers, at = _read_headers(data, at)
+        else:
+            at += 1
+        if at != end or negative & 1:
+            raise _FastDecodeError
+        add(Record(offset, timestamp, key, value, headers))
+    if at != len(data):
+        raise _FastDecodeError
+    return records, wide
+
+
+def _read_headers(data: bytes, at: int) -> tuple[tuple[Header, ...], int]:
+    raw, at = data[at], at + 1
+    if raw > 127:
+        raw, at = read_raw_varint(data, at - 1, 32)
+    if raw & 1:
+        raise _FastDecodeError
+    headers: list[Header] = []
+    for _ in range(raw >> 1):
+        raw, at = data[at], at + 1
+        if raw > 127:
+            raw, at = read_raw_varint(data, at - 1, 32)
+        if raw & 1:
+            raise _FastDecodeError
+        start, at = at, at + (raw >> 1)
+        key = data[start:at].decode()
+        raw, at = data[at], at + 1
+        if raw == 1:
+            headers.append((key, None))
+            continue
+        if raw > 127:
+            raw, at = read_raw_varint(data, at - 1, 32)
+        if raw & 1:
+            raise _FastDecodeError
+        start, at = at, at + (raw >> 1)
+        headers.append((key, data[start:at]))
+    return tuple(headers), at
+
+
+def _within_int64(record: Record) -> Record:
+    """Sums of base and delta wrap around as in Kafka, so that no number exceeds 64 bits."""
+    return msgspec.structs.replace(record, offset=wrap_int64(record.offset), timestamp=wrap_int64(record.timestamp))

@@ -1,0 +1,33 @@
+"""Levels of small captures, decoded in this process: starting Python workers would cost more than decoding."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import chain
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from kwire.capture.rows.columns import arrow_schema
+from kwire.spark.data_source import CaptureDataSource
+from kwire.spark.source import options as option_parsers
+
+
+def read_table(files: Sequence[str], options: Mapping[str, str]) -> pa.Table:
+    """The rows of a level, as the data source returns them. Args: options: those of `kafka_capture`, `level` too."""
+    source = CaptureDataSource({**options, "paths": json.dumps(list(files))})
+    reader = source.reader(source.schema())
+    batches = chain.from_iterable(map(reader.read, reader.partitions()))
+    level_schema = arrow_schema(option_parsers.parse_level(options))
+    schema = pa.schema([level_schema.field(name) for name in option_parsers.parse_columns(options)])
+    return pa.Table.from_batches(batches, schema)
+
+
+def to_data_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """An Arrow table as a DataFrame."""
+    if not rows.num_rows:
+        # PySpark 4.3 cannot convert a table without batches.
+        return spark.createDataFrame([], from_arrow_schema(rows.schema))
+    return spark.createDataFrame(rows)

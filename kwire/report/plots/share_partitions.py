@@ -1,0 +1,117 @@
+"""Plots of share partitions over time, one small plot each: start and end offset, and the states of the records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from kwire.capture.share_timeline.events import CAUSES
+from kwire.report import formats
+from kwire.report.markup import Markup, join, tag
+from kwire.report.model import SharePanel
+from kwire.report.plots.bars import labelled_row
+from kwire.report.plots.svg import draw_legend, draw_svg, percent, tick_anchor
+
+#: The plotted states from bottom to top, with the CSS class of their colour.
+STATES = {"acquired": "c0", "available": "c1", "acknowledged": "ack-accept", "archived": "ack-reject"}
+TOP, OFFSETS_HEIGHT, GAP, STATES_HEIGHT = 14, 56, 20, 72
+FLOOR = TOP + OFFSETS_HEIGHT + GAP + STATES_HEIGHT
+HEIGHT = FLOOR + 20
+
+#: Entries of the legend other than the states.
+BAND = ("offsets from start to end", "band")
+PEAK = ("acquired within the step", "peak")
+READ = ("state is read or reset", "read")
+T = TypeVar("T")
+
+
+def plot_share_partitions(panels: Sequence[SharePanel]) -> Markup:
+    """One small plot for each share partition, each with its own y scale, on a common time axis."""
+    names = [*STATES.items(), PEAK, BAND, *([READ] if any(panel.readings for panel in panels) else [])]
+    return join(tag("ul", *map(_draw_panel, panels), class_="panels"), draw_legend(names))
+
+
+def _draw_panel(panel: SharePanel) -> Markup:
+    name = f"{formats.name(panel.group)}: {formats.name(panel.topic)}-{panel.partition}"
+    sums = [sum(values) for values in zip(*panel.series.values(), strict=True)]
+    top = max([*sums, *panel.peaks, 1])
+    offsets = f"start {formats.count(panel.begin)} to {formats.count(panel.end)}"
+    value = f"{offsets}; at most {formats.plural(max(sums, default=0), 'record')} in flight"
+    attempts = f"delivered up to {formats.plural(panel.deliveries_max, 'time')}"
+    parts = [*_offsets(panel), *_states(panel, top), *_readings(panel), *_axis(panel, len(sums))]
+    return labelled_row(name, value, draw_svg(name, *parts, height=HEIGHT, description=f"{value}; {attempts}."))
+
+
+def _offsets(panel: SharePanel) -> Iterator[Markup]:
+    """Start and end of the share partition, as the edges of a band."""
+    offsets = [value for value in (*panel.starts, *panel.ends) if value is not None]
+    low, high = min(offsets, default=0), max(offsets, default=0)
+    scale = OFFSETS_HEIGHT / max(1, high - low)
+    floor_y = float(TOP + OFFSETS_HEIGHT)
+    yield tag("line", class_="grid", x1="0", x2="100%", y1=floor_y, y2=floor_y)
+    yield tag("text", f"offsets {formats.count(low)} to {formats.count(high)}", x="0", y=TOP - 4)
+    for first, last, (start, end) in _value_runs(list(zip(panel.starts, panel.ends, strict=True))):
+        if start is None or end is None:
+            continue
+        x_range = _x_range(panel, first, last)
+        y = floor_y - (end - low) * scale
+        height = max(2.0, (end - start) * scale)
+        tooltip = f"{_clock(panel, first)}  start {formats.count(start)}, end {formats.count(end)}"
+        yield tag("rect", tag("title", tooltip), class_="mark band", y=min(y, floor_y - 2), height=height, **x_range)
+        yield tag("rect", class_="edge", y=min(y + height, floor_y) - 1.5, height=1.5, **x_range)
+
+
+def _states(panel: SharePanel, top: int) -> Iterator[Markup]:
+    ceiling = float(FLOOR - STATES_HEIGHT)
+    for y in (ceiling, float(FLOOR)):
+        yield tag("line", class_="grid", x1="0", x2="100%", y1=y, y2=y)
+    yield tag("text", formats.plural(top, "record"), x="0", y=ceiling - 4)
+    for first, last, peak in _value_runs(panel.peaks):
+        if peak:
+            height = STATES_HEIGHT * peak / top
+            tooltip = tag("title", f"{_clock(panel, first)}  at most acquired within the step: {formats.count(peak)}")
+            yield tag("rect", tooltip, class_="peak", y=FLOOR - height, height=height, **_x_range(panel, first, last))
+    floors = [float(FLOOR)] * len(panel.peaks)
+    for name, class_ in STATES.items():
+        for first, last, (value, floor) in _value_runs(list(zip(panel.series[name], floors, strict=True))):
+            if not value:
+                continue
+            height = STATES_HEIGHT * value / top
+            floors[first : last + 1] = [floor - height] * (last - first + 1)
+            tooltip = tag("title", f"{_clock(panel, first)}  {name}: {formats.count(value)}")
+            x_range = _x_range(panel, first, last)
+            yield tag("rect", tooltip, class_=f"mark {class_}", y=floor - height, height=height, **x_range)
+
+
+def _readings(panel: SharePanel) -> Iterator[Markup]:
+    """The steps where another leader read the state, or an administrator changed it."""
+    for reading in panel.readings:
+        x = percent(100 * reading.bin / max(1, len(panel.peaks)))
+        tooltip = tag("title", f"{_clock(panel, reading.bin)}  {CAUSES[reading.cause]}")
+        for low, high in ((TOP, TOP + OFFSETS_HEIGHT), (FLOOR - STATES_HEIGHT, FLOOR)):
+            yield tag("line", tooltip, class_="read", x1=x, x2=x, y1=low, y2=high)
+
+
+def _x_range(panel: SharePanel, first: int, last: int) -> dict[str, str]:
+    bins = max(1, len(panel.peaks))
+    return {"x": percent(100 * first / bins), "width": percent(100 * (last - first + 1) / bins)}
+
+
+def _value_runs(values: Sequence[T]) -> Iterator[tuple[int, int, T]]:
+    """First and last step of each run of equal values, so that each run needs only one rectangle."""
+    first = 0
+    for index, value in enumerate(values):
+        if index + 1 == len(values) or values[index + 1] != value:
+            yield first, index, value
+            first = index + 1
+
+
+def _axis(panel: SharePanel, bins: int) -> list[Markup]:
+    return [
+        tag("text", _clock(panel, tick), x=x, y=FLOOR + 14, text_anchor=tick_anchor(index, 2))
+        for index, (tick, x) in enumerate(((0, "0%"), (bins, "100%")))
+    ]
+
+
+def _clock(panel: SharePanel, index: int) -> str:
+    return formats.axis_label(panel.start_us + index * panel.step_us, start_us=panel.start_us, step_us=panel.step_us)

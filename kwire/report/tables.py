@@ -1,0 +1,167 @@
+"""The tables of a report: every analysis once, as DataFrames that are not computed yet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
+
+from kwire.capture.rows.columns import LEVELS as LEVEL_COLUMNS
+from kwire.capture.share_timeline import event_context, event_reader
+from kwire.registry import DEFAULT_EDITION, api_name
+from kwire.report import local_tables
+from kwire.spark import analyses
+from kwire.spark.analyses.conformance import API_VERSIONS
+from kwire.spark.analyses.rebalances import API_KEYS
+from kwire.spark.analyses.share_timeline import local_timeline, share_timeline
+
+# The APIs whose bodies are used by analyses; bodies of other APIs are not rendered.
+APIS_WITH_BODIES = (*{*map(api_name, (*API_KEYS, API_VERSIONS)), *event_reader.APIS, *event_context.APIS},)
+
+_MESSAGE_COLUMNS = [column.name for column in LEVEL_COLUMNS["messages"] if not column.name.startswith("body_")]
+_DETAIL_COLUMNS = [column.name for column in LEVEL_COLUMNS["messages"] if column.name != "issues"]
+# By the field of `Levels`: the level to read, and additional options.
+LEVEL_OPTIONS: dict[str, tuple[str, dict[str, str]]] = {
+    "messages": ("messages", {"columns": ",".join(_MESSAGE_COLUMNS)}),
+    "details": (
+        "messages",
+        {"columns": ",".join(_DETAIL_COLUMNS), "filter": f"api in ({', '.join(APIS_WITH_BODIES)})"},
+    ),
+    "partitions": ("partitions", {}),
+    "acquired": ("share_acquired", {}),
+    "acks": ("share_acks", {}),
+    "flows": ("flows", {}),
+    "records": ("records", {}),
+}
+
+# Size limit of captures that are decoded in this process, bytes: Spark would read them in one task as well.
+LOCAL_SIZE_MAX = 16 * 1024 * 1024
+
+# Number of records whose deliveries are drawn line by line.
+RECORD_LINES_MAX = 16
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The levels of some captures. `details`: the messages of the APIs in `APIS_WITH_BODIES`, with their bodies.
+
+    `records` is None unless the content of records was requested. `local_tables`: levels that were decoded in this
+    process, by name.
+    """
+
+    messages: DataFrame
+    details: DataFrame
+    partitions: DataFrame
+    acquired: DataFrame
+    acks: DataFrame
+    flows: DataFrame
+    records: DataFrame | None = None
+    local_tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    edition: str = DEFAULT_EDITION
+
+    def unpersist(self) -> None:
+        """Release the cached rows of all levels."""
+        for level_field in fields(self):
+            level = getattr(self, level_field.name)
+            if isinstance(level, DataFrame):
+                level.unpersist()
+
+    def timeline(self) -> DataFrame:
+        """The timeline of all share partitions."""
+        if not self.local_tables:
+            return share_timeline(self.details, self.flows, edition=self.edition)
+        transitions = local_timeline(self.local_tables["details"], self.local_tables["flows"], edition=self.edition)
+        return local_tables.to_data_frame(self.details.sparkSession, transitions)
+
+
+def read_levels(spark: SparkSession, files: Sequence[str], options: Mapping[str, str] | None) -> Levels:
+    """The levels of these files; each is decoded once."""
+    level_options = {name: {**(options or {}), **more, "level": level} for name, (level, more) in LEVEL_OPTIONS.items()}
+    edition = (options or {}).get("edition", DEFAULT_EDITION)
+    if (options or {}).get("payload") != "true":
+        del level_options["records"]
+    if fits_size(files, LOCAL_SIZE_MAX):
+        decoded = {name: local_tables.read_table(files, texts) for name, texts in level_options.items()}
+        frames: dict[str, Any] = {name: local_tables.to_data_frame(spark, table) for name, table in decoded.items()}
+        return Levels(**frames, local_tables=decoded, edition=edition)
+    # Several analyses use the same rows, and decoding is expensive; records are read once, for a few of them.
+    levels: dict[str, Any] = {}
+    for name, texts in level_options.items():
+        rows = spark.read.format("kafka_capture").options(**texts).load(list(files))
+        levels[name] = rows if name == "records" else rows.persist()
+    return Levels(**levels, edition=edition)
+
+
+def fits_size(files: Sequence[str], size_max: int) -> bool:
+    """Whether all of these are files of this machine with a total size of at most `size_max` bytes."""
+    sizes = [os.path.getsize(file) for file in files if os.path.isfile(file)]
+    return len(sizes) == len(files) and sum(sizes) <= size_max
+
+
+def build_tables(levels: Levels, *, start_us: int, step_us: int, has_shares: bool) -> dict[str, DataFrame]:
+    """Every table of the report by name; time bins begin at `start_us` and are `step_us` long.
+
+    Args: has_shares: whether the captures contain share requests.
+    """
+    spans = {"start_us": start_us, "step_us": step_us}
+    messages, partitions, flows = levels.messages, levels.partitions, levels.flows
+    failures = analyses.failures(messages, partitions).persist()
+    deliveries = analyses.attempts(levels.acquired, levels.acks).persist()
+    breaches = analyses.conformance(messages, levels.details, partitions, deliveries).persist()
+    connections = analyses.connections(flows, messages)
+    steps = analyses.membership(levels.details).persist()
+    return {
+        "totals": analyses.totals(messages),
+        "statuses": analyses.statuses(messages),
+        "latency": analyses.latency(messages),
+        "slowest": analyses.slowest(messages),
+        "traffic": analyses.traffic(messages, **spans),
+        "failures": failures,
+        "errors": analyses.errors(failures),
+        "errors_over_time": analyses.errors_over_time(failures, **spans),
+        "clients": analyses.clients(messages),
+        "client_versions": analyses.client_versions(messages),
+        "batch_sizes": analyses.batch_sizes(analyses.request_sizes(partitions)),
+        "connections": connections,
+        "connection_problems": analyses.connection_problems(connections),
+        "connection_churn": analyses.connection_churn(flows, **spans),
+        "requests_in_flight": analyses.requests_in_flight(messages, **spans),
+        "conformance": breaches,
+        "breaches": analyses.breaches(breaches),
+        "membership": steps,
+        "rebalances": analyses.rebalances(steps),
+        **(_share_tables(levels, deliveries, spans) if has_shares else {}),
+    }
+
+
+def _share_tables(levels: Levels, deliveries: DataFrame, spans: dict[str, int]) -> dict[str, DataFrame]:
+    acquired, acks = levels.acquired, levels.acks
+    outcomes = analyses.outcomes(acquired, acks).persist()
+    lock_times = analyses.lock_times(deliveries)
+    # The page also shows records that were redelivered only once; those with most deliveries come first.
+    poison = analyses.poison_records(outcomes, deliveries_min=2)
+    worst_records = poison.orderBy(F.col("delivery_count_max").desc(), *analyses.RECORD).limit(RECORD_LINES_MAX)
+    return {
+        **(_record_tables(levels.records, poison) if levels.records is not None else {}),
+        "attempts": deliveries,
+        "deliveries_by_count": analyses.deliveries_by_count(acquired),
+        "deliveries_over_time": analyses.deliveries_over_time(acquired, **spans),
+        "outcomes": outcomes,
+        "outcome_counts": outcomes.groupBy("group_id", "outcome").agg(F.count("*").alias("records")),
+        "redeliveries": analyses.redeliveries(outcomes),
+        "acknowledgements": analyses.acknowledgements(acks),
+        "poison_records": poison,
+        "delivery_histories": analyses.delivery_histories(deliveries, worst_records),
+        "lock_times": lock_times,
+        "lock_use": analyses.lock_use(lock_times),
+        "share_timeline": levels.timeline().persist(),
+    }
+
+
+def _record_tables(records: DataFrame, poison: DataFrame) -> dict[str, DataFrame]:
+    return {"contents": analyses.contents(records, poison), "dead_letters": analyses.dead_letters(records)}

@@ -1,0 +1,1 @@
+"""Capture indexes built on the driver or by the executors of a cluster."""

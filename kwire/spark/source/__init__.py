@@ -1,0 +1,1 @@
+"""The data source `kafka_capture`: options, pruning, plan and partition reader."""

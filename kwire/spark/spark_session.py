@@ -1,0 +1,168 @@
+"""Start of a Spark session that can read captures: Java, the workers' Python, settings, the data source."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+import kwire
+from kwire.spark import java
+from kwire.spark.data_source import CaptureDataSource
+
+LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+
+SETTINGS = {
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",  # A capture's times are UTC, wherever it is read.
+    "spark.sql.catalogImplementation": "in-memory",  # No Hive metastore, so no derby files.
+    # How long the JVM waits for Python to fetch collected rows: its 15 s are too short on a machine that is overloaded.
+    "spark.python.authenticate.socketTimeout": "120s",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+LOCAL_SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",  # The 200 of a cluster cost seconds on one machine.
+}
+
+# The JVM's own compiler and collector threads take half of the time of a short job. Measured on 2 busy cores: the
+# report about 400 kB of captures took 13-16 s with these, 21-37 s without.
+SHORT_JOB_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def session(
+    master: str = "local[*]",
+    *,
+    app_name: str = "kwire",
+    settings: Mapping[str, str] | None = None,
+    is_short: bool = False,
+) -> SparkSession:
+    """A Spark session that reads `kafka_capture`; a running session is returned unchanged.
+
+    Args: master: Spark's master URL, or `sc://host:port` of a Spark Connect server.
+        settings: Spark properties, which override the defaults. is_short: optimize for a fast start.
+    Raises: MissingExtra when no Java 17 or newer is found.
+    """
+    if is_running():
+        return register(SparkSession.builder.getOrCreate())
+    if master.startswith("sc://"):
+        return register(_with_settings(SparkSession.builder.remote(master), settings or {}).getOrCreate())
+    local = master.startswith("local")
+    builder = SparkSession.builder.master(master).appName(app_name)
+    spark_settings = {**SETTINGS, **(_local_settings(is_short) if local else {}), **(settings or {})}
+    with _environment_variables(_launch_environment(local=local)):
+        return register(_with_settings(builder, spark_settings).getOrCreate())
+
+
+def _with_settings(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkSession.Builder:
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+def is_running() -> bool:
+    """Whether this process has a running Spark session."""
+    return SparkContext._active_spark_context is not None
+
+
+def register(spark: SparkSession) -> SparkSession:
+    """Register the format `kafka_capture` with a session; on a cluster the workers need kwire installed too."""
+    if is_remote(spark):
+        spark.dataSource.register(CaptureDataSource)
+    else:
+        with _as_active_session(spark):
+            spark.dataSource.register(CaptureDataSource)
+    # Spark refuses a reader that accepts filters while this is off, which is the default.
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    return spark
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Whether it is a session of Spark Connect, whose JVM is not accessible from this process."""
+    return not isinstance(spark, SparkSession) or not hasattr(spark, "_jsparkSession")
+
+
+def end(spark: SparkSession) -> None:
+    """Stop the session and its JVM, which `spark.stop()` alone would leave running until this process ends."""
+    spark.stop()
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    gateway.shutdown()
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        process.stdin.close()  # The JVM exits when this pipe closes.
+        process.wait(timeout=30)
+    SparkContext._gateway = SparkContext._jvm = None
+
+
+@contextmanager
+def _as_active_session(spark: SparkSession) -> Iterator[None]:
+    """Make this the active session within the context.
+
+    Spark 4.3 refuses to register a format that the active session already has, even for another session.
+    """
+    assert spark._jvm is not None
+    sessions = spark._jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def _local_settings(is_short: bool) -> dict[str, str]:
+    # Otherwise Spark writes scratch files, warehouse and artifacts into the current directory.
+    scratch = tempfile.mkdtemp(prefix="kwire-spark-")
+    logging = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    return {
+        **LOCAL_SETTINGS,
+        "spark.local.dir": scratch,
+        "spark.sql.warehouse.dir": Path(scratch, "warehouse").as_uri(),
+        "spark.driver.extraJavaOptions": f"{logging} {SHORT_JOB_OPTIONS}" if is_short else logging,
+    }
+
+
+def _launch_environment(*, local: bool) -> dict[str, str]:
+    environ = {"JAVA_HOME": str(java.find_java().home)}
+    if local or "PYSPARK_PYTHON" not in os.environ:
+        environ["PYSPARK_PYTHON"] = sys.executable  # Else the workers use the `python3` of PATH, which may lack kwire.
+    if local:
+        environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        root = Path(kwire.__file__).parent.parent
+        if root != Path(sysconfig.get_path("purelib")):
+            # A checkout is importable only through this process's sys.path, which the workers do not inherit.
+            environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
+    return environ
+
+
+@contextmanager
+def _environment_variables(changes: Mapping[str, str]) -> Iterator[None]:
+    """Set these variables while the JVM starts, because Spark reads them then; restore the old values afterwards."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,1 @@
+"""Structured streaming over a folder of rotated captures."""

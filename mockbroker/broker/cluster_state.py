@@ -1,0 +1,49 @@
+"""`ClusterState`: everything that the brokers of a cluster share, the controller's image included."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mockbroker.broker.node import Node
+from mockbroker.cluster_services.cluster_services import ClusterServices
+from mockbroker.state.streams.topology_descriptions import TopologyDescriptions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kwire.messages import streams_group_describe as describe
+    from mockbroker.broker.controller import Controller
+    from mockbroker.cluster_services.cluster_services import WakeKey
+    from mockbroker.security.state import Security
+    from mockbroker.state.metadata.config_entries import ConfigApiDialect
+    from mockbroker.state.storage.log_store import LogStore
+
+
+class ClusterState(ClusterServices[Node], kw_only=True):
+    """The shared state of one cluster, which every request handler can reach.
+
+    nodes: the brokers that Metadata responses list, by ascending id; the running ones are `inter_broker.nodes`.
+    log_store: all logs, with their deadlines; a node reaches the logs that it leads by its `logs`.
+    api_versions: the version range that ApiVersions lists, by API key. security: users, and the settings of listeners.
+    config_api_dialect: configuration names of an edition, None for the released ones. topology_descriptions: of streams
+    groups, kept as by a plugin that all brokers share.
+    """
+
+    cluster_id: str
+    nodes: dict[int, Node]
+    api_versions: Mapping[int, tuple[int, int]]
+    security: Security
+    log_store: LogStore | None = None
+    controller: Controller | None = None
+    config_api_dialect: ConfigApiDialect | None = None
+    wake_key_count: int = 0
+    topology_descriptions: TopologyDescriptions[describe.TopologyDescription] = msgspec.field(
+        default_factory=TopologyDescriptions
+    )
+
+    def new_wake_key(self) -> WakeKey:
+        """A wake key that is used nowhere else: a request parks on it until its own work is done."""
+        self.wake_key_count += 1
+        return ("done", self.wake_key_count)

@@ -1,0 +1,1 @@
+"""The configuration of a broker: keys, property files, feature levels."""

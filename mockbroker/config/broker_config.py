@@ -1,0 +1,371 @@
+"""`BrokerConfig`: Kafka's broker configurations with defaults and ranges, from server.properties and --set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
+from typing import Protocol
+
+from msgspec import structs
+
+from mockbroker.config.keys import ConfigError, ConfigKey, Scope, Value, config_keys
+from mockbroker.config.properties import parse_properties
+from mockbroker.config.releases import DEFAULT_RELEASE
+
+__all__ = ["BrokerConfig", "ConfigError", "Value"]
+
+#: Values that a server.properties file must have for Kafka, and need not have here.
+_STANDARD: Mapping[str, Value] = {
+    "node.id": 0,
+    "process.roles": ["broker", "controller"],
+    "controller.listener.names": ["CONTROLLER"],
+}
+
+#: The only supported authorizer, and its own configurations, which Kafka's list does not contain.
+_STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_LISTENER_NAME = "listener.name."
+_JMX_REPORTER = "org.apache.kafka.common.metrics.JmxReporter"
+_AUTHORIZER_NAMES = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found")
+
+#: A configuration that Kafka does not have: whether coordinators' topics are created as slowly as by an unused broker.
+_COLD = "mockbroker.cold.coordinators"
+
+#: Names with an effect on this broker; a trailing dot stands for all names with this prefix.
+_EFFECTIVE = (
+    "advertised.listeners",
+    "auto.create.topics.enable",
+    "auto.leader.rebalance.enable",
+    "broker.id",
+    "broker.rack",
+    "broker.session.timeout.ms",
+    "compression.",
+    "cordoned.log.dirs",
+    "connection.failed.authentication.delay.ms",
+    "connections.max.idle.ms",
+    "connections.max.reauth.ms",
+    "default.replication.factor",
+    "delegation.token.",
+    "delete.topic.enable",
+    "errors.deadletterqueue.",
+    "fetch.max.bytes",
+    "group.",
+    "listener.",
+    "listeners",
+    "leader.imbalance.check.interval.seconds",
+    "log.cleaner.",
+    "log.cleanup.policy",
+    "log.dir",
+    "log.dirs",
+    "log.flush.",
+    "log.index.",
+    "log.initial.task.delay.ms",
+    "log.local.retention.",
+    "log.message.timestamp.",
+    "log.preallocate",
+    "log.retention.",
+    "log.roll.",
+    "log.segment.",
+    "max.incremental.fetch.session.cache.slots",
+    "message.max.bytes",
+    "metric.reporters",
+    "min.insync.replicas",
+    "node.id",
+    "num.partitions",
+    "offset.metadata.max.bytes",
+    "offsets.",
+    "producer.id.expiration.ms",
+    "sasl.enabled.mechanisms",
+    "sasl.server.max.receive.size",
+    "share.coordinator.",
+    "socket.request.max.bytes",
+    "ssl.",
+    "telemetry.max.bytes",
+    "transaction.",
+    "transactional.id.expiration.ms",
+    "unclean.leader.election.enable",
+    "unclean.leader.election.interval.ms",
+    "unstable.api.versions.enable",
+    "unstable.feature.versions.enable",
+)
+
+#: min <= value <= max, where `_bound` names both. Source: the start-up checks of Kafka's GroupCoordinatorConfig and
+#: ShareGroupConfig.
+_BOUNDED = (
+    "group.consumer.heartbeat.interval.ms",
+    "group.consumer.session.timeout.ms",
+    "group.consumer.assignment.interval.ms",
+    "group.share.heartbeat.interval.ms",
+    "group.share.session.timeout.ms",
+    "group.share.assignment.interval.ms",
+    "group.share.delivery.count.limit",
+    "group.share.record.lock.duration.ms",
+    "group.share.partition.max.record.locks",
+    "group.streams.heartbeat.interval.ms",
+    "group.streams.session.timeout.ms",
+    "group.streams.assignment.interval.ms",
+)
+
+#: The first is at most (or, when strict, below) the second.
+_ORDERED = (
+    ("group.share.max.size", "group.share.max.share.sessions", False),
+    ("group.min.session.timeout.ms", "group.max.session.timeout.ms", False),
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms", True),
+    ("group.share.heartbeat.interval.ms", "group.share.session.timeout.ms", True),
+    ("group.streams.heartbeat.interval.ms", "group.streams.session.timeout.ms", True),
+    ("group.streams.num.standby.replicas", "group.streams.max.standby.replicas", False),
+    ("group.streams.min.task.offset.interval.ms", "group.streams.task.offset.interval.ms", False),
+    ("group.streams.num.warmup.replicas", "group.streams.max.warmup.replicas", False),
+)
+
+#: Coordinators create their topics with these. Kafka accepts any value, starts, and then never finds a coordinator, as
+#: no topic may have smaller segments; here the value is refused at the start.
+_SEGMENTS = (
+    "offsets.topic.segment.bytes",
+    "share.coordinator.state.topic.segment.bytes",
+    "transaction.state.log.segment.bytes",
+)
+_SEGMENT_MIN = 1 << 20
+
+#: The only assignor of streams groups, by its name and by its class.
+STREAMS_ASSIGNOR = "sticky"
+_STREAMS_ASSIGNOR_CLASS = "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor"
+#: The values of group.share.persister.class.name; an empty one has the effect of the second.
+DEFAULT_PERSISTER = "org.apache.kafka.server.share.persister.DefaultStatePersister"
+NO_OP_PERSISTER = "org.apache.kafka.server.share.persister.NoOpStatePersister"
+#: The values of group.share.dlq.manager.class.name; an empty one has the effect of the second.
+DEFAULT_DEAD_LETTER_MANAGER = "org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager"
+NO_OP_DEAD_LETTER_MANAGER = "org.apache.kafka.server.share.dlq.NoOpShareGroupDLQManager"
+
+
+class ConfigDialect(Protocol):
+    """Configuration names, ranges and defaults of an edition of KIP-932 (`mockbroker/editions/configs.py`)."""
+
+    broker_keys: Mapping[str, ConfigKey]
+    unsupported_names: frozenset[str]
+
+    def extra_keys(self, scope: Scope) -> Mapping[str, ConfigKey]:
+        """Configurations that 4.3 does not have."""
+
+    def to_released_values(self, given: Mapping[str, str]) -> dict[str, str]:
+        """The set values, by the names of 4.3."""
+
+    def broker_defaults(self) -> dict[str, str]:
+        """Defaults that differ, by the names of 4.3."""
+
+    def enables_share_groups(self, given: Mapping[str, str]) -> bool:
+        """Whether share groups are enabled."""
+
+    def to_released(self, scope: Scope, name: str) -> str:
+        """The name of 4.3 for a name of the edition."""
+
+    def to_draft(self, scope: Scope, name: str) -> str:
+        """The name of the edition for a name of 4.3."""
+
+    def check_value(self, scope: Scope, name: str, text: str) -> None:
+        """Refuse a value that is not allowed."""
+
+
+class BrokerConfig(Mapping[str, Value]):
+    """Every broker configuration of a release of Kafka by name, typed; given values override Kafka's defaults.
+
+    release: its name; decides which configurations exist, of topics and groups as well. `given` has the texts that were
+    set, `unknown` the names that Kafka does not define (both accept them), `ignored` the names that Kafka defines and
+    that have no effect on a broker without disks or peers.
+    """
+
+    def __init__(
+        self,
+        given: Mapping[str, str] | None = None,
+        *,
+        release: str = DEFAULT_RELEASE,
+        dialect: ConfigDialect | None = None,
+    ) -> None:
+        self.release = release
+        self.dialect = dialect
+        self.given = dict(given or {})
+        known = self.known_keys(Scope.BROKER)
+        if dialect is not None:
+            self.given = dialect.to_released_values(self.given)
+            known = dialect.broker_keys
+        lacking = frozenset() if dialect is None else dialect.unsupported_names
+        effective = (*(_AUTHORIZER_NAMES if self.has_authorizer else ()), _COLD)
+        effective += () if dialect is None else tuple(dialect.extra_keys(Scope.BROKER))
+        recognized = {name: text for name, text in self.given.items() if name in known and name not in lacking}
+        others = (name for name in self.given if name not in recognized and name not in effective)
+        self.unknown = [name for name in others if not self._is_listener_key(name)]
+        self.ignored = [name for name in recognized if not _has_effect(name) and name not in effective]
+        self._values: dict[str, Value] = {name: _STANDARD.get(name, key.default) for name, key in known.items()}
+        defaults = {} if dialect is None else dialect.broker_defaults()
+        for name, text in (*defaults.items(), *recognized.items()):
+            self._values[name] = known[name].parse(text)
+        cross_check(self)
+
+    def for_listener(self, listener: str, mechanism: str = "") -> BrokerConfig:
+        """The configuration of a listener or of its SASL mechanism: `listener.name.NAME.` overrides the plain name.
+
+        Raises: ConfigError for a wrong value under such a name.
+        """
+        known = self.known_keys(Scope.BROKER)
+        listener_config = copy(self)
+        listener_config._values = dict(self._values)
+        prefixes = [f"{_LISTENER_NAME}{listener.lower()}."]
+        if mechanism:
+            prefixes.append(f"{prefixes[0]}{mechanism.lower()}.")
+        for prefix in prefixes:
+            for name, text in self.given.items():
+                key = known.get(name.removeprefix(prefix)) if name.startswith(prefix) else None
+                if key is not None:
+                    listener_config._values[key.name] = structs.replace(key, name=name).parse(text)
+        return listener_config
+
+    def with_defaults(self, defaults: Mapping[str, str]) -> BrokerConfig:
+        """A copy with other defaults for values that were not set."""
+        copied = copy(self)
+        texts = {name: text for name, text in defaults.items() if name not in self.given}
+        copied._values = self._values | {name: self.key(name).parse(text) for name, text in texts.items()}
+        return copied
+
+    def with_settings(self, settings: Mapping[str, str]) -> BrokerConfig:
+        """A copy with further settings, by released names, for values that were not set; unknown names are left out.
+
+        Raises: ConfigError when they contradict values that were set.
+        """
+        known = self.known_keys(Scope.BROKER) if self.dialect is None else self.dialect.broker_keys
+        added = {name: text for name, text in settings.items() if name in known and name not in self.given}
+        copied = copy(self)
+        copied.given = {**self.given, **added}
+        copied._values = self._values | {name: known[name].parse(text) for name, text in added.items()}
+        cross_check(copied)
+        return copied
+
+    @classmethod
+    def from_properties(
+        cls,
+        text: str,
+        settings: Iterable[str] = (),
+        *,
+        release: str = DEFAULT_RELEASE,
+        dialect: ConfigDialect | None = None,
+    ) -> BrokerConfig:
+        """Parse a server.properties file, then settings in the form KEY=VALUE, which override it."""
+        given = parse_properties(text)
+        for setting in settings:
+            name, equals, value = setting.partition("=")
+            if not equals or not name.strip():
+                raise ConfigError(f"{setting!r}: a setting has the form KEY=VALUE")
+            given[name.strip()] = value
+        return cls(given, release=release, dialect=dialect)
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether coordinators are unavailable while their topics are created (docs/decisions/warm-coordinators.md)."""
+        return self.given.get(_COLD, "").strip().lower() == "true"
+
+    @property
+    def accepts_telemetry(self) -> bool:
+        """Whether a reporter receives the metrics that clients push: here, any reporter that is not Kafka's own."""
+        return any(name != _JMX_REPORTER for name in self.strings("metric.reporters"))
+
+    @property
+    def stores_topology_descriptions(self) -> bool:
+        """Whether a plugin stores the topology descriptions of streams groups: here, any class, in memory."""
+        return bool(self.get("group.streams.topology.description.plugin.class"))
+
+    @property
+    def has_authorizer(self) -> bool:
+        """Whether Kafka's standard authorizer is configured; any other one has no effect here."""
+        return self.given.get("authorizer.class.name", "").strip() == _STANDARD_AUTHORIZER
+
+    def __getitem__(self, name: str) -> Value:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def known_keys(self, scope: Scope) -> Mapping[str, ConfigKey]:
+        """The configurations of a scope that the release has, by name."""
+        return config_keys(scope, self.release)
+
+    def key(self, name: str) -> ConfigKey:
+        """The definition of a broker configuration."""
+        return (self.known_keys(Scope.BROKER) if self.dialect is None else self.dialect.broker_keys)[name]
+
+    def _is_listener_key(self, name: str) -> bool:
+        """Whether a name is a configuration of one listener, or of one of its mechanisms."""
+        known = self.known_keys(Scope.BROKER)
+        _, _, rest = name.removeprefix(_LISTENER_NAME).partition(".")
+        return name.startswith(_LISTENER_NAME) and (rest in known or rest.partition(".")[2] in known)
+
+    def integer(self, name: str) -> int:
+        """A number that is never null."""
+        value = self._values[name]
+        assert isinstance(value, int)
+        return value
+
+    def boolean(self, name: str) -> bool:
+        """A boolean."""
+        value = self._values[name]
+        assert isinstance(value, bool)
+        return value
+
+    def string(self, name: str) -> str | None:
+        """A string, or None if it is not set."""
+        value = self._values[name]
+        assert value is None or isinstance(value, str)
+        return value
+
+    def strings(self, name: str) -> list[str]:
+        """A list of strings, empty if it is null."""
+        value = self._values[name]
+        assert value is None or isinstance(value, list)
+        return value or []
+
+
+def _bound(name: str, end: str) -> str:
+    """The name of a bound: `group.share.min.session.timeout.ms` for `group.share.session.timeout.ms`."""
+    group, protocol, rest = name.split(".", 2)
+    return f"{group}.{protocol}.{end}.{rest}"
+
+
+def cross_check(config: Mapping[str, Value]) -> None:
+    """Refuse configurations that contradict each other, as Kafka does at start-up."""
+    for name in _BOUNDED:
+        _check_order(config, _bound(name, "min"), name, strict=False)
+        _check_order(config, name, _bound(name, "max"), strict=False)
+    for first, second, strict in _ORDERED:
+        if first in config:  # Some are of newer releases.
+            _check_order(config, first, second, strict=strict)
+    for name in _SEGMENTS:
+        size = config[name]
+        if isinstance(size, int) and size < _SEGMENT_MIN:
+            raise ConfigError(f"{name}: a topic's segment.bytes must be at least {_SEGMENT_MIN}, not {size}")
+    protocols = config["group.coordinator.rebalance.protocols"]
+    if not isinstance(protocols, list) or "classic" not in protocols:
+        raise ConfigError("group.coordinator.rebalance.protocols: the protocol classic cannot be disabled")
+    assignors = config["group.share.assignors"]
+    if not isinstance(assignors, list) or len(assignors) != 1:
+        raise ConfigError(f"group.share.assignors: {assignors!r} must name exactly one assignor")
+    tasks_assignors = config.get("group.streams.assignors", [STREAMS_ASSIGNOR])
+    if not isinstance(tasks_assignors, list) or tasks_assignors not in ([STREAMS_ASSIGNOR], [_STREAMS_ASSIGNOR_CLASS]):
+        raise ConfigError(f"group.streams.assignors: {tasks_assignors!r}; the only assignor is {STREAMS_ASSIGNOR}")
+    persister = config["group.share.persister.class.name"]
+    if persister and persister not in (DEFAULT_PERSISTER, NO_OP_PERSISTER):
+        raise ConfigError(f"group.share.persister.class.name: {persister!r} is neither Kafka's default nor its no-op")
+    manager = config.get("group.share.dlq.manager.class.name")
+    if manager and manager not in (DEFAULT_DEAD_LETTER_MANAGER, NO_OP_DEAD_LETTER_MANAGER):
+        raise ConfigError(f"group.share.dlq.manager.class.name: {manager!r} is neither Kafka's default nor its no-op")
+
+
+def _check_order(config: Mapping[str, Value], first: str, second: str, *, strict: bool) -> None:
+    low, high = config[first], config[second]
+    assert isinstance(low, int)
+    assert isinstance(high, int)
+    if low > high or (strict and low == high):
+        raise ConfigError(f"{first}: {low} must be {'less than' if strict else 'at most'} {second}, which is {high}")
+
+
+def _has_effect(name: str) -> bool:
+    return any(name == item or (item.endswith(".") and name.startswith(item)) for item in _EFFECTIVE)

@@ -1,0 +1,1 @@
+"""The group coordinator's topic: its records, log and replay."""

@@ -1,0 +1,1 @@
+"""The share coordinator's topic: its records, log and replay."""

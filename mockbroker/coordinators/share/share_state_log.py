@@ -1,0 +1,219 @@
+"""The share coordinator's topic, `__share_group_state`: writing state changes, loading them, snapshots and pruning.
+
+Source: share-semantics 7.2 and 7.5; the records are in `share_state_records`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from kwire.error_codes import ErrorCode
+from kwire.records import Record, write_batch
+from mockbroker.cluster_services.edition_records import StateRecords
+from mockbroker.cluster_services.inter_broker import NotReady
+from mockbroker.coordinators.loading import PartitionLoads
+from mockbroker.coordinators.share.share_state_records import ReleasedRecords
+from mockbroker.kafka_error import KafkaError
+from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind, Topic
+from mockbroker.state.share_coordinator.share_coordinator import ShareCoordinator, ShareKey, StateRecord, StateSnapshot
+from mockbroker.state.storage.partition_log import AppendOrigin, PartitionLog
+
+if TYPE_CHECKING:
+    from mockbroker.cluster_services.cluster_services import ClusterServices
+    from mockbroker.state.metadata.cluster_image import TopicChange
+    from mockbroker.state.storage.log_store import NodeLogs
+
+_TOPIC_NAME = INTERNAL_TOPICS[CoordinatorKind.SHARE].name
+
+T = TypeVar("T")
+
+
+class LogPosition(NamedTuple):
+    """The end offset of a partition after a write; the leader epoch only where share state is in the partition log."""
+
+    topic_id: bytes
+    shard: int
+    end_offset: int
+    leader_epoch: int = -1
+
+
+class ShareStateLog:
+    """The partitions of the topic that one node leads; each of them is a shard of its coordinator."""
+
+    def __init__(self, cluster: ClusterServices[object], logs: NodeLogs) -> None:
+        self._cluster = cluster
+        self._logs = logs
+        self._records: StateRecords = (
+            ReleasedRecords() if cluster.edition_records is None else cluster.edition_records.new_state_records()
+        )
+        self.loading = PartitionLoads(cluster.inter_broker, logs.node_id)
+        self._snapshots: dict[int, dict[ShareKey, int]] = {}
+        self._pruned: dict[int, int] = {}
+        self._written: LogPosition | None = None
+        self._latest: dict[int, LogPosition] = {}
+        self._snapshots_due_ms: int | None = None
+        self._pruning_due_ms: int | None = None
+        self.coordinator = ShareCoordinator(
+            cluster.metadata,
+            cluster.config,
+            is_coordinator=self._is_coordinator,
+            shard_of=self._shard_of,
+            record=self._record,
+            rules=cluster.rules,
+        )
+
+    # Leading and loading.
+
+    def _shard_of(self, key: ShareKey) -> int:
+        return self._cluster.metadata.coordinator_partition_index(CoordinatorKind.SHARE, str(key))
+
+    def _is_coordinator(self, key: ShareKey) -> bool:
+        """Whether this node coordinates a key. Raises: COORDINATOR_LOAD_IN_PROGRESS."""
+        shard = self._shard_of(key)
+        self.loading.require_finished(shard)
+        return shard in self._snapshots
+
+    def topic_changed(self, change: TopicChange, topic: Topic) -> None:
+        """Load and unload shards as leaders change, and delete the state of deleted topics."""
+        if topic.name == _TOPIC_NAME:
+            self.update_led_shards()
+        else:
+            self.coordinator.on_topic_change(change, topic)
+
+    def update_led_shards(self) -> None:
+        """Unload the shards that this node leads no longer, and treat empty shards that it leads as loaded."""
+        topic = self._cluster.metadata.topic(_TOPIC_NAME)
+        led = set() if topic is None else self._led_partitions(topic)
+        for shard in [shard for shard in self._snapshots if shard not in led]:
+            self.coordinator.unload_shard(shard)
+            del self._snapshots[shard]
+            self._pruned.pop(shard, None)
+            self._latest.pop(shard, None)
+        for shard in range(len(topic.partitions) if topic is not None else 0):
+            if shard not in led:
+                self.loading.cancel(shard)
+        for shard in led - self._snapshots.keys():
+            assert topic is not None
+            if not self._logs.find_log(topic.topic_id, shard).end_offset:
+                self._snapshots[shard] = {}
+
+    def load_led_partitions(self, *, now_ms: int) -> None:
+        """After an election: start to load the shards that this node leads now."""
+        self.update_led_shards()
+        topic = self._cluster.metadata.topic(_TOPIC_NAME)
+        for shard in sorted(self._led_partitions(topic) - self._snapshots.keys()) if topic is not None else ():
+            if shard not in self.loading:
+                assert topic is not None
+                self.loading.start(shard, partial(self._load, topic, shard), now_ms=now_ms)
+
+    def close(self) -> None:
+        """The broker has ended: cancel all loads."""
+        self.loading.close()
+
+    def _led_partitions(self, topic: Topic) -> set[int]:
+        return {partition.index for partition in topic.partitions if partition.leader == self._logs.node_id}
+
+    def _load(self, topic: Topic, shard: int, _now_ms: int) -> None:
+        self._snapshots[shard] = {}
+        for offset, fact in _read_facts(self._logs.find_log(topic.topic_id, shard), self._records):
+            self._track_snapshot(shard, offset, fact)
+            self.coordinator.replay_record(fact)
+
+    # Writing.
+
+    def _record(self, fact: StateRecord, now_ms: int) -> None:
+        """Append a fact as a batch of its own; `replication_error` reports when enough replicas have it."""
+        topic = self._cluster.metadata.internal_topic(CoordinatorKind.SHARE)
+        shard = self._shard_of(fact.key)
+        rows = enumerate(self._records.write(fact))
+        batch = write_batch([Record(offset=at, timestamp=now_ms, key=key, value=value) for at, (key, value) in rows])
+        log = self._logs.find_log(topic.topic_id, shard)
+        appended = log.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+        self._track_snapshot(shard, appended.last_offset, fact)
+        self._written = self._latest[shard] = LogPosition(topic.topic_id, shard, log.end_offset)
+        self.schedule_maintenance(now_ms=now_ms)
+
+    def execute(
+        self, operation: Callable[[], T], key: ShareKey | None = None
+    ) -> tuple[T | KafkaError, LogPosition | None]:
+        """Run one operation on one share partition.
+
+        key: an operation that writes nothing waits for the previous write, whose effect it has read; None if the
+        operation never waits. Returns: the answer, and the position that must be committed before it is sent.
+        """
+        self._written = None
+        try:
+            answer = operation()
+            if self._written is None and key is not None:
+                self._written = self._latest.get(self._shard_of(key))
+            return answer, self._written
+        except KafkaError as error:
+            return error, None
+
+    def replication_error(self, written: LogPosition, *, since_ms: int, now_ms: int) -> KafkaError | None:
+        """The error of a write, or None when all in-sync replicas have it.
+
+        Raises: NotReady while they do not. Source: Kafka's CoordinatorRuntime, which fails the operation when this
+        takes too long, and leaves its records in the log.
+        """
+        if written.shard not in self._snapshots:
+            return KafkaError(ErrorCode.NOT_COORDINATOR, "another node coordinates now")
+        if self._logs.find_log(written.topic_id, written.shard).high_watermark >= written.end_offset:
+            return None
+        if now_ms < since_ms + self._cluster.config.integer("share.coordinator.write.timeout.ms"):
+            raise NotReady
+        return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas are in sync")
+
+    def _track_snapshot(self, shard: int, offset: int, fact: StateRecord) -> None:
+        """Track the offset of the last snapshot of each share partition: records before all of them are redundant."""
+        if isinstance(fact, StateSnapshot):
+            if fact.value is None:
+                self._snapshots[shard].pop(fact.key, None)
+            else:
+                self._snapshots[shard][fact.key] = offset
+
+    # Snapshots and pruning.
+
+    def schedule_maintenance(self, *, now_ms: int) -> None:
+        """Start the periodic snapshots and pruning, if they have not been started."""
+        if self._snapshots_due_ms is None:
+            self._snapshots_due_ms = now_ms + self._interval_ms("cold.partition.snapshot")
+            self._pruning_due_ms = now_ms + self._interval_ms("state.topic.prune")
+
+    def next_deadline_ms(self) -> int | None:
+        """The time of the next snapshots or of the next pruning, or None."""
+        return min((due for due in (self._snapshots_due_ms, self._pruning_due_ms) if due is not None), default=None)
+
+    def expire(self, *, now_ms: int) -> None:
+        """Snapshot cold state and delete redundant records when due; neither runs while share groups are disabled."""
+        is_on = self._cluster.features.get("share.version", 0) > 0
+        if self._snapshots_due_ms is not None and now_ms >= self._snapshots_due_ms:
+            self._snapshots_due_ms = now_ms + self._interval_ms("cold.partition.snapshot")
+            if is_on and self._cluster.rules.state.snapshots_cold_state:
+                self.coordinator.snapshot_cold_states(now_ms=now_ms)
+        if self._pruning_due_ms is not None and now_ms >= self._pruning_due_ms:
+            self._pruning_due_ms = now_ms + self._interval_ms("state.topic.prune")
+            if is_on and not self._cluster.rules.state.compacts_state_topic:
+                self._prune()
+
+    def _prune(self) -> None:
+        topic = self._cluster.metadata.topic(_TOPIC_NAME)
+        for shard, offsets in self._snapshots.items() if topic is not None else ():
+            redundant = min(offsets.values(), default=0)
+            if redundant > 0 and redundant != self._pruned.get(shard):
+                assert topic is not None
+                self._logs.find_log(topic.topic_id, shard).delete_records_before(redundant)
+                self._pruned[shard] = redundant
+
+    def _interval_ms(self, task: str) -> int:
+        return self._cluster.config.integer(f"share.coordinator.{task}.interval.ms")
+
+
+def _read_facts(log: PartitionLog, records: StateRecords) -> Iterator[tuple[int, StateRecord]]:
+    for batch in log.batches_below(log.end_offset):
+        for record in batch.records():
+            fact = None if record.key is None else records.read(record.key, record.value, record.timestamp)
+            if fact is not None and record.offset >= log.start_offset:
+                yield record.offset, fact

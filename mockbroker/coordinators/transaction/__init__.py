@@ -1,0 +1,1 @@
+"""The transaction coordinator's topic and the transaction markers."""

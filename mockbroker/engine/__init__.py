@@ -1,0 +1,1 @@
+"""Requests from frame to handler and back: core, dispatch, routes, purgatory."""

@@ -1,0 +1,376 @@
+"""The synchronous cluster: frames and time in, frames out. The network server and the simulator drive it.
+
+Nothing here waits. `submit` runs a handler; `advance` moves the clock and runs, each at its own time, calls between
+nodes, the deadlines of the nodes, and parked requests whose deadline has come. `take_output` returns what must be sent.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mockbroker.broker.controller import Controller
+from mockbroker.engine.context import ANONYMOUS, ConnectionInfo, Context
+from mockbroker.engine.dispatch import Undispatchable, build_error_response, decode_request, encode_response
+from mockbroker.engine.journal_record import record_request, record_undispatchable
+from mockbroker.engine.outcome import CloseConnection, NoReply, Outcome, Park, RawSaslToken, Reply, ReplyAndClose
+from mockbroker.engine.output import Close, Output, Send
+from mockbroker.engine.purgatory import DelayedRequest, Purgatory
+from mockbroker.journal import Exchange, Journal
+from mockbroker.kafka_error import KafkaError
+
+if TYPE_CHECKING:
+    from mockbroker.broker.cluster_state import ClusterState
+    from mockbroker.broker.node import Node
+    from mockbroker.cluster_services.cluster_services import WakeKey
+    from mockbroker.engine.dispatch import IncomingRequest
+    from mockbroker.engine.routes import Route
+    from mockbroker.engine.sasl_authenticator import SaslAuthenticator
+
+log = logging.getLogger(__name__)
+
+#: More rounds than this mean that parked requests wake each other forever, which is a bug in a handler.
+_ROUNDS_MAX = 10_000
+
+
+class _Connection(msgspec.Struct):
+    info: ConnectionInfo
+    authenticator: SaslAuthenticator | None = None
+    waiting: deque[tuple[bytes | memoryview, int]] = msgspec.field(default_factory=deque)
+    is_busy: bool = False
+    parked: _Delayed | None = None
+
+
+class _Request(msgspec.Struct):
+    connection: _Connection
+    incoming: IncomingRequest
+    exchange: Exchange
+
+
+_Delayed = DelayedRequest[_Request]
+
+
+class Core:
+    """A cluster without sockets.
+
+    state: the shared state of the cluster, with its nodes. routes: the served APIs, by key. close_share_session: is
+    called with the id of a connection that ended, if its node has share sessions. All times are milliseconds of the
+    cluster's clock, and never go back: an earlier `now_ms` than a previous one counts as that one.
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        routes: Mapping[int, Route],
+        make_node: Callable[[int], Node],
+        *,
+        close_share_session: Callable[[int, Context], None],
+        now_ms: int,
+    ) -> None:
+        self.state = state
+        self.routes = routes
+        self._close_share_session = close_share_session
+        assert state.log_store is not None
+        self._controller = Controller(state, state.nodes, state.log_store, make_node, clock=lambda: self.now_ms)
+        state.controller = self._controller
+        self._running = state.inter_broker.nodes
+        self._down: dict[int, Node] = {}
+        self.journal = Journal()
+        self.now_ms = now_ms
+        self._connections: dict[int, _Connection] = {}
+        self._connection_count = 0
+        self._purgatory: Purgatory[_Request] = Purgatory()
+        self._woken: dict[WakeKey, None] = {}
+        self._ready: deque[_Connection] = deque()
+        self._output: list[Output] = []
+
+    def connect(
+        self, node_id: int, host: str, port: int, *, listener: str = "PLAINTEXT", principal: str = ANONYMOUS
+    ) -> int:
+        """Register a client that has connected to a node. Returns: the number of the connection.
+
+        principal: from the client's TLS certificate. At a SASL listener the client authenticates itself first.
+        """
+        self._connection_count += 1
+        info = ConnectionInfo(self._connection_count, node_id, host, port, listener, principal)
+        info.protocol = self.state.security.security_protocol(listener)
+        if node_id in self._running:
+            self._connections[info.id] = _Connection(info, self._create_authenticator(info))
+        else:
+            self._output.append(Close(info.id, f"node {node_id} is not running", is_abrupt=True))
+        return info.id
+
+    def _create_authenticator(self, info: ConnectionInfo) -> SaslAuthenticator | None:
+        if not info.protocol.startswith("SASL_"):
+            return None
+        from mockbroker.engine.sasl_authenticator import SaslAuthenticator
+
+        return SaslAuthenticator(self.state.security, info.listener)
+
+    def submit(self, connection_id: int, frame: bytes | memoryview, now_ms: int, *, arrived_ns: int = 0) -> None:
+        """Handle a complete frame, without its four bytes of length.
+
+        While an earlier request of the connection is parked, the frame waits: the requests of a connection are handled
+        in order. A frame for a closed connection is dropped, as the operating system would drop it.
+        """
+        self._move_clock(now_ms)
+        connection = self._connections.get(connection_id)
+        if connection is None:
+            return
+        connection.waiting.append((frame, arrived_ns))
+        self._ready.append(connection)
+        self._process_ready()
+
+    def is_connected(self, connection_id: int) -> bool:
+        """Whether the connection with this number is open; they are numbered from 1 in the order of connecting."""
+        return connection_id in self._connections
+
+    def accepts_frame_size(self, connection_id: int, size: int) -> bool:
+        """Whether the connection may send a frame of this size in bytes, which is limited before authentication."""
+        connection = self._connections.get(connection_id)
+        authenticator = connection.authenticator if connection is not None else None
+        return authenticator is None or authenticator.accepts_frame_size(size)
+
+    def backlog(self, connection_id: int) -> int:
+        """How many frames wait behind the one in progress; the network server stops reading while there are any."""
+        connection = self._connections.get(connection_id)
+        return len(connection.waiting) if connection else 0
+
+    def disconnect(self, connection_id: int, now_ms: int) -> None:
+        """Remove a connection that either side has closed: drop its parked request, close its share session."""
+        self._move_clock(now_ms)
+        connection = self._connections.pop(connection_id, None)
+        if connection is None:
+            return
+        if connection.parked is not None:
+            self._purgatory.remove(connection.parked)
+        connection.waiting.clear()
+        node = self._running[connection.info.node_id]
+        if node.is_loaded("share_sessions"):
+            context = Context(self.now_ms, 0, None, connection.info, node, self.state)
+            self._close_share_session(connection_id, context)
+        if node.is_loaded("telemetry"):
+            node.telemetry.remove_connection(connection_id)
+        self._process_ready()
+
+    def advance(self, now_ms: int) -> None:
+        """Move the clock, and run every deadline up to the new time, in order, each at its own time.
+
+        At one time: calls between nodes first, then the log cleaner, then the components of the nodes in order of
+        their ids, then parked requests. A call sent with no latency is delivered before the clock moves on.
+        """
+        while (due_ms := self.next_deadline_ms()) is not None and due_ms <= now_ms:
+            self._move_clock(due_ms)
+            self._run_deadlines()
+        self._move_clock(now_ms)
+
+    def create_topic(self, name: str, partition_count: int = 1) -> None:
+        """Create a topic with `default.replication.factor` replicas; raises the KafkaError of a refused request."""
+        self.state.metadata.check_topic_name(name)
+        self.state.metadata.create_topic(name, partition_count=partition_count)
+        self._process_ready()
+
+    def stop_node(self, node_id: int, now_ms: int) -> None:
+        """Stop a broker cleanly: first others become leaders, and requests that wait for this are answered.
+
+        Raises: BROKER_NOT_AVAILABLE when it does not run.
+        """
+        self._move_clock(now_ms)
+        self._controller.start_controlled_shutdown(node_id, now_ms=self.now_ms)
+        self._process_ready()
+        self._end_node(node_id, is_abrupt=False)
+
+    def kill_node(self, node_id: int, now_ms: int) -> None:
+        """Kill a broker; the others become leaders when its session expires (`broker.session.timeout.ms`).
+
+        Raises: BROKER_NOT_AVAILABLE when it does not run.
+        """
+        self._move_clock(now_ms)
+        self._end_node(node_id, is_abrupt=True)
+
+    def start_node(self, node_id: int, now_ms: int) -> None:
+        """Restart a broker that was stopped or killed, at its old addresses and without any loaded state.
+
+        Raises: BROKER_ID_NOT_REGISTERED, DUPLICATE_BROKER_REGISTRATION.
+        """
+        self._move_clock(now_ms)
+        node = self._controller.start_broker(node_id, now_ms=self.now_ms)
+        node.copy_endpoints(self._down.pop(node_id))
+        self._process_ready()
+
+    def move_leader(self, topic: str, partition_index: int, now_ms: int, *, to: int | None) -> None:
+        """Make another in-sync replica the leader of a partition, as an election would; with None the first other one.
+
+        Raises: UNKNOWN_TOPIC_OR_PARTITION, ELIGIBLE_LEADERS_NOT_AVAILABLE, ELECTION_NOT_NEEDED.
+        """
+        self._move_clock(now_ms)
+        self._controller.move_leader(topic, partition_index, to=to, now_ms=self.now_ms)
+        self._process_ready()
+
+    def _end_node(self, node_id: int, *, is_abrupt: bool) -> None:
+        self._down[node_id] = self._controller.running_node(node_id)
+        self._controller.stop_broker(node_id, now_ms=self.now_ms)
+        reason = f"node {node_id} was {'killed' if is_abrupt else 'stopped'}"
+        for connection in [c for c in self._connections.values() if c.info.node_id == node_id]:
+            del self._connections[connection.info.id]
+            connection.waiting.clear()
+            if connection.parked is not None:
+                self._purgatory.remove(connection.parked)
+                connection.parked.request.exchange.closed = reason
+                self.journal.complete(connection.parked.request.exchange)
+            self._output.append(Close(connection.info.id, reason, is_abrupt=is_abrupt))
+        self._process_ready()
+
+    def next_deadline_ms(self) -> int | None:
+        """The time of the next deadline that `advance` runs, or None."""
+        deadlines = [
+            self.state.inter_broker.next_deadline_ms(),
+            self._purgatory.next_deadline_ms(),
+            self.state.log_store.next_deadline_ms(now_ms=self.now_ms) if self.state.log_store is not None else None,
+            *(node.next_deadline_ms() for node in self._running.values()),
+        ]
+        return min((due for due in deadlines if due is not None), default=None)
+
+    def take_output(self) -> list[Output]:
+        """Take the pending output, in order; the caller sends it."""
+        output, self._output = self._output, []
+        return output
+
+    def wake(self, key: WakeKey) -> None:
+        """Resume the requests that wait for this key, before the call in progress returns."""
+        self._woken[key] = None
+
+    @property
+    def parked_count(self) -> int:
+        """How many requests are parked."""
+        return self._purgatory.count
+
+    def wake_all(self) -> None:
+        """Resume every parked request. `resume` must be safe to repeat; tests check that by this method."""
+        for key in self._purgatory.all_keys():
+            self.wake(key)
+        self._process_ready()
+
+    def _move_clock(self, now_ms: int) -> None:
+        self.now_ms = max(self.now_ms, now_ms)
+
+    def _run_deadlines(self) -> None:
+        self.state.inter_broker.expire(now_ms=self.now_ms, after_each=self._process_ready)
+        if self.state.log_store is not None:
+            self.state.log_store.expire(now_ms=self.now_ms)
+            self._process_ready()
+        for node in list(self._running.values()):
+            node.expire(now_ms=self.now_ms)
+            self._process_ready()
+        for delayed in self._purgatory.take_due(now_ms=self.now_ms):
+            if delayed.is_waiting:
+                self._resume(delayed)
+        self._process_ready()
+
+    def _process_ready(self) -> None:
+        """Run ready connections and woken requests until none is left."""
+        rounds = 0
+        while self._ready or self._woken:
+            rounds += 1
+            assert rounds < _ROUNDS_MAX, f"parked requests keep waking each other: {list(self._woken)[:5]}"
+            while self._ready:
+                self._start_next(self._ready.popleft())
+            keys, self._woken = self._woken, {}
+            for key in keys:
+                for delayed in self._purgatory.requests_waiting_for(key):
+                    if delayed.is_waiting:
+                        self._resume(delayed)
+
+    def _start_next(self, connection: _Connection) -> None:
+        if connection.is_busy or not connection.waiting or connection.info.id not in self._connections:
+            return
+        frame, arrived_ns = connection.waiting.popleft()
+        connection.is_busy = True
+        authenticator, arrival = connection.authenticator, (self.now_ms, arrived_ns, len(frame))
+        try:
+            decode = decode_request if authenticator is None else authenticator.decode_request
+            incoming = decode(frame, self.routes)
+        except Undispatchable as error:
+            record_undispatchable(self.journal, connection.info, error, arrival)
+            self._close(connection, str(error))
+            return
+        exchange = record_request(self.journal, connection.info, incoming, arrival)
+        request = _Request(connection, incoming, exchange)
+        if authenticator is not None:
+            if isinstance(incoming.request, RawSaslToken):
+                exchange.request = None  # Raw bytes, which may be a secret.
+            self._run(request, lambda ctx: authenticator.handle_request(incoming, ctx), None)
+        elif incoming.refusal is not None:
+            self._apply_outcome(request, Reply(build_error_response(incoming, incoming.refusal)), None)
+        else:
+            self._run(request, lambda ctx: incoming.route.handler(incoming.handler_request, ctx), None)
+
+    def _resume(self, delayed: _Delayed) -> None:
+        self._purgatory.remove(delayed)
+        delayed.request.connection.parked = None
+        self._run(delayed.request, delayed.park.resume, delayed)
+
+    def _run(self, request: _Request, step: Callable[[Context], Outcome], resumed: _Delayed | None) -> None:
+        info = request.connection.info
+        incoming = request.incoming
+        node = self._running[info.node_id]
+        ctx = Context(self.now_ms, incoming.handler_version, incoming.client_id, info, node, self.state)
+        try:
+            outcome = step(ctx)
+        except KafkaError as error:
+            outcome = Reply(build_error_response(incoming, error))
+        self._apply_outcome(request, outcome, resumed)
+
+    def _apply_outcome(self, request: _Request, outcome: Outcome, resumed: _Delayed | None) -> None:
+        connection = request.connection
+        match outcome:
+            case Reply(response):
+                self._answer(request, response)
+            case Park():
+                parks_at_deadline = resumed is not None and outcome.deadline_ms <= self.now_ms
+                assert not parks_at_deadline, f"{request.incoming.route.name} parks again at its deadline"
+                number = resumed.number if resumed is not None else None
+                connection.parked = self._purgatory.add(request, outcome, number=number)
+            case NoReply():
+                self._finish_request(connection)
+            case CloseConnection(reason):
+                request.exchange.closed = reason
+                self.journal.complete(request.exchange)
+                self._close(connection, reason)
+            case ReplyAndClose(response, reason):
+                request.exchange.closed = reason
+                connection.waiting.clear()
+                self._answer(request, response)
+                connection.is_busy = True  # Frames that arrive now are ignored.
+                self._close(connection, reason)
+            case RawSaslToken(data):
+                self._send(request, data)
+
+    def _answer(self, request: _Request, response: msgspec.Struct) -> None:
+        response = request.incoming.route.to_wire(response, request.incoming.request)
+        body = encode_response(request.incoming, response)
+        request.exchange.response = response
+        self._send(request, body)
+
+    def _send(self, request: _Request, body: bytes) -> None:
+        exchange = request.exchange
+        exchange.response_bytes = len(body)
+        exchange.answered_ms = self.now_ms
+        self.journal.complete(exchange)
+        self._output.append(Send(request.connection.info.id, body, exchange))
+        self._finish_request(request.connection)
+
+    def _finish_request(self, connection: _Connection) -> None:
+        connection.is_busy = False
+        if connection.waiting:
+            self._ready.append(connection)
+
+    def _close(self, connection: _Connection, reason: str) -> None:
+        info = connection.info
+        log.warning("node %d closes %s:%d: %s", info.node_id, info.host, info.port, reason)
+        connection.waiting.clear()
+        self._output.append(Close(info.id, reason))

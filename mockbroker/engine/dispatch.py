@@ -1,0 +1,148 @@
+"""Dispatch: decoding a frame into the request of a route, and encoding the response."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from kwire import headers
+from kwire.codec import decode_lenient
+from kwire.errors import WireError
+from kwire.registry import response_class
+from mockbroker.kafka_error import KafkaError, UnservedVersion
+
+if TYPE_CHECKING:
+    from mockbroker.engine.routes import Route
+
+API_VERSIONS_KEY = 18
+_FIXED = struct.Struct(">hhi")
+
+
+class Undispatchable(Exception):
+    """A frame to which Kafka reacts by closing the connection; the message is the log line.
+
+    The header fields that could be read are for the journal; -1 and "?" stand for the others.
+    """
+
+    def __init__(
+        self, reason: str, *, api_key: int = -1, api_name: str = "?", api_version: int = -1, correlation_id: int = -1
+    ) -> None:
+        super().__init__(reason)
+        self.api_key = api_key
+        self.api_name = api_name
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+
+
+class IncomingRequest(msgspec.Struct):
+    """A decoded request and its route.
+
+    response_version: the version of the response, 0 for a too-new ApiVersions, else the request's. request: as
+    received. handler_request, handler_version: as the handler receives it, which differs in other editions of KIP-932.
+    """
+
+    route: Route
+    api_version: int
+    response_version: int
+    correlation_id: int
+    client_id: str | None
+    request: msgspec.Struct
+    handler_request: msgspec.Struct
+    handler_version: int
+    decode_warnings: tuple[str, ...]
+    refusal: KafkaError | None = None
+
+    @property
+    def api_key(self) -> int:
+        """The key of the requested API."""
+        return self.route.api_key
+
+    @property
+    def api_name(self) -> str:
+        """The name of the requested API."""
+        return self.route.name
+
+
+def decode_request(frame: bytes | memoryview, routes: Mapping[int, Route]) -> IncomingRequest:
+    """Decode a frame body as the broker does: leniently, with a warning for each invalid part that Kafka accepts.
+
+    Raises: Undispatchable for an unknown API key, a version that is not served, or bytes that do not decode.
+    """
+    if len(frame) < _FIXED.size:
+        raise Undispatchable(f"a request of {len(frame)} bytes; a header takes at least {_FIXED.size}")
+    api_key, api_version, correlation_id = _FIXED.unpack_from(frame)
+    route = routes.get(api_key)
+
+    def undispatchable(reason: str) -> Undispatchable:
+        name = route.name if route else "?"
+        return Undispatchable(
+            reason, api_key=api_key, api_name=name, api_version=api_version, correlation_id=correlation_id
+        )
+
+    if route is None:
+        raise undispatchable(f"API key {api_key} is not served (version {api_version})")
+    low, high = route.versions
+    if not low <= api_version <= high:
+        if api_key == API_VERSIONS_KEY:
+            return _unsupported_api_versions(route, api_version, correlation_id)
+        raise undispatchable(f"{route.name} version {api_version} is not served, only {low} to {high}")
+    try:
+        header, body_at = headers.decode_request_header(frame)
+        decoded = decode_lenient(route.request, api_version, memoryview(frame)[body_at:])
+    except WireError as error:
+        raise undispatchable(f"{route.name} version {api_version} does not decode: {error}") from error
+    refusal: KafkaError | None = None
+    try:
+        handler_request, handler_version = route.to_handler(decoded.message, api_version)
+    except KafkaError as error:  # The edition does not serve this request.
+        handler_request, handler_version, refusal = decoded.message, api_version, error
+    return IncomingRequest(
+        route=route,
+        api_version=api_version,
+        response_version=api_version,
+        correlation_id=correlation_id,
+        client_id=header.client_id,
+        request=decoded.message,
+        handler_request=handler_request,
+        handler_version=handler_version,
+        decode_warnings=tuple(str(warning) for warning in decoded.warnings),
+        refusal=refusal,
+    )
+
+
+def _unsupported_api_versions(route: Route, api_version: int, correlation_id: int) -> IncomingRequest:
+    """KIP-511: an unknown version is answered in version 0 with the served range, so that the client can retry; the
+    body, of unknown layout, is not read."""
+    refusal = UnservedVersion(route.name, api_version, route.listed)
+    unread = route.request()
+    return IncomingRequest(route, api_version, 0, correlation_id, None, unread, unread, api_version, (), refusal)
+
+
+def build_error_response(incoming: IncomingRequest, error: KafkaError) -> msgspec.Struct:
+    """The response with this error: in its rows if the API has no top-level error code, else at the top."""
+    if incoming.route.refuse is not None:
+        return incoming.route.refuse(incoming.handler_request, error)
+    response = response_class(incoming.route.api_key)()
+    fields = _field_names(type(response))
+    assert "error_code" in fields, (
+        f"{incoming.route.name} has no top-level error code: its handler module needs a `refuse_` function"
+    )
+    fields_of_response = cast(Any, response)
+    fields_of_response.error_code = int(error.code)
+    if "error_message" in fields:
+        fields_of_response.error_message = error.message
+    return response
+
+
+@cache
+def _field_names(cls: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(cls.__struct_fields__)
+
+
+def encode_response(incoming: IncomingRequest, response: msgspec.Struct) -> bytes:
+    """The frame body of a response, header included."""
+    return headers.encode_response(response, incoming.response_version, incoming.correlation_id)

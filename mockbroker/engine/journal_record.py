@@ -1,0 +1,57 @@
+"""Recording received frames in the journal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mockbroker.journal import Exchange, Journal
+
+if TYPE_CHECKING:
+    from mockbroker.engine.context import ConnectionInfo
+    from mockbroker.engine.dispatch import IncomingRequest, Undispatchable
+
+
+#: When a frame arrived, by the cluster's clock (ms) and the wall clock (ns), and its body size in bytes. A plain tuple,
+#: as one is created for every request.
+Arrival = tuple[int, int, int]
+
+
+def record_request(journal: Journal, info: ConnectionInfo, incoming: IncomingRequest, arrival: Arrival) -> Exchange:
+    """Add a decoded request to the journal."""
+    exchange = _exchange(journal, info, incoming, arrival)
+    exchange.client_id = incoming.client_id
+    exchange.request = incoming.request
+    exchange.response_version = incoming.response_version
+    exchange.decode_warnings = incoming.decode_warnings
+    journal.add(exchange)
+    return exchange
+
+
+def record_undispatchable(journal: Journal, info: ConnectionInfo, error: Undispatchable, arrival: Arrival) -> None:
+    """Add a frame for which the connection is closed to the journal."""
+    exchange = _exchange(journal, info, error, arrival)
+    exchange.closed = str(error)
+    journal.add(exchange)
+    journal.complete(exchange)
+
+
+def _exchange(
+    journal: Journal, info: ConnectionInfo, frame: IncomingRequest | Undispatchable, arrival: Arrival
+) -> Exchange:
+    """The fields of an exchange that every frame has, decoded or not."""
+    now_ms, arrived_ns, size = arrival
+    return Exchange(
+        number=journal.next_number(),
+        node_id=info.node_id,
+        connection_id=info.id,
+        client=f"{info.host}:{info.port}",
+        principal=info.principal,
+        api_key=frame.api_key,
+        api_name=frame.api_name,
+        api_version=frame.api_version,
+        correlation_id=frame.correlation_id,
+        client_id=None,
+        arrived_ms=now_ms,
+        arrived_ns=arrived_ns,
+        request_bytes=size,
+    )

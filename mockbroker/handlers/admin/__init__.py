@@ -1,0 +1,1 @@
+"""Handlers of cluster administration: features, quorum, log directories, telemetry, versions."""

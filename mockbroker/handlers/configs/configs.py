@@ -1,0 +1,315 @@
+"""DescribeConfigs (32), AlterConfigs (33) and IncrementalAlterConfigs (44)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Protocol, TypeVar
+
+from msgspec import structs
+
+from kwire.error_codes import ErrorCode
+from kwire.messages import alter_configs as replace
+from kwire.messages import describe_configs as describe
+from kwire.messages import incremental_alter_configs as incremental
+from mockbroker.config.keys import Scope
+from mockbroker.engine.context import Context
+from mockbroker.engine.outcome import Outcome, Reply
+from mockbroker.handlers.configs.broker_loggers import alter_loggers, describe_loggers
+from mockbroker.handlers.shared.authorize import AclOperation, ResourceType, authorize, authorize_cluster
+from mockbroker.kafka_error import KafkaError
+from mockbroker.state.metadata import config_entries
+from mockbroker.state.metadata.cluster_image import validate_topic_name
+from mockbroker.state.metadata.config_changes import ConfigChange, ConfigOperation, apply_changes, replace_config
+from mockbroker.state.metadata.config_entries import ConfigEntry
+from mockbroker.state.metadata.configs import Resource, ResourceKind
+
+
+class _Resource(Protocol):
+    resource_type: int
+    resource_name: str
+
+
+C = TypeVar("C", incremental.AlterableConfig, replace.AlterableConfig)
+Q = TypeVar("Q", incremental.AlterConfigsResource, replace.AlterConfigsResource)
+R = TypeVar("R")
+
+#: Node ids are parsed as Java's Integer.parseInt does.
+_INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
+_SCOPES = {
+    ResourceKind.TOPIC: Scope.TOPIC,
+    ResourceKind.BROKER: Scope.BROKER,
+    ResourceKind.GROUP: Scope.GROUP,
+    ResourceKind.CLIENT_METRICS: Scope.CLIENT_METRICS,
+}
+#: Types whose resources Kafka describes only by name.
+_KINDS_WITH_NAME = (ResourceKind.GROUP, ResourceKind.CLIENT_METRICS)
+
+
+def describe_configs(request: describe.DescribeConfigsRequest, ctx: Context) -> Outcome:
+    """Return effective configuration.
+
+    Pinned by the conversations other-describe-configs, other-client-metrics-configs and share-config-describe.
+    """
+    for resource in request.resources:
+        if resource.resource_type not in ResourceKind._value2member_map_:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type {resource.resource_type}")
+    rows = [_describe_resource(row, request, ctx) for row in request.resources]
+    return Reply(describe.DescribeConfigsResponse(results=rows))
+
+
+def refuse_describe_configs(
+    request: describe.DescribeConfigsRequest, error: KafkaError
+) -> describe.DescribeConfigsResponse:
+    """A response with the error in every row."""
+    return describe.DescribeConfigsResponse(
+        results=_error_rows(request.resources, error, describe.DescribeConfigsResult)
+    )
+
+
+def alter_configs(request: replace.AlterConfigsRequest, ctx: Context) -> Outcome:
+    """Replace the whole configuration of resources: keys that a row does not list return to their defaults.
+
+    A 4.3.0 broker never responds when a resource is listed twice; here both rows are rejected.
+    Pinned by the conversations other-legacy-alter-configs*.
+    """
+    plan = partial(_plan_replacement, ctx=ctx)
+    rows = _alter_each(
+        request.resources, plan, replace.AlterConfigsResourceResponse, validate_only=request.validate_only
+    )
+    return Reply(replace.AlterConfigsResponse(responses=rows))
+
+
+def refuse_alter_configs(request: replace.AlterConfigsRequest, error: KafkaError) -> replace.AlterConfigsResponse:
+    """A response with the error in every row."""
+    rows = _error_rows(request.resources, error, replace.AlterConfigsResourceResponse)
+    return replace.AlterConfigsResponse(responses=rows)
+
+
+def incremental_alter_configs(request: incremental.IncrementalAlterConfigsRequest, ctx: Context) -> Outcome:
+    """Change configuration; with validate_only only check it. All changes of a resource apply or none.
+
+    Pinned by the conversations other-alter-configs, share-config-bounds and share-config-cross-check.
+    """
+    plan = partial(_plan_changes, ctx=ctx, validate_only=request.validate_only)
+    rows = _alter_each(
+        request.resources, plan, incremental.AlterConfigsResourceResponse, validate_only=request.validate_only
+    )
+    return Reply(incremental.IncrementalAlterConfigsResponse(responses=rows))
+
+
+def refuse_incremental_alter_configs(
+    request: incremental.IncrementalAlterConfigsRequest, error: KafkaError
+) -> incremental.IncrementalAlterConfigsResponse:
+    """A response with the error in every row."""
+    rows = _error_rows(request.resources, error, incremental.AlterConfigsResourceResponse)
+    return incremental.IncrementalAlterConfigsResponse(responses=rows)
+
+
+def _error_rows(
+    resources: Sequence[_Resource], error: KafkaError, row_class: Callable[[int, str | None, int, str], R]
+) -> list[R]:
+    return [row_class(error.code, error.message, row.resource_type, row.resource_name) for row in resources]
+
+
+class _ControllerFailure(KafkaError):
+    """The controller fails: so do all resources that the broker forwards to it in the same request."""
+
+
+#: The types of resources that the broker does not check before it forwards them to the controller.
+_FORWARDED = (ResourceKind.TOPIC, ResourceKind.GROUP, ResourceKind.CLIENT_METRICS)
+_Apply = Callable[[], None]
+
+
+def _alter_each(
+    resources: Sequence[Q],
+    plan: Callable[[Q], _Apply],
+    row_class: Callable[[int, str | None, int, str], R],
+    *,
+    validate_only: bool,
+) -> list[R]:
+    """Plan the changes of all resources, then apply them; one that is listed twice is rejected.
+
+    Returns: a row for each. Source: Kafka's ConfigAdminManager.preprocess.
+    """
+    named = Counter((row.resource_type, row.resource_name) for row in resources)
+    results: list[KafkaError | _Apply] = []
+    forwarded: list[int] = []
+    for at, row in enumerate(resources):
+        try:
+            if named[row.resource_type, row.resource_name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            _check_keys_and_values(row)
+            if row.resource_type in _FORWARDED:
+                forwarded.append(at)
+            results.append(plan(row))
+            if row.resource_type == ResourceKind.BROKER:
+                forwarded.append(at)
+        except KafkaError as error:
+            results.append(error)
+    if any(isinstance(results[at], _ControllerFailure) for at in forwarded):
+        for at in forwarded:
+            results[at] = _ControllerFailure(ErrorCode.UNKNOWN_SERVER_ERROR)
+    rows = []
+    for row, result in zip(resources, results, strict=True):
+        code, message = ErrorCode.NONE, None
+        if isinstance(result, KafkaError):
+            code, message = result.code, result.message
+        elif not validate_only:
+            result()
+        rows.append(row_class(code, message, row.resource_type, row.resource_name))
+    return rows
+
+
+def _describe_resource(
+    row: describe.DescribeConfigsResource, request: describe.DescribeConfigsRequest, ctx: Context
+) -> describe.DescribeConfigsResult:
+    try:
+        _require_permission(AclOperation.DESCRIBE_CONFIGS, row.resource_type, row.resource_name, ctx)
+        if row.resource_type == ResourceKind.BROKER_LOGGER:
+            return describe_loggers(row, ctx)
+        resource = _parse_resource(row.resource_type, row.resource_name, ctx)
+        if resource.kind in _KINDS_WITH_NAME and not resource.name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{resource.kind.name}: the name must not be empty")
+        if resource.kind is ResourceKind.TOPIC:
+            validate_topic_name(resource.name)
+            if ctx.cluster.metadata.topic(resource.name) is None:
+                # Kafka returns the code without a message.
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    except KafkaError as error:
+        return _error_rows([row], error, describe.DescribeConfigsResult)[0]
+    source = ctx.cluster.config_api_dialect or config_entries
+    entries = source.describe_entries(ctx.cluster.configs, resource, row.configuration_keys)
+    texts = _documentation(resource.kind) if request.include_documentation else {}
+    rows = [_entry_row(entry, texts.get(entry.name), synonyms=request.include_synonyms) for entry in entries]
+    return describe.DescribeConfigsResult(
+        resource_type=row.resource_type, resource_name=row.resource_name, configs=rows
+    )
+
+
+def _documentation(kind: ResourceKind) -> Mapping[str, str]:
+    """The text of each configuration of a resource type, by name; loaded only when a client requests it."""
+    from mockbroker.config.config_docs import config_docs
+
+    return config_docs(_SCOPES[kind])
+
+
+def _entry_row(
+    entry: ConfigEntry, documentation: str | None, *, synonyms: bool
+) -> describe.DescribeConfigsResourceResult:
+    listed = entry.synonyms if synonyms else ()
+    return describe.DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.sensitive,
+        synonyms=[describe.DescribeConfigsSynonym(row.name, row.value, row.source) for row in listed],
+        config_type=entry.type,
+        documentation=documentation,
+    )
+
+
+def _require_permission(operation: AclOperation, resource_type: int, name: str, ctx: Context) -> None:
+    """Check the permission for a configuration; brokers' configuration needs it on the cluster.
+
+    Raises: TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED.
+    """
+    message = f"{operation.name} is not allowed."
+    if resource_type == ResourceKind.TOPIC:
+        authorize(operation, ResourceType.TOPIC, name, ctx, message=message)
+    elif resource_type == ResourceKind.GROUP:
+        authorize(operation, ResourceType.GROUP, name, ctx, message=message)
+    else:
+        authorize_cluster(operation, ctx, message=message)
+
+
+def _authorize_broker_first(resource_type: int, ctx: Context) -> None:
+    """Raises: CLUSTER_AUTHORIZATION_FAILED without a text."""
+    if resource_type == ResourceKind.BROKER and ctx.cluster.release.admin.authorizes_broker_first:
+        authorize_cluster(AclOperation.ALTER_CONFIGS, ctx)
+
+
+def _parse_resource(resource_type: int, name: str, ctx: Context) -> Resource:
+    """The resource that a request names. A broker accepts requests only for itself.
+
+    Raises: INVALID_REQUEST for other types and other brokers.
+    """
+    if resource_type in (ResourceKind.TOPIC, ResourceKind.GROUP, ResourceKind.CLIENT_METRICS):
+        return Resource(ResourceKind(resource_type), name)
+    if resource_type == ResourceKind.BROKER:
+        if name and not (_INTEGER.fullmatch(name) and int(name) == ctx.node.node_id):
+            why = f"this is broker {ctx.node.node_id}; {name!r} is neither its id nor empty"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, why)
+        return Resource(ResourceKind.BROKER, name)
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type {resource_type}")
+
+
+def _plan_changes(row: incremental.AlterConfigsResource, ctx: Context, *, validate_only: bool) -> _Apply:
+    if row.resource_type == ResourceKind.BROKER_LOGGER:
+        alter_loggers(row, ctx, validate_only=validate_only)
+        return lambda: None
+    _authorize_broker_first(row.resource_type, ctx)
+    configs = _to_released_names(row.resource_type, row.configs, ctx)
+    resource = _parse_resource(row.resource_type, row.resource_name, ctx)
+    _require_permission(AclOperation.ALTER_CONFIGS, row.resource_type, row.resource_name, ctx)
+    after = apply_changes(ctx.cluster.configs, resource, _parse_changes(row, configs))
+    _require_topic_exists(resource, ctx)
+    return lambda: ctx.cluster.configs.set_overrides(resource, after)
+
+
+def _plan_replacement(row: replace.AlterConfigsResource, ctx: Context) -> _Apply:
+    configs = _to_released_names(row.resource_type, row.configs, ctx)
+    given = {config.name: config.value for config in configs if config.value is not None}
+    _authorize_broker_first(row.resource_type, ctx)
+    resource = _parse_resource(row.resource_type, row.resource_name, ctx)
+    _require_permission(AclOperation.ALTER_CONFIGS, row.resource_type, row.resource_name, ctx)
+    after = replace_config(ctx.cluster.configs, resource, given)
+    _require_topic_exists(resource, ctx)
+    return lambda: ctx.cluster.configs.set_overrides(resource, after)
+
+
+def _to_released_names(resource_type: int, configs: Sequence[C], ctx: Context) -> Sequence[C]:
+    """The configurations of a request by their released names. Raises: see `ConfigApiNames`."""
+    dialect = ctx.cluster.config_api_dialect
+    if dialect is None:
+        return configs
+    names = dialect.to_released_names(resource_type, [(config.name, config.value) for config in configs])
+    return [structs.replace(config, name=name) for config, name in zip(configs, names, strict=True)]
+
+
+def _check_keys_and_values(row: incremental.AlterConfigsResource | replace.AlterConfigsResource) -> None:
+    """Raises: INVALID_REQUEST for a key that occurs twice and for values that are null, except in deletions."""
+    names = [config.name for config in row.configs]
+    nulls = [
+        config.name
+        for config in row.configs
+        if config.value is None and getattr(config, "config_operation", None) != ConfigOperation.DELETE
+    ]
+    if len(set(names)) != len(names):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    if nulls:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+
+
+def _require_topic_exists(resource: Resource, ctx: Context) -> None:
+    """Raises: UNKNOWN_TOPIC_OR_PARTITION; other resources need not exist to be configured."""
+    if resource.kind is ResourceKind.TOPIC and ctx.cluster.metadata.topic(resource.name) is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist.")
+
+
+def _parse_changes(
+    row: incremental.AlterConfigsResource, configs: Sequence[incremental.AlterableConfig]
+) -> list[ConfigChange]:
+    """Raises: INVALID_REQUEST or _ControllerFailure for an operation that does not exist."""
+    changes = []
+    for config in configs:
+        if config.config_operation not in ConfigOperation._value2member_map_:
+            # A broker checks changes of its own; with others Kafka's controller fails.
+            if row.resource_type == ResourceKind.BROKER:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {config.config_operation}")
+            raise _ControllerFailure(ErrorCode.UNKNOWN_SERVER_ERROR)
+        changes.append(ConfigChange(config.name, ConfigOperation(config.config_operation), config.value))
+    return changes

@@ -1,0 +1,1 @@
+"""Handlers of classic and consumer groups."""

@@ -1,0 +1,1 @@
+"""Handlers that append and read records."""

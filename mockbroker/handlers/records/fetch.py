@@ -1,0 +1,322 @@
+"""Fetch (1): read records from the logs of this node, at once or when there are enough of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from kwire import uuids
+from kwire.error_codes import ErrorCode
+from kwire.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from mockbroker.engine.context import Context
+from mockbroker.engine.outcome import Outcome, Park, Reply
+from mockbroker.handlers.shared.authorize import AclOperation, ResourceType, is_authorized, is_authorized_on_cluster
+from mockbroker.handlers.shared.leader_hints import LEADER_ERRORS, LeaderHints
+from mockbroker.kafka_error import KafkaError
+from mockbroker.state.metadata.cluster_image import Topic
+from mockbroker.state.storage.fetch_session import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    FetchPartitionKey,
+    FetchPlan,
+    FetchResponseSummary,
+)
+from mockbroker.state.storage.fetch_session import FetchRequestPartition as PartitionRequest
+from mockbroker.state.storage.partition_log import PartitionLog
+
+#: From this version on consumers may read from followers (KIP-392), even unless instructed to.
+_FOLLOWERS_SINCE = 11
+_IDS_SINCE = 13
+_HINTS_SINCE = 16
+_DIVERGING_SINCE = 12
+_READ_COMMITTED = 1
+#: The replica id of a future log on the same broker.
+_FUTURE_REPLICA = -3
+#: Kafka keeps its sessions in shards by their ids, and fails for an id of no shard. Source: Kafka's FetchSessionCache.
+_SESSION_SHARDS, _SESSION_SHARD = 8, ((1 << 31) - 1) // 8
+_ISOLATION_LEVELS = (0, _READ_COMMITTED)
+
+
+class _Row(msgspec.Struct):
+    """One partition of the response."""
+
+    key: FetchPartitionKey
+    topic: Topic | None
+    data: PartitionData
+    size: int = 0
+    is_urgent: bool = False
+
+
+def fetch(request: FetchRequest, ctx: Context) -> Outcome:
+    """Read the partitions in order until the byte limit is reached; wait when there is too little.
+
+    The session is updated once, here; reading may be repeated.
+    Pinned by the conversations other-fetch-* and other-txn-aborted-list.
+    """
+    by_id = ctx.api_version >= _IDS_SINCE
+
+    def find_name(key: FetchPartitionKey) -> str | None:
+        if isinstance(key[0], str):
+            return key[0]
+        topic = ctx.cluster.metadata.topic_by_id(key[0])
+        return None if topic is None else topic.name
+
+    listed = []
+    for topic in request.topics:
+        for partition in topic.partitions:
+            key: FetchPartitionKey = (topic.topic_id if by_id else topic.topic, partition.partition)
+            limits = partition.fetch_offset, partition.partition_max_bytes
+            epochs = partition.current_leader_epoch, partition.last_fetched_epoch
+            listed.append(PartitionRequest(key, *limits, *epochs, find_name(key)))
+    # For a partition that is listed twice Kafka uses the last entry, at the position of the first.
+    requested = list({partition.key: partition for partition in listed}.values())
+    forgotten: list[FetchPartitionKey] = [
+        (topic.topic_id if by_id else topic.topic, index)
+        for topic in request.forgotten_topics_data
+        for index in topic.partitions
+    ]
+    is_of_session = request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH) or request.session_id != 0
+    if is_of_session and not -_SESSION_SHARD < request.session_id < _SESSION_SHARDS * _SESSION_SHARD:
+        return Reply(_error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, ctx))
+    plan = ctx.node.fetch_sessions.plan_fetch(
+        request.session_id,
+        request.session_epoch,
+        requested,
+        forgotten,
+        by_id=by_id,
+        now_ms=ctx.now_ms,
+        find_name=find_name,
+    )
+    denied = {partition.key for partition in plan.partitions if _is_forbidden(partition, request, ctx)}
+    deadline_ms = ctx.now_ms + max(request.max_wait_ms, 0)
+    found: set[FetchPartitionKey] = set()
+
+    def attempt(ctx: Context) -> Outcome:
+        rows = _read_partitions(plan.partitions, denied, request, ctx)
+        for row in rows:
+            if row.topic is not None:
+                found.add(row.key)
+            elif row.key in found:  # The topic was deleted during the wait.
+                row.data.aborted_transactions = None
+        if any(row.topic is not None for row in rows) and request.isolation_level not in _ISOLATION_LEVELS:
+            return Reply(_error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, ctx))
+        if ctx.now_ms >= deadline_ms or _has_enough_bytes(rows, request, ctx):
+            return Reply(_build_response(plan, rows, request, ctx))
+        keys = tuple(("log", row.topic.topic_id, row.key[1]) for row in rows if row.topic is not None)
+        return Park(deadline_ms, keys, attempt)
+
+    return attempt(ctx)
+
+
+def _error_response(request: FetchRequest, code: ErrorCode, ctx: Context) -> FetchResponse:
+    """A response with an error at the top level, and in every row where topics have names."""
+    response = FetchResponse(error_code=code, session_id=request.session_id, responses=[])
+    for topic in request.topics if ctx.api_version < _IDS_SINCE else ():
+        rows = [_error_row(partition.partition, code) for partition in topic.partitions]
+        response.responses.append(FetchableTopicResponse(topic.topic, partitions=rows))
+    return response
+
+
+def _has_enough_bytes(rows: Sequence[_Row], request: FetchRequest, ctx: Context) -> bool:
+    """Return whether to reply now. Rows of unknown topics neither complete nor delay the response, as in Kafka."""
+    existing = [row for row in rows if row.topic is not None]
+    least = min(request.min_bytes, _max_response_bytes(request, ctx))
+    return not existing or any(row.is_urgent for row in existing) or sum(row.size for row in existing) >= least
+
+
+def _max_response_bytes(request: FetchRequest, ctx: Context) -> int:
+    return min(request.max_bytes, ctx.cluster.config.integer("fetch.max.bytes"))
+
+
+def _read_partitions(
+    plan: Sequence[PartitionRequest], denied: Collection[FetchPartitionKey], request: FetchRequest, ctx: Context
+) -> list[_Row]:
+    left = _max_response_bytes(request, ctx)
+    rows: list[_Row] = []
+    min_one = True
+    for request_partition in plan:
+        key = request_partition.key
+        if key in denied:
+            rows.append(_Row(key, None, _error_row(key[1], ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
+            continue
+        max_bytes = min(request_partition.max_bytes, left)
+        row = _read_partition(request_partition, max_bytes, request, ctx, min_one=min_one)
+        rows.append(row)
+        if row.topic is not None:
+            # The first partition with records may exceed the limits by one batch, so that a consumer makes progress.
+            min_one = min_one and row.size == 0
+            left = max(0, left - row.size)
+    return sorted(rows, key=lambda row: _row_rank(row, request))
+
+
+def _row_rank(row: _Row, request: FetchRequest) -> int:
+    """The place of a row: those of partitions that cannot be read are the last, for consumers after unknown topics."""
+    if row.topic is not None:
+        return 0
+    is_unknown_id = row.data.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    return 1 if is_unknown_id or _follower_id(request) >= 0 else 2
+
+
+def _is_forbidden(request_partition: PartitionRequest, request: FetchRequest, ctx: Context) -> bool:
+    """Return whether the client may not read the topic; a follower needs CLUSTER_ACTION instead."""
+    if ctx.cluster.authorizer is None:
+        return False
+    if _follower_id(request) >= 0:
+        return not is_authorized_on_cluster(AclOperation.CLUSTER_ACTION, ctx)
+    name = request_partition.topic_name
+    return name is not None and not is_authorized(AclOperation.READ, ResourceType.TOPIC, name, ctx)
+
+
+def _follower_id(request: FetchRequest) -> int:
+    """The broker that fetches as a follower; negative for consumers."""
+    return max(request.replica_id, request.replica_state.replica_id)
+
+
+def _reads_log_end(request: FetchRequest) -> bool:
+    """Return whether the isolation level has no effect: for followers, and for the log of a future replica."""
+    return _follower_id(request) >= 0 or _FUTURE_REPLICA in (request.replica_id, request.replica_state.replica_id)
+
+
+def _read_partition(
+    request_partition: PartitionRequest, max_bytes: int, request: FetchRequest, ctx: Context, *, min_one: bool
+) -> _Row:
+    name, index = request_partition.topic_name, request_partition.key[1]
+    if name is None:
+        return _Row(request_partition.key, None, _error_row(index, ErrorCode.UNKNOWN_TOPIC_ID))
+    topic = ctx.cluster.metadata.topic(name)
+    if topic is None or topic.partition(index) is None:
+        return _Row(request_partition.key, None, _error_row(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    epoch = max(-1, request_partition.leader_epoch)
+    committed = request.isolation_level == _READ_COMMITTED and not _reads_log_end(request)
+    try:
+        log = _find_log(topic, index, epoch, request, ctx)
+        if request_partition.key[0] not in (name, topic.topic_id):
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{name} was created again")
+        diverging = _diverging_epoch(log, request_partition)
+        if diverging is not None:
+            data = _partition_data(index, log, committed=committed)
+            data.diverging_epoch = diverging
+            data.aborted_transactions = None
+            return _Row(request_partition.key, topic, data, is_urgent=True)
+        end = log.last_stable_offset if committed else log.high_watermark
+        part = log.read(request_partition.offset, max_bytes, min_one=min_one, up_to=end, partial=True)
+    except KafkaError as error:
+        failed = _error_row(index, error.code)
+        failed.aborted_transactions = None
+        return _Row(request_partition.key, topic, failed, is_urgent=True)
+    data = _partition_data(index, log, committed=committed)
+    if part.is_first_cut:
+        # The first batch does not fit: without records, and without aborted transactions even for read_committed.
+        data.aborted_transactions = None
+    elif part.batches:
+        data.records = part.join()
+        if committed:
+            aborted = log.aborted_in_read(request_partition.offset, part)
+            data.aborted_transactions = [AbortedTransaction(row.producer_id, row.first_offset) for row in aborted]
+    return _Row(request_partition.key, topic, data, len(data.records or b""))
+
+
+def _find_log(topic: Topic, index: int, epoch: int, request: FetchRequest, ctx: Context) -> PartitionLog:
+    """The log that the request may read; a follower fetches from the leader of a partition that it replicates.
+
+    Raises: as `NodeLogs.find_log`; for another follower UNKNOWN_LEADER_EPOCH, without an epoch NOT_LEADER_OR_FOLLOWER.
+    """
+    follower_id, partition = _follower_id(request), topic.partition(index)
+    of_any_replica = ctx.api_version >= _FOLLOWERS_SINCE and follower_id < 0
+    log = ctx.node.logs.find_log(topic.topic_id, index, leader_epoch=epoch, of_any_replica=of_any_replica)
+    assert partition is not None
+    if follower_id >= 0 and (follower_id == ctx.node.node_id or follower_id not in partition.replicas):
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER if epoch < 0 else ErrorCode.UNKNOWN_LEADER_EPOCH
+        raise KafkaError(code, f"node {follower_id} is no follower of {topic.name}-{index}")
+    return log
+
+
+def _partition_data(index: int, log: PartitionLog, *, committed: bool) -> PartitionData:
+    return PartitionData(
+        partition_index=index,
+        high_watermark=log.visible_end(log.high_watermark),
+        last_stable_offset=log.visible_end(log.last_stable_offset),
+        log_start_offset=log.start_offset,
+        # Null: the request is not read_committed.
+        aborted_transactions=[] if committed else None,
+    )
+
+
+def _error_row(index: int, code: ErrorCode) -> PartitionData:
+    return PartitionData(partition_index=index, error_code=code, high_watermark=-1)
+
+
+def _diverging_epoch(log: PartitionLog, request_partition: PartitionRequest) -> EpochEndOffset | None:
+    """Where the log diverges from the fetcher's, if the request has the last fetched epoch (KIP-595).
+
+    Raises: OFFSET_OUT_OF_RANGE for an epoch that is not known, and for offsets below the log's start.
+    """
+    if request_partition.last_fetched_epoch < 0:
+        return None
+    end = log.end_of_epoch(request_partition.last_fetched_epoch)
+    if end is None or request_partition.offset < log.start_offset:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if end[0] < request_partition.last_fetched_epoch or end[1] < request_partition.offset:
+        return EpochEndOffset(end[0], end[1])
+    return None
+
+
+def _build_response(plan: FetchPlan, rows: list[_Row], request: FetchRequest, ctx: Context) -> FetchResponse:
+    if plan.session is not None and plan.is_superseded:
+        return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=plan.session.session_id)
+    sessions, by_id = ctx.node.fetch_sessions, ctx.api_version >= _IDS_SINCE
+    summaries = [_summarize_row(row) for row in rows]
+    response = FetchResponse()
+    if plan.opens_session:
+        response.session_id = sessions.open_session(
+            plan.partitions, summaries, by_id=by_id, now_ms=ctx.now_ms, rng=ctx.rng
+        )
+    elif plan.session is not None:
+        response.session_id = plan.session.session_id
+        rows = [row for row, changed in zip(rows, plan.session.select_changed(summaries), strict=True) if changed]
+    if any(row.key[0] == uuids.ZERO for row in rows[:-1]):
+        # Kafka compares the row after one of the zero id by the topic's name, which is null.
+        return _error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, ctx)
+    if ctx.api_version < _DIVERGING_SINCE and any(row.data.diverging_epoch.epoch >= 0 for row in rows):
+        # A session continued in an older version.
+        return _error_response(request, ErrorCode.UNSUPPORTED_VERSION, ctx)
+    if ctx.api_version >= _HINTS_SINCE:
+        _add_hints(response, rows, ctx)
+    if _follower_id(request) >= 0:
+        response.node_endpoints = []
+    for row in rows:
+        name = row.key[0]
+        last = response.responses[-1] if response.responses else None
+        # Kafka groups only adjacent rows of one topic.
+        if last is None or name != (last.topic_id if by_id else last.topic):
+            last = FetchableTopicResponse(topic_id=name) if isinstance(name, bytes) else FetchableTopicResponse(name)
+            response.responses.append(last)
+        last.partitions.append(row.data)
+    return response
+
+
+def _summarize_row(row: _Row) -> FetchResponseSummary:
+    data = row.data
+    diverging = data.diverging_epoch.epoch >= 0
+    return FetchResponseSummary(
+        row.key, data.error_code, data.high_watermark, data.log_start_offset, row.size > 0, diverging
+    )
+
+
+def _add_hints(response: FetchResponse, rows: Sequence[_Row], ctx: Context) -> None:
+    """Name the current leaders (KIP-951)."""
+    hints = LeaderHints(LeaderIdAndEpoch, NodeEndpoint, ctx)
+    for row in rows:
+        if row.topic is not None and row.data.error_code in LEADER_ERRORS:
+            hints.set_leader(row.data, row.topic.topic_id, row.key[1])
+    response.node_endpoints = hints.endpoints()

@@ -1,0 +1,1 @@
+"""Handlers of ACLs, SASL, SCRAM credentials and delegation tokens."""

@@ -1,0 +1,1 @@
+"""Handlers of share groups: heartbeat, fetch, acknowledgement, offsets."""

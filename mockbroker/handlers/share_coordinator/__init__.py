@@ -1,0 +1,1 @@
+"""Handlers of the share coordinator's state RPCs."""

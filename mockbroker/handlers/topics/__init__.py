@@ -1,0 +1,1 @@
+"""Handlers of topics, partitions and their leaders."""

@@ -1,0 +1,248 @@
+"""`NetworkServer`: listens on sockets, feeds frames and time to the core, sends its output, and sets one timer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from typing import TYPE_CHECKING, NamedTuple
+
+from mockbroker.engine.core import Core
+from mockbroker.engine.output import Close, Send
+from mockbroker.net.connection import ClientConnection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mockbroker.clock import Clock
+    from mockbroker.net.capture_tap import CaptureTap
+    from mockbroker.net.listeners import Listener
+    from mockbroker.security.principal_rules import PrincipalRules
+
+log = logging.getLogger(__name__)
+
+#: How many frames may wait behind a parked request before reading of the connection is paused.
+_BACKLOG_MAX = 1
+
+
+class _BoundListener(NamedTuple):
+    """A listener of a node with its bound port, which the node reuses after a restart."""
+
+    listener: Listener
+    port: int
+
+
+class NetworkServer:
+    """The sockets of a cluster in one event loop; every method runs in that loop's thread.
+
+    frame_bytes_max: `socket.request.max.bytes`. tap: records all traffic, for `--capture`; or None.
+    """
+
+    def __init__(self, core: Core, clock: Clock, *, frame_bytes_max: int, tap: CaptureTap | None = None) -> None:
+        self.core = core
+        self.clock = clock
+        self.frame_bytes_max = frame_bytes_max
+        self.tap = tap
+        self._connections: dict[int, ClientConnection] = {}
+        self._servers: dict[int, list[asyncio.Server]] = {}
+        self._bound_listeners: dict[int, list[_BoundListener]] = {}
+        self._tls: Mapping[str, ssl.SSLContext] = {}
+        self._rules: dict[str, PrincipalRules] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ms: int | None = None
+
+    async def start(self, listeners: list[Listener], tls: Mapping[str, ssl.SSLContext]) -> None:
+        """Bind every listener of every node, set the nodes' endpoints, then accept. tls: contexts by listener name.
+
+        Raises: OSError if an address is in use; then nothing listens.
+        """
+        bound: list[tuple[int, Listener, socket.socket]] = []
+        try:
+            for index, node in enumerate(self.core.state.nodes.values()):
+                for listener in listeners:
+                    port = listener.port + index if listener.port else 0
+                    bound.append((node.node_id, listener, _bind(listener.host, port)))
+        except OSError:
+            for _, _, sock in bound:
+                sock.close()
+            raise
+        for node_id, listener, sock in bound:
+            port = sock.getsockname()[1]
+            shown_port = listener.advertised_port
+            shift = port - listener.port if listener.port else 0
+            self.core.state.nodes[node_id].add_endpoint(
+                listener.name,
+                listener.advertised_host or _connectable_host(listener.host),
+                shown_port + shift if shown_port else port,
+            )
+            self._bound_listeners.setdefault(node_id, []).append(_BoundListener(listener, port))
+        self._tls = tls
+        for node_id, listener, sock in bound:
+            await self._serve(node_id, listener, sock)
+
+    async def _serve(self, node_id: int, listener: Listener, sock: socket.socket) -> None:
+        encrypted = listener.is_encrypted
+        server = await asyncio.get_running_loop().create_server(
+            lambda: ClientConnection(self, node_id, listener.name, encrypted=encrypted),
+            sock=sock,
+            ssl=self._tls[listener.name] if encrypted else None,
+            backlog=512,
+        )
+        self._servers.setdefault(node_id, []).append(server)
+
+    def stop_node(self, node_id: int) -> None:
+        """Stop a node cleanly: its leaderships move, its responses are sent, its listeners and connections close."""
+        self.core.stop_node(node_id, self.clock.now_ms())
+        self._close_listeners(node_id)
+
+    def kill_node(self, node_id: int) -> None:
+        """Kill a node; output that was not sent yet is lost."""
+        self.core.kill_node(node_id, self.clock.now_ms())
+        self._close_listeners(node_id)
+
+    def _close_listeners(self, node_id: int) -> None:
+        for server in self._servers.pop(node_id, []):
+            server.close()
+        self.run_due()
+
+    async def start_node(self, node_id: int) -> None:
+        """Start a node that was stopped or killed, at its previous addresses.
+
+        Raises: OSError if an address is in use by now; KafkaError if the node is running or unknown.
+        """
+        self.core.start_node(node_id, self.clock.now_ms())
+        bound: list[tuple[_BoundListener, socket.socket]] = []
+        try:
+            for bound_listener in self._bound_listeners[node_id]:
+                bound.append((bound_listener, _bind(bound_listener.listener.host, bound_listener.port)))
+        except OSError:
+            for _, sock in bound:
+                sock.close()
+            self.kill_node(node_id)
+            raise
+        for bound_listener, sock in bound:
+            await self._serve(node_id, bound_listener.listener, sock)
+        self.run_due()
+
+    async def stop(self) -> None:
+        """Stop accepting, close every connection, and release the addresses."""
+        if self._timer is not None:
+            self._timer.cancel()
+        servers = [server for node_servers in self._servers.values() for server in node_servers]
+        for server in servers:
+            server.close()
+        for connection in list(self._connections.values()):
+            connection.close()
+        for server in servers:
+            await server.wait_closed()
+        while self._connections:
+            await asyncio.sleep(0)
+        if self.tap is not None:
+            self.tap.close()
+
+    def map_certificate(self, certificate: bytes, listener: str) -> str | None:
+        """The principal of a client certificate at a listener; None if no mapping rule matches."""
+        rules = self._rules.get(listener)
+        if rules is None:
+            from mockbroker.security.principal_rules import parse_principal_rules
+
+            rules = self._rules[listener] = parse_principal_rules(self.core.state.config, listener)
+        from mockbroker.security.distinguished_name import read_subject
+
+        return rules.map_principal(read_subject(certificate))
+
+    def add_connection(
+        self, connection: ClientConnection, node_id: int, host: str, port: int, *, listener: str, principal: str
+    ) -> int:
+        """Register a connection with the core. Returns: its number."""
+        number = self.core.connect(node_id, host, port, listener=listener, principal=principal)
+        self._connections[number] = connection
+        self._flush_output()  # If the node ended while the connection was set up, the core closes it at once.
+        return number
+
+    def remove_connection(self, connection: ClientConnection) -> None:
+        """Remove a connection that has ended."""
+        self._connections.pop(connection.id, None)
+        self.core.disconnect(connection.id, self.clock.now_ms())
+        self.run_due()
+
+    def submit(self, connection: ClientConnection, frames: Iterable[bytes], arrived_ns: int) -> None:
+        """Submit complete frames to the core, and send its output.
+
+        An internal error in one request closes only that connection, and is logged with its traceback.
+        """
+        try:
+            for frame in frames:
+                self.core.submit(connection.id, frame, self.clock.now_ms(), arrived_ns=arrived_ns)
+        except Exception:
+            log.exception("internal error in a request of connection %d", connection.id)
+            connection.close()
+        self.run_due()
+        self.update_reading(connection)
+
+    def update_reading(self, connection: ClientConnection) -> None:
+        """Resume reading a connection that has no frames waiting, or pause it."""
+        connection.set_reading(self.core.backlog(connection.id) <= _BACKLOG_MAX)
+
+    def run_due(self) -> None:
+        """Advance the core to the current time, send its output, and set the timer for the next deadline.
+
+        Responses are sent before the clock moves: a call of a handler to another node is delivered after its response.
+        """
+        self._flush_output()
+        now_ms = self.clock.now_ms()
+        due_ms = self.core.next_deadline_ms()
+        if due_ms is not None and due_ms <= now_ms:
+            self.core.advance(now_ms)
+            self._flush_output()
+            due_ms = self.core.next_deadline_ms()
+        self._set_timer(due_ms, now_ms)
+
+    def _flush_output(self) -> None:
+        for output in self.core.take_output():
+            connection = self._connections.get(output.connection_id)
+            if connection is None:
+                continue
+            match output:
+                case Send():
+                    connection.send(output)
+                    self.update_reading(connection)
+                case Close():
+                    connection.close(is_abrupt=output.is_abrupt)
+        if self.tap is not None:
+            self.tap.flush()
+
+    def _set_timer(self, due_ms: int | None, now_ms: int) -> None:
+        if due_ms == self._timer_due_ms and self._timer is not None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_due_ms = due_ms
+        if due_ms is not None and not self.clock.is_frozen:
+            # One millisecond late rather than early: the deadline must have come when the timer fires.
+            delay_s = (due_ms - now_ms) / 1000 + 0.001
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._timer_due_ms = None
+        self.run_due()
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+    except OSError as error:
+        sock.close()
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return sock
+
+
+def _connectable_host(host: str) -> str:
+    """The loopback address for a wildcard address, which clients cannot connect to."""
+    return "127.0.0.1" if host == "0.0.0.0" else "::1" if host == "::" else host  # noqa: S104

@@ -1,0 +1,288 @@
+"""Checker of one incarnation of a share partition: each change of a record must have a valid reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, NoReturn
+
+from mockbroker.sim.coverage import Coverage
+from mockbroker.sim.dead_letters import DeadLetterChecker
+from mockbroker.sim.delivery_model import ACCEPT, GAP, RELEASE, TERMINAL_TYPES, DeliveryModel
+from mockbroker.sim.violation import Violation
+from mockbroker.state.share.in_flight_batch import RecordState
+from mockbroker.state.share.share_partition import SharePartition
+
+
+class ObservedState(NamedTuple):
+    """The observed state of a record."""
+
+    state: RecordState
+    delivery_count: int
+    member_id: str
+    is_in_transition: bool
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the record is terminal, and its write complete."""
+        return self.state.is_terminal and not self.is_in_transition
+
+
+@dataclass(slots=True, eq=False)
+class PendingAcknowledgement:
+    """Acknowledgements under way from one member: the type and the delivery count for each offset.
+
+    state_epoch: of the state at that time. until_ms: the end of a renewed lock.
+    """
+
+    member_id: str
+    state_epoch: int = 0
+    types: dict[int, int] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)
+    until_ms: int = 0
+
+
+@dataclass(slots=True)
+class HeldRecord:
+    """A delivery: the holder of the record, the earliest and latest end of its lock, and pending acknowledgements."""
+
+    member_id: str
+    delivery_count: int
+    until_min: int
+    until_max: int
+    pending: list[PendingAcknowledgement] = field(default_factory=list)
+    is_left: bool = False
+
+    def types(self, offset: int) -> set[int]:
+        """The acknowledge types of the holder that have no response yet."""
+        return {ask.types[offset] for ask in self.pending}
+
+
+@dataclass(slots=True)
+class CheckContext:
+    """Time and limits at the moment of a check. log_start: records below it may vanish."""
+
+    now_ms: int
+    delivery_limit: int
+    lock_ms: int
+    log_start: int
+
+
+class PartitionChecker:
+    """Holds the last observed states, and checks what has changed since. Source: share-semantics 1 to 3."""
+
+    def __init__(
+        self, partition: SharePartition, model: DeliveryModel, coverage: Coverage, dead_letters: DeadLetterChecker
+    ) -> None:
+        self.partition = partition
+        self._dead_letters = dead_letters
+        self._had_queue = partition.has_queue
+        self.held_records: dict[int, HeldRecord] = {}
+        self._model = model
+        self._coverage = coverage
+        self._states: dict[int, ObservedState] | None = None
+        self._start = partition.start_offset
+        self._context = CheckContext(0, 0, 0, 0)
+
+    def check(self, context: CheckContext) -> None:
+        """Compare with the last check. Raises: Violation."""
+        rows, before = _observe_states(self.partition), self._states
+        self._states, self._context = rows, context
+        if before is None:
+            self._model.record_load(_loaded_counts(rows), self.partition.start_offset)
+        if rows != before:
+            for offset in sorted(rows.keys() | (before or {}).keys()):
+                row = rows.get(offset)
+                was = None if before is None else before.get(offset)
+                if row is not None and (before is None or row != was):
+                    self._check_change(offset, was, row, is_first=before is None)
+            for offset in (before or {}).keys() - rows.keys():
+                if offset >= self.partition.start_offset:
+                    self._fail(offset, "has vanished at or above the start")
+        self._check_start(before)
+        self._had_queue = self.partition.has_queue
+        for offset, held in self.held_records.items():
+            row = rows.get(offset) if held.until_max <= context.now_ms else None
+            if row is not None and row.state is RecordState.ACQUIRED and not row.is_in_transition:
+                self._fail(offset, f"is still held by {row.member_id}, its lock ended at {held.until_max}")
+
+    def check_archived(self) -> None:
+        """At the end: no record is still on its way to the dead-letter queue."""
+        for offset, row in (self._states or {}).items():
+            if row.state is RecordState.ARCHIVING:
+                self._fail(offset, f"is never archived: {row}")
+
+    def held_delivery(self, offset: int, member_id: str) -> int | None:
+        """The delivery count of a record that a member holds, by the last check; None if it does not hold it."""
+        row = (self._states or {}).get(offset)
+        return row.delivery_count if row is not None and row.member_id == member_id else None
+
+    def _fail(self, offset: int, what: str) -> NoReturn:
+        raise Violation(f"{self._model.key} offset {offset} {what}")
+
+    def _check_change(self, offset: int, was: ObservedState | None, row: ObservedState, *, is_first: bool) -> None:
+        if was is not None and was.is_complete and not is_first:
+            self._fail(offset, f"was complete, and is {row}")
+        if row.state is RecordState.ARCHIVING and is_first:
+            self._coverage.count("archiving resumed")
+        if row.state is RecordState.ARCHIVING and not row.is_in_transition:
+            self._dead_letters.expect(self._model.key, offset, row.delivery_count)
+        if row.state is RecordState.ACQUIRED and not row.is_in_transition:
+            self._check_held(offset, was, row, is_first=is_first)
+        elif not is_first:
+            held = self.held_records.get(offset)
+            if held is not None and was is not None and was.state is not RecordState.AVAILABLE:
+                self._check_released(offset, was, row, held)
+            elif was is not None and was.state is RecordState.AVAILABLE and not was.is_in_transition:
+                self._check_lost(offset, was, row)
+
+    def _check_held(self, offset: int, was: ObservedState | None, row: ObservedState, *, is_first: bool) -> None:
+        held = self.held_records.get(offset)
+        if was is not None and held is not None and row.delivery_count == was.delivery_count:
+            if was.state is RecordState.AVAILABLE and not was.is_in_transition:
+                self._fail(offset, f"was acquired without counting the delivery: {was}, {row}")
+            if row.member_id != held.member_id:
+                self._fail(offset, f"went from {held.member_id!r} to {row.member_id!r} without a delivery")
+            self._coverage.count("write rolled back")
+            return
+        expected = 1 if was is None else was.delivery_count + 1
+        if not is_first and row.delivery_count != expected:
+            self._fail(offset, f"has delivery count {row.delivery_count}, not {expected}")
+        is_held = was is not None and was.state is RecordState.ACQUIRED
+        if is_held and held is not None and not (self._may_be_free(held) or RELEASE in held.types(offset)):
+            self._fail(offset, f"is held by {held.member_id}, and was given to {row.member_id}")
+        if row.delivery_count > 1:
+            self._coverage.count("delivered again")
+        until_ms = self._context.now_ms + self._context.lock_ms
+        self.held_records[offset] = HeldRecord(row.member_id, row.delivery_count, until_ms, until_ms)
+        limit, state_epoch = self._context.delivery_limit, self.partition.state_epoch
+        self._model.record_acquired(offset, row.member_id, row.delivery_count, limit=limit, state_epoch=state_epoch)
+
+    def _check_released(self, offset: int, was: ObservedState, row: ObservedState, held: HeldRecord) -> None:
+        """The record was held, and is in transition, available or complete now."""
+        if offset in self._aborted() and row.state is RecordState.ARCHIVED:
+            return  # It may have been released, acquired again and found to be aborted, all in one step.
+        if row.delivery_count != was.delivery_count:
+            self._fail(offset, f"changed its delivery count without a delivery: {was}, {row}")
+        types = held.types(offset)
+        if row.state is RecordState.ACKNOWLEDGED and ACCEPT not in types:
+            self._fail(offset, f"is acknowledged without an acknowledgement: {was}, {row}")
+        if was.is_in_transition:
+            self._check_written(offset, was, row, held)
+        elif was.state is RecordState.ARCHIVING:
+            if row.state is not RecordState.ARCHIVED:
+                self._fail(offset, f"was on its way to the queue: {was}, {row}")
+        elif row.state is RecordState.AVAILABLE:
+            is_over = self._has_expired(held) and not row.is_in_transition
+            if not (is_over or RELEASE in types or held.is_left):
+                self._fail(offset, f"was released before its lock ended at {held.until_min}: {was}, {row}")
+            if row.delivery_count >= self._context.delivery_limit:
+                self._fail(offset, f"was released at the delivery limit {self._context.delivery_limit}: {row}")
+        elif row.state in (RecordState.ARCHIVED, RecordState.ARCHIVING):
+            self._check_archived(offset, was, row, held)
+        if self._has_expired(held) and not (was.is_in_transition or row.is_in_transition):
+            self._coverage.count("lock expired")
+
+    def _check_written(self, offset: int, was: ObservedState, row: ObservedState, held: HeldRecord) -> None:
+        """The write of a change has succeeded or failed."""
+        if was.state is not row.state and not row.is_in_transition:
+            self._coverage.count("write failed after the lock")
+        # A failed write ends this way too if the lock has expired meanwhile; below the log start nothing is written.
+        is_excused = self._has_expired(held) and row.delivery_count >= self._limit_min(offset)
+        is_excused = is_excused or offset < self._context.log_start or self._is_stored(offset)
+        if row.is_complete and was.state is row.state and not is_excused:
+            self._fail(offset, f"counts as written, and is not stored: {was}, {row}")
+
+    def _check_archived(self, offset: int, was: ObservedState, row: ObservedState, held: HeldRecord) -> None:
+        """A held record is archived: by its holder, or released at the delivery limit, or below the start."""
+        types = held.types(offset)
+        was_released = RELEASE in types or self._may_be_free(held)
+        is_spent = row.delivery_count >= self._context.delivery_limit
+        is_below = offset < max(self._context.log_start, self.partition.start_offset)
+        has_queue = self._had_queue and self.partition.has_queue and not is_below and GAP not in types
+        if has_queue and row.state is RecordState.ARCHIVED and offset not in self._model.log_contents().lost:
+            self._fail(offset, f"was archived, and not sent to the queue: {was}, {row}")
+        if was_released and (is_spent or is_below):
+            self._coverage.count("archived at the limit", int(is_spent))
+        elif was_released and offset in self._model.log_contents().lost:
+            self._coverage.count("archived by compaction")
+        elif not types & set(TERMINAL_TYPES):
+            self._fail(offset, f"was archived without a reason: {was}, {row}")
+
+    def _check_lost(self, offset: int, was: ObservedState, row: ObservedState) -> None:
+        """The record was available: it may only be archived, when it is removed from the log."""
+        if row.state is RecordState.AVAILABLE and row.delivery_count == was.delivery_count:
+            return
+        contents = self._model.log_contents()
+        is_lost = offset < self._context.log_start or offset in contents.aborted or offset in contents.lost
+        if row.state is not RecordState.ARCHIVED or not is_lost:
+            self._fail(offset, f"was free, and is {row}")
+        if offset in contents.lost:
+            self._coverage.count("archived by compaction")
+
+    def _check_start(self, before: dict[int, ObservedState] | None) -> None:
+        start, log_start = self.partition.start_offset, self._context.log_start
+        if start < self._start and self._start > log_start:
+            # Below the log start 4.3.0 moves it back: once everything in flight from before is complete, the start is
+            # the end of that window (SharePartition.maybeUpdateCachedStateAndOffsets), and the next fetch corrects it.
+            self._fail(start, f"is the start, which was {self._start}")
+        if start > self._start:
+            self._coverage.count("start moved")
+        for offset in range(max(self._start, log_start), start) if before is not None else ():
+            self._check_skipped(offset, before.get(offset) if before else None)
+        self._start = start
+
+    def _check_skipped(self, offset: int, was: ObservedState | None) -> None:
+        """The start has moved over a record: the record must be complete, and stored as such."""
+        if (was is not None and was.is_complete) or offset in self._aborted():
+            return
+        if was is not None and was.state is RecordState.ARCHIVING and not was.is_in_transition:
+            return  # The queue has answered.
+        if was is None and offset in self._model.skipped_offsets:
+            return
+        if was is None and offset in self._model.log_contents().lost:
+            self._coverage.count("start passed a gap")
+            return
+        held = self.held_records.get(offset)
+        if was is None or held is None or was.state is RecordState.AVAILABLE:
+            self._fail(offset, f"was passed by the start, and is not complete: {was}")
+        is_spent = was.delivery_count >= self._limit_min(offset)
+        if is_spent and self._may_be_free(held):
+            return  # Archived by the lock, whose write may fail without changing anything.
+        if not (held.types(offset) or held.is_left):
+            self._fail(offset, f"was passed by the start, and is held by {held.member_id}: {was}")
+        if not self._is_stored(offset):
+            self._fail(offset, f"was passed by the start while its write is under way: {was}")
+
+    def _aborted(self) -> set[int]:
+        """Offsets that are dropped as the log is read: aborted records, and markers where leaders read them."""
+        contents = self._model.log_contents()
+        reads_markers = self.partition.rules.acquisition.marker_reader is not None
+        return contents.aborted | contents.markers if reads_markers else contents.aborted
+
+    def _has_expired(self, held: HeldRecord) -> bool:
+        return held.until_min <= self._context.now_ms
+
+    def _may_be_free(self, held: HeldRecord) -> bool:
+        return held.is_left or self._has_expired(held)
+
+    def _is_stored(self, offset: int) -> bool:
+        return self._model.is_stored(offset, self.partition.state_epoch)
+
+    def _limit_min(self, offset: int) -> int:
+        """The lowest delivery limit since the record's first delivery; 0 if the start was altered since."""
+        record = self._model.records.get(offset)
+        return 0 if record is None else record.limit_min
+
+
+def _loaded_counts(rows: dict[int, ObservedState]) -> dict[int, int]:
+    """The loaded delivery counts: of a record that is held already, without this delivery."""
+    return {offset: row.delivery_count - (row.state is RecordState.ACQUIRED) for offset, row in rows.items()}
+
+
+def _observe_states(partition: SharePartition) -> dict[int, ObservedState]:
+    rows: dict[int, ObservedState] = {}
+    for batch in partition.window:
+        for first, last, entry in batch.entries(batch.first, batch.last):
+            state = ObservedState(entry.state, entry.delivery_count, entry.member_id, entry.is_in_transition)
+            rows.update(dict.fromkeys(range(first, last + 1), state))
+    return rows

@@ -1,0 +1,1 @@
+"""Java's collections where Kafka's answers depend on their order."""

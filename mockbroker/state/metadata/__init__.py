@@ -1,0 +1,1 @@
+"""Cluster metadata: topics, leaders, configurations, feature levels, quotas."""

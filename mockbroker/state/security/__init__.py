@@ -1,0 +1,1 @@
+"""ACLs, credentials, delegation tokens and logins."""

@@ -1,0 +1,1 @@
+"""Partition logs: batches, producers, segments, cleaning, fetch sessions."""

@@ -1,0 +1,112 @@
+"""Topic configuration of logs: rules for appends, for segments and for the log cleaner. Source: Kafka's LogConfig."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from kwire.records import Codec
+from mockbroker.state.settings import read_int
+from mockbroker.state.storage.segments import RollRules
+
+#: The largest size that a batch is decompressed to. Kafka has no such limit; here it protects against decompression
+#: bombs.
+DECOMPRESSED_MAX = 256 * 1024 * 1024
+
+#: compression.type -> codec; `producer`, which is not listed, leaves a batch as the producer compressed it.
+_CODECS = {"uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
+
+
+class TopicConfigs(Protocol):
+    """The part of the cluster's configuration that logs read."""
+
+    generation: int
+
+    def topic(self, name: str) -> Mapping[str, object]:
+        """The effective configuration of a topic."""
+
+    def brokers(self) -> Mapping[str, object]:
+        """The effective configuration of all brokers."""
+
+
+class AppendRules(msgspec.Struct, frozen=True):
+    """The topic configuration that appends depend on. Times in milliseconds, sizes in bytes.
+
+    record_bytes_max: the largest record in a compressed batch; releases before 4.4 have no such limit.
+    """
+
+    compacted: bool
+    append_time: bool
+    before_max_ms: int
+    after_max_ms: int
+    message_bytes_max: int
+    record_bytes_max: int
+    roll: RollRules
+    codec: Codec | None
+    level: int | None
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, object]) -> AppendRules:
+        """Read them from a topic's effective configuration."""
+        policy, compression = config["cleanup.policy"], config["compression.type"]
+        assert isinstance(policy, list)
+        assert isinstance(compression, str)
+        level = config.get(f"compression.{compression}.level")
+        record_limit = config.get("max.decompressed.message.bytes")
+        return cls(
+            compacted="compact" in policy,
+            append_time=config["message.timestamp.type"] == "LogAppendTime",
+            before_max_ms=read_int(config, "message.timestamp.before.max.ms"),
+            after_max_ms=read_int(config, "message.timestamp.after.max.ms"),
+            message_bytes_max=read_int(config, "max.message.bytes"),
+            record_bytes_max=record_limit if isinstance(record_limit, int) else DECOMPRESSED_MAX,
+            roll=roll_rules(config),
+            codec=_CODECS.get(compression),
+            level=level if isinstance(level, int) else None,
+        )
+
+
+class CleanerRules(msgspec.Struct, frozen=True):
+    """The topic configuration that the log cleaner uses. Times in milliseconds, sizes in bytes, -1 for no limit."""
+
+    compacts: bool
+    deletes: bool
+    retention_ms: int
+    retention_bytes: int
+    dirty_ratio_min: float
+    lag_min_ms: int
+    lag_max_ms: int
+    tombstones_ms: int
+    roll: RollRules
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, object]) -> CleanerRules:
+        """Read them from a topic's effective configuration."""
+        policy, ratio = config["cleanup.policy"], config["min.cleanable.dirty.ratio"]
+        assert isinstance(policy, list)
+        assert isinstance(ratio, (int, float))
+        return cls(
+            compacts="compact" in policy,
+            deletes="delete" in policy,
+            retention_ms=read_int(config, "retention.ms"),
+            retention_bytes=read_int(config, "retention.bytes"),
+            dirty_ratio_min=float(ratio),
+            lag_min_ms=read_int(config, "min.compaction.lag.ms"),
+            lag_max_ms=read_int(config, "max.compaction.lag.ms"),
+            tombstones_ms=read_int(config, "delete.retention.ms"),
+            roll=roll_rules(config),
+        )
+
+
+def roll_rules(config: Mapping[str, object]) -> RollRules:
+    """When segments of the topic are full."""
+    policy, small = config["cleanup.policy"], config.get("internal.segment.bytes")
+    assert isinstance(policy, list)
+    age_ms = read_int(config, "segment.ms")
+    if "compact" in policy:
+        # A segment closes at the latest when its records have to be compacted.
+        age_ms = min(age_ms, read_int(config, "max.compaction.lag.ms"))
+    size = small if isinstance(small, int) else read_int(config, "segment.bytes")
+    return RollRules(size, age_ms, read_int(config, "segment.jitter.ms"), read_int(config, "index.interval.bytes"))

@@ -1,0 +1,195 @@
+"""The logs of the cluster, and the logs that a node leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING
+
+from kwire.error_codes import ErrorCode
+from mockbroker.kafka_error import KafkaError
+from mockbroker.state.metadata.cluster_image import ClusterImage, Partition, Topic, TopicChange
+from mockbroker.state.metadata.topics import TopicPartitionKey
+from mockbroker.state.settings import Settings, read_int
+from mockbroker.state.storage.log_config import AppendRules, TopicConfigs
+from mockbroker.state.storage.partition_log import PartitionLog
+from mockbroker.state.storage.replicas import ReplicaLog, advance_high_watermark, stop_following, truncate_to_leader
+
+if TYPE_CHECKING:
+    from mockbroker.state.storage.cleaner_schedule import CleanerSchedule
+
+Wake = Callable[[tuple[Hashable, ...]], None]
+
+
+class LogStore:
+    """All logs of the cluster by topic id and partition; the replicas of a partition share one log.
+
+    A record is on every replica that follows at once; for a replica that has stopped, its own end is stored until it is
+    elected. A log exists until its topic is deleted.
+    started_ms: the start of the brokers, which the periodic checks of the cleaner are counted from.
+    """
+
+    def __init__(self, metadata: ClusterImage, configs: TopicConfigs, wake: Wake, *, started_ms: int = 0) -> None:
+        self._metadata = metadata
+        self._configs = configs
+        self._wake = wake
+        self._logs: dict[TopicPartitionKey, PartitionLog] = {}
+        self._started_ms = started_ms
+        self._cleaner_schedule: CleanerSchedule | None = None
+        self._stopped_nodes: set[int] = set()
+        self._stopped_replicas: dict[TopicPartitionKey, dict[int, ReplicaLog]] = {}
+        metadata.add_listener(self._on_topic_change)
+
+    def open_log(self, topic: Topic, partition_index: int) -> PartitionLog:
+        """The log of a partition, created on first use."""
+        key = (topic.topic_id, partition_index)
+        log = self._logs.get(key)
+        if log is None:
+            rules = _CachedAppendRules(self._configs, topic.name, lambda: self._update_replicas_of(key))
+            log = PartitionLog(
+                rules.current_rules, lambda: self._on_offsets_changed(key), lambda: self._on_log_changed(key)
+            )
+            log.start_leader_epoch(topic.partitions[partition_index].leader_epoch)
+            self._logs[key] = log
+            self._update_replicas_of(key)
+        return log
+
+    def mark_node_down(self, node_id: int) -> None:
+        """A broker stops: its replicas stop following."""
+        self._stopped_nodes.add(node_id)
+        for (topic_id, index), log in self._logs.items():
+            partition = self._metadata.find_partition(topic_id, index)
+            if partition is not None and node_id in partition.replicas:
+                self._stopped_replicas.setdefault((topic_id, index), {}).setdefault(node_id, stop_following(log))
+
+    def mark_node_up(self, node_id: int) -> None:
+        """A broker runs again; with `update_replicas` its replicas follow where there is a leader."""
+        self._stopped_nodes.discard(node_id)
+
+    def update_replicas(self, *, only_followed: bool = False) -> None:
+        """Update replicas and high watermarks after elections and ISR changes.
+
+        only_followed: only partitions with a running follower, whose next fetch moves the high watermark.
+        """
+        for topic_id, index in list(self._logs):
+            partition = self._metadata.find_partition(topic_id, index)
+            if partition is not None:
+                living = set(partition.replicas) - self._stopped_nodes - {partition.leader}
+                if living or not only_followed:
+                    self._update_replicas_of((topic_id, index))
+
+    def _update_replicas_of(self, key: TopicPartitionKey) -> None:
+        topic, log = self._metadata.topic_by_id(key[0]), self._logs.get(key)
+        if topic is None or log is None:
+            return
+        partition = topic.partitions[key[1]]
+        stopped = self._stopped_replicas.get(key, {})
+        for node_id in self._stopped_nodes.intersection(partition.replicas) - stopped.keys():
+            # It became a replica while it was down, and has no records yet.
+            stopped = self._stopped_replicas.setdefault(key, stopped)
+            stopped[node_id] = ReplicaLog(0, 0)
+        if not stopped and len(partition.isr) == len(partition.replicas):
+            log.hold_high_watermark(None)
+            return
+        is_led = partition.leader >= 0 and partition.leader not in self._stopped_nodes
+        for node_id in [node_id for node_id in stopped if node_id not in self._stopped_nodes]:
+            if is_led or node_id not in partition.replicas:
+                del stopped[node_id]
+        if is_led:
+            least = min_in_sync(self._configs.topic(topic.name), len(partition.replicas))
+            advance_high_watermark(log, stopped, in_sync=partition.isr, min_count=least)
+
+    def next_deadline_ms(self, *, now_ms: int) -> int | None:
+        """The time of the next check of the log cleaner, or None; by default a week after the first record."""
+        return None if self._cleaner_schedule is None else self._cleaner_schedule.next_deadline_ms(now_ms=now_ms)
+
+    def expire(self, *, now_ms: int) -> None:
+        """Clean the logs that are due."""
+        if self._cleaner_schedule is not None:
+            self._cleaner_schedule.expire(now_ms=now_ms)
+
+    def _on_offsets_changed(self, key: TopicPartitionKey) -> None:
+        self._wake(("log", *key))
+        self._on_log_changed(key)
+
+    def _on_log_changed(self, key: TopicPartitionKey) -> None:
+        if self._cleaner_schedule is None:
+            from mockbroker.state.storage.cleaner_schedule import CleanerSchedule
+
+            self._cleaner_schedule = CleanerSchedule(self._configs, self._find_log, started_ms=self._started_ms)
+        self._cleaner_schedule.mark_changed(key)
+
+    def _find_log(self, key: TopicPartitionKey) -> tuple[str, PartitionLog] | None:
+        log, topic = self._logs.get(key), self._metadata.topic_by_id(key[0])
+        return None if log is None or topic is None else (topic.name, log)
+
+    def _on_topic_change(self, change: TopicChange, topic: Topic) -> None:
+        for partition in topic.partitions:
+            key = (topic.topic_id, partition.index)
+            if change is TopicChange.DELETED:
+                self._logs.pop(key, None)
+                self._stopped_replicas.pop(key, None)
+            elif change is TopicChange.LEADER_CHANGED and key in self._logs and partition.leader >= 0:
+                self._on_leader_change(key, partition)
+            if change in (TopicChange.DELETED, TopicChange.LEADER_CHANGED):
+                # Requests that wait for records of this partition have to fail.
+                self._wake(("log", *key))
+
+    def _on_leader_change(self, key: TopicPartitionKey, partition: Partition) -> None:
+        log, stopped = self._logs[key], self._stopped_replicas.get(key, {})
+        if partition.leader in stopped and partition.leader not in self._stopped_nodes:
+            replica = stopped.pop(partition.leader)
+            truncate_to_leader(log, replica, stopped.values())
+        log.start_leader_epoch(partition.leader_epoch)
+        self._update_replicas_of(key)  # Clients may read from the new leader at once.
+
+
+def min_in_sync(config: Settings, replication_factor: int) -> int:
+    """The effective min.insync.replicas of a partition: at most its replication factor."""
+    return min(read_int(config, "min.insync.replicas"), replication_factor)
+
+
+class NodeLogs:
+    """The logs of one node: those of the partitions that it leads."""
+
+    def __init__(self, node_id: int, metadata: ClusterImage, store: LogStore) -> None:
+        self.node_id = node_id
+        self._metadata = metadata
+        self._store = store
+
+    def find_log(
+        self, topic_id: bytes, partition_index: int, *, leader_epoch: int = -1, of_any_replica: bool = False
+    ) -> PartitionLog:
+        """The log of a partition that this node leads, or of_any_replica: that it has a replica of.
+
+        leader_epoch: the epoch in the request, -1 for none.
+        Raises: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
+        """
+        topic = self._metadata.topic_by_id(topic_id)
+        partition = topic.partition(partition_index) if topic else None
+        if topic is None or partition is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if leader_epoch not in (-1, partition.leader_epoch):
+            is_old = leader_epoch < partition.leader_epoch
+            code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
+            raise KafkaError(code, f"leader epoch {leader_epoch} was given, {partition.leader_epoch} is current")
+        if partition.leader != self.node_id and not (of_any_replica and self.node_id in partition.replicas):
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"node {partition.leader} leads, not {self.node_id}")
+        return self._store.open_log(topic, partition_index)
+
+
+class _CachedAppendRules:
+    """A topic's append rules, read again after each configuration change."""
+
+    def __init__(self, configs: TopicConfigs, topic_name: str, changed: Callable[[], None]) -> None:
+        self._configs = configs
+        self._on_change = changed
+        self._topic_name = topic_name
+        self._generation = -1
+        self._rules: AppendRules | None = None
+
+    def current_rules(self) -> AppendRules:
+        if self._rules is None or self._generation != self._configs.generation:
+            self._rules = AppendRules.from_config(self._configs.topic(self._topic_name))
+            self._generation = self._configs.generation
+            self._on_change()
+        return self._rules

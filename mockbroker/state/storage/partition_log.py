@@ -1,0 +1,395 @@
+"""The log of one partition: batches in memory, in offset order."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from enum import Enum
+
+from kwire.error_codes import ErrorCode
+from kwire.records import Batch, ControlType, parse_header, patch_offset_and_epoch, with_append_time, write_marker
+from mockbroker.kafka_error import KafkaError
+from mockbroker.state.storage.deleted_batches import DeletedBatches
+from mockbroker.state.storage.hidden_batches import HiddenBatches, first_visible, read_visible
+from mockbroker.state.storage.leader_epoch_cache import LeaderEpochCache
+from mockbroker.state.storage.log_config import AppendRules
+from mockbroker.state.storage.log_validator import check_batch, check_size, read_one_batch, validate_records
+from mockbroker.state.storage.producers import AbortedTransaction, ProducerStates
+from mockbroker.state.storage.segments import LogSegments
+from mockbroker.state.storage.stored_batch import AppendResult, LogSlice, StoredBatch, TimestampOffset
+from mockbroker.state.storage.verification_guard import NO_GUARD, VerificationGuard, VerificationGuards
+
+__all__ = ["AppendResult", "LogSlice", "TimestampOffset", "AppendOrigin", "PartitionLog", "StoredBatch"]
+
+
+class AppendOrigin(Enum):
+    """The origin of an append: a client, whose batches are validated, or the broker itself."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+
+
+class PartitionLog:
+    """Appends, reads and deletes batches.
+
+    rules: the topic's append rules, read at each append. on_offsets_changed: called after each append, and after each
+    change of the log start or the high watermark. A following replica has every record at once, so the high watermark
+    is the end of the log unless it is held (`mockbroker.state.storage.replicas`). on_hidden_append: called instead when
+    no waiting reader is affected. hidden_batches: the offsets that readers skip; None without any.
+    """
+
+    def __init__(
+        self,
+        rules: Callable[[], AppendRules],
+        moved: Callable[[], None] = lambda: None,
+        grown: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.start_offset = 0
+        self.end_offset = 0
+        self.producers = ProducerStates()
+        self.segments = LogSegments()
+        self._verification_guards = VerificationGuards()
+        self._rules = rules
+        self._on_offsets_changed = moved
+        self._on_hidden_append = grown
+        self.hidden_batches: HiddenBatches | None = None
+        self._deleted_batches = DeletedBatches()
+        self._batches: list[StoredBatch] = []
+        self._last_offsets: list[int] = []
+        self._max_timestamps: list[int] = []
+        self._leader_epochs = LeaderEpochCache()
+        self._held_high_watermark: int | None = None
+
+    @property
+    def high_watermark(self) -> int:
+        """The first offset that not all in-sync replicas have; where readers end."""
+        return self.end_offset if self._held_high_watermark is None else self._held_high_watermark
+
+    def hold_high_watermark(self, offset: int | None) -> None:
+        """Hold the high watermark at an offset while the log grows; None lets it follow the end again."""
+        before, self._held_high_watermark = self.high_watermark, offset
+        if self.high_watermark != before:
+            self._on_offsets_changed()
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The first offset of an open transaction, else the high watermark: the end for read_committed.
+
+        A transaction whose first records are deleted begins at the log start.
+        """
+        unstable = self.producers.first_unstable_offset
+        return self.high_watermark if unstable is None else max(self.start_offset, min(unstable, self.high_watermark))
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments: deleted records count until their segment is deleted."""
+        return self.segments.size
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of appended batches, 0 at first."""
+        return self._leader_epochs.latest_epoch
+
+    def start_leader_epoch(self, leader_epoch: int) -> None:
+        """A new leader: its epoch starts at the end of the log."""
+        self._leader_epochs.start_epoch(leader_epoch, self.end_offset)
+
+    def start_verification(self, producer_id: int, epoch: int, sequence: int, *, adds: bool) -> VerificationGuard:
+        """The guard that a transactional batch needs; NO_GUARD when its transaction is already open here.
+
+        adds: the coordinator is requested to add the partition, not only to verify it.
+        Raises: INVALID_PRODUCER_EPOCH.
+        """
+        if self.producers.has_open_transaction(producer_id, epoch):
+            return NO_GUARD
+        return self._verification_guards.start(producer_id, epoch, sequence, adds=adds)
+
+    def append(
+        self,
+        data: bytes | bytearray | memoryview,
+        *,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: VerificationGuard | None = None,
+    ) -> AppendResult:
+        """Append a single batch.
+
+        guard: of a transactional batch, None without verification.
+        Raises: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP (RecordsRefusedError for single records),
+        MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER,
+        INVALID_TXN_STATE.
+        """
+        rules = self._rules()
+        batch = read_one_batch(data)
+        written: bytes | None = None
+        if origin is AppendOrigin.CLIENT:
+            check_batch(batch, rules)
+            written = validate_records(batch, rules, now_ms=now_ms)
+            check_size(batch.size, rules)
+            if batch.producer_id >= 0:
+                again = self.producers.find_duplicate(batch)
+                if again is not None:
+                    return AppendResult(again.first_offset, again.last_offset, again.timestamp, is_duplicate=True)
+                self._check_verification(batch, guard, origin)
+                self.producers.check_batch(batch)
+        else:
+            self._check_verification(batch, guard, origin)
+        if written is None and rules.append_time:
+            written = with_append_time(data, now_ms)
+        max_timestamp = batch.max_timestamp if written is None else parse_header(written).max_timestamp
+        first_offset = self._store(bytearray(data if written is None else written), batch, max_timestamp, now_ms)
+        if batch.producer_id >= 0 and not batch.is_control:
+            self.producers.record_batch(batch, first_offset, max_timestamp)
+            if batch.is_transactional:
+                self._verification_guards.on_batch_appended(batch.producer_id)
+        self._on_offsets_changed()
+        return AppendResult(first_offset, self.end_offset - 1, now_ms if rules.append_time else -1)
+
+    def append_marker(
+        self,
+        *,
+        commit: bool,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        now_ms: int,
+        transaction_version: int = 1,
+    ) -> int:
+        """End a producer's transaction with a control batch; returns the marker's offset.
+
+        A negative producer id has no state: the marker is only written.
+        """
+        if producer_id >= 0:
+            self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
+        data = write_marker(
+            ControlType.COMMIT if commit else ControlType.ABORT,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            timestamp=now_ms,
+        )
+        offset = self._store(bytearray(data), parse_header(data), now_ms, now_ms)
+        if producer_id >= 0:
+            self.producers.end_transaction(
+                producer_id, producer_epoch, coordinator_epoch, marker_offset=offset, timestamp=now_ms, commit=commit
+            )
+            self._verification_guards.on_marker(producer_id, producer_epoch)
+        self._on_offsets_changed()
+        return offset
+
+    def append_hidden_batch(self, data: bytes, *, now_ms: int) -> int:
+        """Append a hidden batch of one record, and wake no reader; returns its offset."""
+        offset = self._store(bytearray(data), parse_header(data), now_ms, now_ms, hidden=True)
+        self._on_hidden_append()
+        return offset
+
+    def visible_end(self, end: int) -> int:
+        """The end of the log for readers: hidden batches right before it do not count."""
+        return end if self.hidden_batches is None else self.hidden_batches.visible_end(end)
+
+    def has_visible_between(self, first: int, end: int) -> bool:
+        """Return whether a visible batch has an offset from `first` up to, not including, `end`."""
+        at = bisect_left(self._last_offsets, first)
+        at = first_visible(self._batches, at, len(self._batches))
+        return at < len(self._batches) and self._batches[at].base_offset < end
+
+    def batches_from(self, offset: int) -> list[StoredBatch]:
+        """All batches that end at an offset or later, hidden ones included."""
+        return self._batches[bisect_left(self._last_offsets, offset) :]
+
+    def read(
+        self, offset: int, max_bytes: int, *, min_one: bool = True, up_to: int | None = None, partial: bool = False
+    ) -> LogSlice:
+        """Whole batches of one segment from the one that contains `offset` on, as many as fit into `max_bytes`.
+
+        After compaction no batch may contain the offset; then the next one is the first. min_one: return the first
+        batch even when it does not fit. up_to: end before this offset, by default the high watermark. partial: fill
+        `max_bytes` with the beginning of the batch that does not fit.
+        Raises: OFFSET_OUT_OF_RANGE outside of the log; at its end the result is empty. UNKNOWN_SERVER_ERROR for a
+        negative `max_bytes` before the end. Source: Kafka's LocalLog.read and LogSegment.read.
+        """
+        if not self.start_offset <= offset <= self.end_offset:
+            message = f"offset {offset} is not within {self.start_offset} to {self.end_offset}"
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, message)
+        end = self.high_watermark if up_to is None else min(up_to, self.high_watermark)
+        if max_bytes < 0 and offset < end:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a read of {max_bytes} bytes")
+        first = bisect_left(self._last_offsets, offset)
+        last = bisect_left(self._last_offsets, end)
+        if self.hidden_batches is not None:
+            first = first_visible(self._batches, first, last)
+        if first < last:
+            segment_end = self.segments.segment_end(self._batches[first].base_offset)
+            if segment_end is not None and segment_end < end:
+                last = bisect_left(self._last_offsets, segment_end)
+        if self.hidden_batches is not None:
+            return LogSlice(*read_visible(self._batches[first:last], max_bytes, min_one=min_one))
+        total, next_index = 0, first
+        while next_index < last:
+            size = self._batches[next_index].size
+            if total + size > max_bytes and not (min_one and next_index == first):
+                break
+            total += size
+            next_index += 1
+        cut_batch = self._batches[next_index].raw[: max(0, max_bytes - total)] if partial and next_index < last else b""
+        is_first_cut = first == next_index < last and max_bytes > 0
+        return LogSlice(self._batches[first:next_index], total, cut_batch, is_first_cut)
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record from the log start on with this timestamp or a later one, or None."""
+        # The running maximum of timestamps never decreases, so bisection finds the first batch that reaches the time.
+        for batch in self._batches[bisect_left(self._max_timestamps, timestamp) :]:
+            if batch.max_timestamp < timestamp or batch.is_hidden:
+                continue
+            for record in batch.records():
+                if record.timestamp >= timestamp and record.offset >= self.start_offset:
+                    return TimestampOffset(record.offset, record.timestamp, batch.leader_epoch)
+        return None
+
+    def offset_of_max_timestamp(self) -> TimestampOffset | None:
+        """The first record with the largest timestamp of all segments, deleted records included, or None."""
+        newest = self._max_timestamps[-1] if self._max_timestamps else -1
+        deleted = self._deleted_batches.newest_batch(self.segments)
+        batches = self._batches[bisect_left(self._max_timestamps, newest) :]
+        if deleted is not None and deleted.max_timestamp >= newest:
+            newest, batches = deleted.max_timestamp, [deleted]
+        for batch in batches:
+            for record in batch.records():
+                if record.timestamp == newest:
+                    return TimestampOffset(record.offset, newest, batch.leader_epoch)
+        return None
+
+    def aborted_transactions(self, first_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Aborted transactions that overlap the offsets from `first_offset` up to, not including, `end_offset`."""
+        return self.producers.aborted_transactions(first_offset, end_offset)
+
+    def aborted_in_read(self, offset: int, read: LogSlice) -> list[AbortedTransaction]:
+        """Aborted transactions that are sent with the batches read from an offset on.
+
+        They are listed up to the next entry of the offset index, else to the end of the segment. Source: Kafka's
+        LocalLog.addAbortedTransactions.
+        """
+        first, end = read.batches[0].base_offset, read.batches[-1].last_offset + 1
+        if read.partial_batch:
+            end = self._batches[bisect_left(self._last_offsets, end)].base_offset + 1
+        indexed = self.segments.next_indexed(first, end)
+        if indexed is not None:
+            upper = self._batches[bisect_left(self._last_offsets, indexed)].last_offset
+        else:
+            upper = self.segments.segment_end(first) or self.end_offset
+        return self.aborted_transactions(offset, upper)
+
+    def delete_records_before(self, offset: int) -> int:
+        """Move the log start; returns where it is now. -1 stands for the high watermark.
+
+        Raises: OFFSET_OUT_OF_RANGE beyond the high watermark. A start below the present one changes nothing.
+        """
+        target = self.high_watermark if offset == -1 else offset
+        if target < 0 or target > self.high_watermark:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset}, high watermark {self.high_watermark}")
+        if target > self.start_offset:
+            self.start_offset = target
+            count = bisect_left(self._last_offsets, target)
+            self._deleted_batches.add_batches(self._batches[:count], self.segments)
+            self._replace_first(count, [])
+            if self.hidden_batches is not None:
+                self.hidden_batches.replace_offsets_below(target, ())
+            self.producers.drop_aborted_below(target)
+            self._leader_epochs.truncate_from_start(target)
+            self._on_offsets_changed()
+        return self.start_offset
+
+    def batches_below(self, offset: int) -> list[StoredBatch]:
+        """All batches that end below an offset."""
+        return self._batches[: bisect_left(self._last_offsets, offset)]
+
+    def replace_batches_below(self, offset: int, batches: list[StoredBatch], aborted: list[AbortedTransaction]) -> None:
+        """Replace all batches and aborted transactions below an offset by those that the cleaner has kept."""
+        self._replace_first(bisect_left(self._last_offsets, offset), batches)
+        if self.hidden_batches is not None:
+            hidden = (batch.base_offset for batch in batches if batch.is_hidden)
+            self.hidden_batches.replace_offsets_below(offset, hidden)
+        self.producers.replace_aborted_below(offset, aborted)
+
+    def end_of_epoch(self, leader_epoch: int) -> tuple[int, int] | None:
+        """The largest epoch up to this one and its end offset; None for an unknown or future epoch."""
+        return self._leader_epochs.end_offset_for(leader_epoch, self.end_offset)
+
+    def epoch_of_log_start(self) -> int | None:
+        """The epoch of the log's first record, None when it is unknown."""
+        return self._leader_epochs.epoch_for_offset(self.start_offset)
+
+    def truncate_to(self, offset: int) -> list[StoredBatch]:
+        """Remove and return all batches from an offset on, as a replica does that had more than the new leader.
+
+        Producer states are rebuilt from the remaining records, and verifications are dropped.
+        Source: Kafka's UnifiedLog.truncateTo.
+        """
+        at = bisect_left(self._last_offsets, offset)
+        removed = self._batches[at:]
+        del self._batches[at:], self._last_offsets[at:], self._max_timestamps[at:]
+        self.end_offset = offset
+        self.start_offset = min(self.start_offset, offset)
+        if self._held_high_watermark is not None:
+            self._held_high_watermark = min(self._held_high_watermark, offset)
+        self._leader_epochs.truncate_from_end(offset)
+        if self.hidden_batches is not None:
+            self.hidden_batches.truncate_to(offset)
+        self.segments.truncate_to(offset, [(batch.base_offset, batch.size) for batch in removed])
+        self.producers = self.producers.truncated_to(offset, self._batches)
+        self._verification_guards = VerificationGuards()
+        self._on_offsets_changed()
+        return removed
+
+    def restore_batches(self, batches: list[StoredBatch]) -> None:
+        """Append batches that were truncated, with their own offsets and epochs."""
+        for batch in batches:
+            self._leader_epochs.start_epoch(batch.leader_epoch, batch.base_offset)
+            self._batches.append(batch)
+            self._last_offsets.append(batch.last_offset)
+            self._track_max_timestamp(batch)
+            timestamp = batch.max_timestamp
+            self.segments.add_batch(batch.base_offset, batch.size, timestamp, self._rules().roll, now_ms=timestamp)
+            self.end_offset = batch.last_offset + 1
+            if batch.is_hidden:
+                self._add_hidden(batch.base_offset)
+        self.producers.replay_batches(batches)
+
+    def _check_verification(self, batch: Batch, guard: VerificationGuard | None, origin: AppendOrigin) -> None:
+        is_open = self.producers.has_open_transaction(batch.producer_id, batch.producer_epoch)
+        if guard is not None and batch.is_transactional and not is_open:
+            self._verification_guards.check_guard(batch, guard)
+        if origin is AppendOrigin.CLIENT:
+            is_first = not self.producers.has_batches(batch.producer_id)
+            self._verification_guards.check_sequence(batch, is_first=is_first)
+
+    def _store(self, raw: bytearray, batch: Batch, max_timestamp: int, now_ms: int, *, hidden: bool = False) -> int:
+        first_offset = self.end_offset
+        last_offset = first_offset + batch.last_offset - batch.base_offset
+        epoch = self.leader_epoch
+        patch_offset_and_epoch(raw, first_offset, epoch)
+        stored = StoredBatch(first_offset, last_offset, len(raw), memoryview(raw), max_timestamp, epoch, hidden)
+        self._batches.append(stored)
+        self._last_offsets.append(last_offset)
+        self._track_max_timestamp(stored)
+        self.segments.add_batch(first_offset, len(raw), max_timestamp, self._rules().roll, now_ms=now_ms)
+        self.end_offset = last_offset + 1
+        if hidden:
+            self._add_hidden(first_offset)
+        return first_offset
+
+    def _replace_first(self, count: int, batches: list[StoredBatch]) -> None:
+        self._batches[:count] = batches
+        self._last_offsets[:count] = [batch.last_offset for batch in batches]
+        self._max_timestamps = []
+        for batch in self._batches:
+            self._track_max_timestamp(batch)
+
+    def _add_hidden(self, offset: int) -> None:
+        if self.hidden_batches is None:
+            self.hidden_batches = HiddenBatches()
+        self.hidden_batches.add_offset(offset)
+
+    def _track_max_timestamp(self, batch: StoredBatch) -> None:
+        timestamp = -1 if batch.is_hidden else batch.max_timestamp
+        self._max_timestamps.append(max(timestamp, self._max_timestamps[-1]) if self._max_timestamps else timestamp)

@@ -1,0 +1,56 @@
+"""Timers with names: sessions, rebalances and joins of groups, timeouts of transactions."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable
+
+TimerKey = tuple[Hashable, ...]
+
+
+class Timers:
+    """Named deadlines; setting one again moves it. Equal deadlines fire in the order they were set."""
+
+    def __init__(self) -> None:
+        self._actions: dict[TimerKey, tuple[int, int, Callable[[int], None]]] = {}
+        self._heap: list[tuple[int, int, TimerKey]] = []
+        self._set_count = 0
+
+    def set_timer(self, key: TimerKey, deadline_ms: int, action: Callable[[int], None]) -> None:
+        """Run `action(now_ms)` at the deadline, unless the key is set again or cancelled before."""
+        self._set_count += 1
+        self._actions[key] = (deadline_ms, self._set_count, action)
+        heapq.heappush(self._heap, (deadline_ms, self._set_count, key))
+
+    def cancel_timer(self, key: TimerKey) -> None:
+        """Remove a deadline, if it is set."""
+        self._actions.pop(key, None)
+
+    def cancel_group(self, group_id: str) -> None:
+        """Remove all deadlines of a group: its id is the second part of their keys."""
+        for key in [key for key in self._actions if key[1] == group_id]:
+            del self._actions[key]
+
+    def has_timer(self, key: TimerKey) -> bool:
+        """Return whether a deadline is set."""
+        return key in self._actions
+
+    def next_deadline_ms(self) -> int | None:
+        """The earliest deadline, or None."""
+        while self._heap:
+            deadline_ms, number, key = self._heap[0]
+            entry = self._actions.get(key)
+            if entry is not None and entry[1] == number:
+                return deadline_ms
+            heapq.heappop(self._heap)
+        return None
+
+    def expire(self, *, now_ms: int) -> int:
+        """Run due actions, and return their number."""
+        count = 0
+        while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= now_ms:
+            key = heapq.heappop(self._heap)[2]
+            action = self._actions.pop(key)[2]
+            action(now_ms)
+            count += 1
+        return count

@@ -1,0 +1,1 @@
+"""Transactional ids and the transaction coordinator."""

@@ -1,0 +1,92 @@
+"""The columnar reader buffers a bounded number of rows of the streaming pipeline, however many rows a capture has."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from kwire.capture import index
+from kwire.capture.columnar.batch_merge import ROWS_MAX
+from kwire.capture.columnar.reader import ColumnarReader
+from kwire.capture.model import Row
+from kwire.capture.options import Options
+from kwire.capture.reader import read_rows
+from kwire.capture.rows.reorder_buffer import ORDER_WINDOW
+from tests.support.captures.capture_files import CapturedConnection, CapturedPacket, build_pcap
+
+pytestmark = pytest.mark.slow
+
+COLUMNS = ["conn_id", "req_ts", "correlation_id"]
+COUNT = ROWS_MAX + 3_000
+# The reorder window, and one row that is read ahead.
+BUFFERED_MAX = ORDER_WINDOW + 1
+
+
+class CountingReader(ColumnarReader):
+    """Counts the rows that the streaming pipeline has built."""
+
+    built_count = 0
+
+    def _streamed_rows(self, *, issues: bool) -> Iterator[Row]:
+        for row in super()._streamed_rows(issues=issues):
+            self.built_count += 1
+            yield row
+
+
+def connection(port: int, count: int, step: int, *, is_clean: bool) -> list[CapturedPacket]:
+    """A connection with this many rows; each is `step` nanoseconds later than the one before."""
+    captured = CapturedConnection(("127.0.0.1", port))
+    captured.open()
+    for number in range(count if is_clean else count - 1):
+        # An empty list of groups.
+        captured.exchange(struct.pack(">hhih", 16, 0, number, -1), struct.pack(">ihi", number, 0, 0))
+    if not is_clean:
+        # A response without a request.
+        captured.send_responses(struct.pack(">ihi", -1, 0, 0))
+    start = captured.packets[0].ts
+    return [packet._replace(ts=start + place * step + port) for place, packet in enumerate(captured.packets)]
+
+
+@pytest.fixture(scope="module")
+def unclean() -> list[CapturedPacket]:
+    return connection(40_000, COUNT, 1_000_000, is_clean=False)
+
+
+def check_buffered_rows(capture: bytes) -> None:
+    """Check that few rows are buffered at any time, of a capture with `COUNT` rows of the pipeline."""
+    reader, row_count = CountingReader(index.build_index(capture), None, Options()), 0
+    for batch in reader.message_batches(COLUMNS, issues=True):
+        row_count += batch.num_rows
+        assert reader.built_count <= row_count + BUFFERED_MAX
+    assert row_count == reader.built_count == COUNT
+
+
+def test_rows_of_the_pipeline_are_returned_before_all_of_them_are_built(unclean: list[CapturedPacket]) -> None:
+    check_buffered_rows(build_pcap(unclean))
+
+
+def test_rows_among_those_of_clean_flows_are_returned_in_batches_and_in_order(unclean: list[CapturedPacket]) -> None:
+    clean = connection(50_000, 3_000, 10_000_000, is_clean=True)
+    capture = build_pcap(sorted(unclean + clean, key=lambda wire: wire.ts))
+    built_index = index.build_index(capture)
+    assert sorted(flow.unclean_reason for flow in built_index.flows) == ["clean", "pairing"]
+    reader = CountingReader(built_index, None, Options())
+
+    rows = []
+    for batch in reader.message_batches(COLUMNS, issues=True):
+        rows += batch.to_pylist()
+        assert reader.built_count <= len(rows) + BUFFERED_MAX
+    expected = [(row["conn_id"], row["correlation_id"]) for row in read_rows(capture, options=Options(bodies=False))]
+    keys = [(row["conn_id"], row["correlation_id"]) for row in rows]
+    # The pipeline reports a response without a request only at the end.
+    assert [key for key in keys if key[1] != -1] == [key for key in expected if key[1] != -1]
+    assert len(keys) == len(expected) == COUNT + 3_000
+
+
+def test_rows_of_a_clock_that_runs_backwards_are_not_buffered(unclean: list[CapturedPacket]) -> None:
+    last = unclean[-1].ts
+    backwards = [wire._replace(ts=2 * unclean[0].ts - wire.ts + last) for wire in unclean]
+
+    check_buffered_rows(build_pcap(backwards))

@@ -1,0 +1,327 @@
+"""`--format pcapng`: a capture with the packets of the selected exchanges only, which gives the same rows."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType, ModuleType
+
+import pytest
+
+from kwire.capture.export import excerpt as excerpt_module
+from kwire.capture.export.excerpt import Excerpt
+from kwire.capture.files.packet_reader import read_packets
+from kwire.capture.kafka.exchange import Exchange, Outcome
+from kwire.capture.model import Packet
+from kwire.capture.options import Options
+from kwire.capture.tcp import packet_buffer
+from kwire.capture.tls.key_log import KeyLog
+from kwire.cli.main import main
+from kwire.headers import encode_request, encode_response
+from kwire.messages.metadata import MetadataRequest, MetadataResponse
+from tests.support import needs
+from tests.support.captures.capture_files import (
+    CAPTURES,
+    SHARE,
+    CapturedConnection,
+    CapturedPacket,
+    build_interface,
+    build_packet_block,
+    build_pcap,
+    build_section,
+    comparable_exchanges,
+    read_capture_rows,
+)
+from tests.support.captures.impaired_captures import UNENCRYPTED_FILES, impaired_copies
+
+pytestmark = pytest.mark.slow
+
+Capsys = pytest.CaptureFixture[str]
+PLAIN = sorted(path for path in CAPTURES.glob("*.pcap*") if "tls" not in path.name)
+
+
+def write_excerpt(source: bytes | Path, choose: Callable[[Outcome], bool], **options: object) -> tuple[bytes, Excerpt]:
+    """Write an excerpt of the outcomes that `choose` accepts."""
+    output = io.BytesIO()
+    excerpt = Excerpt(output, "test")
+    made: Callable[..., Options] = Options
+    read_with = made(**options)
+    for outcome in excerpt.read_outcomes(source, read_with, KeyLog(read_with.tls_keylog)):
+        if choose(outcome):
+            excerpt.select_packets(outcome, "request", "response")
+        excerpt.release_packets(outcome)
+    excerpt.flush()
+    return output.getvalue(), excerpt
+
+
+def api_of(outcome: Outcome) -> str | None:
+    return outcome.request.api_name if isinstance(outcome, Exchange) and outcome.request is not None else None
+
+
+@pytest.mark.parametrize("path", PLAIN, ids=lambda path: path.name)
+def test_an_excerpt_of_all_exchanges_has_all_rows(path: Path) -> None:
+    written, excerpt = write_excerpt(path, lambda _: True)
+
+    found, expected = (comparable_exchanges(read_capture_rows(data)) for data in (written, path.read_bytes()))
+    assert found == expected
+    assert (excerpt.encrypted, excerpt.incomplete) == (0, 0)
+
+
+def complete_exchanges(data: bytes) -> list[tuple[object, ...]]:
+    columns = ("api_name", "correlation_id", "client_id", "req_ts", "resp_ts", "latency_us")
+    return [tuple(row[column] for column in columns) for row in read_capture_rows(data) if row["status"] == "ok"]
+
+
+@pytest.mark.parametrize("way", ["lossy", "reordered", "doubled", "midstream"])
+@pytest.mark.parametrize("name", UNENCRYPTED_FILES)
+def test_an_excerpt_of_a_damaged_capture_has_all_complete_exchanges(name: str, way: str) -> None:
+    for packets in impaired_copies(name, way):
+        written, excerpt = write_excerpt(build_pcap(packets), lambda _: True)
+
+        assert complete_exchanges(written) == complete_exchanges(build_pcap(packets))
+        assert excerpt.incomplete == 0
+
+
+@pytest.mark.parametrize("api", ["ShareFetch", "Produce", "CreateTopics", "ReadShareGroupState"])
+def test_the_exchanges_of_an_api_can_be_read_from_their_packets(api: str) -> None:
+    written, excerpt = write_excerpt(SHARE, lambda outcome: api_of(outcome) == api)
+    columns = ("req_ts", "latency_us", "status", "correlation_id")
+    before, after = (
+        [[row[column] for column in columns] for row in read_capture_rows(data) if row["api_name"] == api]
+        for data in (SHARE.read_bytes(), written)
+    )
+
+    assert after == before != []
+    assert excerpt.incomplete == 0
+
+
+def test_packets_are_written_once_and_in_capture_order() -> None:
+    written, excerpt = write_excerpt(SHARE, lambda outcome: api_of(outcome) in {"Produce", "Metadata"})
+    all_packets = [each.data for each in read_packets(SHARE) if isinstance(each, Packet)]
+    stored = [each.data for each in read_packets(written) if isinstance(each, Packet)]
+
+    assert excerpt.written == len(stored) == len(set(stored)) < len(all_packets)
+    assert stored == [each for each in all_packets if each in set(stored)]
+
+
+def test_an_empty_selection_is_a_capture_without_packets() -> None:
+    written, _ = write_excerpt(SHARE, lambda _: False)
+
+    assert list(read_packets(written)) == []
+
+
+def test_nothing_is_buffered_at_the_end() -> None:
+    for _, excerpt in (write_excerpt(SHARE, lambda _: True), write_excerpt(SHARE, lambda _: False)):
+        assert (excerpt._buffered, excerpt._buffered_size, excerpt._connections) == ({}, 0, {})
+
+
+def request_frame(number: int, client_id: str = "me") -> bytes:
+    return encode_request(MetadataRequest(topics=None), 12, number, client_id)
+
+
+def response_frame(number: int) -> bytes:
+    return encode_response(MetadataResponse(cluster_id="c" * 30), 12, number)
+
+
+def with_id(number: int) -> Callable[[Outcome], bool]:
+    return lambda outcome: isinstance(outcome, Exchange) and getattr(outcome.request, "correlation_id", None) == number
+
+
+def test_two_requests_in_one_packet_are_written_once_with_both_comments() -> None:
+    connection = CapturedConnection().open().send_requests(request_frame(1), request_frame(2))
+    connection.send_responses(response_frame(1)).send_responses(response_frame(2)).close()
+    written, _ = write_excerpt(build_pcap(connection.packets), lambda _: True)
+
+    assert written.count(b"request; request") == 1
+    # The handshake, and three packets with frames.
+    assert len(list(read_packets(written))) == 2 + 3
+
+
+def test_a_request_without_a_response_is_written_after_later_exchanges() -> None:
+    connection = CapturedConnection().open().send_requests(request_frame(1))
+    for number in range(2, 60):
+        connection.exchange(request_frame(number), response_frame(number))
+    written, excerpt = write_excerpt(build_pcap(connection.packets), with_id(1))
+
+    rows = [row for row in read_capture_rows(written) if row["correlation_id"] == 1]
+    assert [(row["status"], row["api_name"]) for row in rows] == [("no_response", "Metadata")]
+    assert excerpt.incomplete == 0
+
+
+def test_bytes_of_a_stream_gap_are_written() -> None:
+    connection = CapturedConnection().open().send_requests(request_frame(1))
+    connection.send_client_bytes(b"\xff" * 30).send_client_bytes(b"\xff" * 30).close()
+    written, _ = write_excerpt(build_pcap(connection.packets), lambda outcome: not isinstance(outcome, Exchange))
+    payloads = b"".join(each.data for each in read_packets(written) if isinstance(each, Packet))
+
+    assert b"\xff" * 30 in payloads
+    assert request_frame(1) not in payloads
+
+
+def test_sequence_numbers_may_wrap() -> None:
+    connection = CapturedConnection(isn=(2**32 - 20, 2**32 - 5)).open()
+    for number in range(1, 6):
+        connection.exchange(request_frame(number), response_frame(number))
+    written, excerpt = write_excerpt(build_pcap(connection.packets), with_id(1))
+
+    assert [row["correlation_id"] for row in read_capture_rows(written) if row["status"] == "ok"] == [1]
+    assert excerpt.incomplete == 0
+
+
+def test_duplicate_packets_and_packets_out_of_order_are_written() -> None:
+    data = CapturedConnection().open().exchange(request_frame(1), response_frame(1)).packets
+    packets = [*data[:4], data[3]._replace(ts=data[3].ts + 1), *data[4:]]
+    written, _ = write_excerpt(build_pcap(packets), lambda _: True)
+
+    assert len(list(read_packets(written))) == 2 + 3
+
+
+def test_link_type_and_wire_length_of_packets_are_preserved() -> None:
+    packets = exchange_packets()
+    ethernet = b"\0" * 12 + b"\x08\0"
+    data = build_section() + build_interface() + build_interface(link=1)
+    for index, packet in enumerate(packets):
+        link = ethernet if index % 2 else b""
+        data += build_packet_block(packet.ts // 1000, link + packet.data, number=index % 2)
+    written, _ = write_excerpt(data, lambda _: True)
+
+    assert {each.link for each in read_packets(written) if isinstance(each, Packet)} == {1, 101}
+    cut = build_pcap([packet._replace(stored_size=59) for packet in packets])
+    written, _ = write_excerpt(cut, lambda _: True, ports=frozenset({9092}))
+    sizes = {(len(each.data), each.size) for each in read_packets(written) if isinstance(each, Packet)}
+    assert max(sizes)[1] > 59
+    assert max(sizes)[0] == 59
+
+
+def exchange_packets() -> list[CapturedPacket]:
+    return CapturedConnection().open().exchange(request_frame(1), response_frame(1)).close().packets
+
+
+def test_packets_above_the_memory_limit_are_removed_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(excerpt_module, "BUFFERED_SIZE_MAX", 300)
+    connection = CapturedConnection().open()
+    for number in range(1, 8):
+        connection.send_requests(request_frame(number))
+    connection.send_responses(*map(response_frame, range(1, 8)))
+    _, excerpt = write_excerpt(build_pcap(connection.packets), lambda _: True)
+
+    assert excerpt.incomplete > 0
+
+
+def test_few_packets_are_buffered_if_all_have_the_same_time() -> None:
+    connection = CapturedConnection().open()
+    for number in range(1, 1_500):
+        connection.exchange(request_frame(number), response_frame(number))
+    excerpt = Excerpt(io.BytesIO(), "test")
+    held = []
+    capture = build_pcap([packet._replace(ts=10**18) for packet in connection.packets])
+    for outcome in excerpt.read_outcomes(capture, Options(), KeyLog("")):
+        excerpt.release_packets(outcome)
+        held.append(len(excerpt._buffered))
+
+    assert len(held) >= 1_499
+    assert max(held) <= 1_001
+
+
+def test_the_work_is_linear_in_packets_with_many_pending_requests() -> None:
+    def calls(waiting: int) -> int:
+        connection = CapturedConnection().open()
+        for number in range(waiting):
+            connection.send_requests(request_frame(number))
+        for number in range(waiting, 2 * waiting):
+            connection.exchange(request_frame(number), response_frame(number))
+        return _calls_in(excerpt_module, connection.packets) + _calls_in(packet_buffer, connection.packets)
+
+    assert calls(400) < 2.3 * calls(200)
+
+
+def _calls_in(where: ModuleType, packets: list[CapturedPacket]) -> int:
+    """Count the calls and resumptions of a module's functions while all exchanges of a capture are released."""
+    count = 0
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        nonlocal count
+        count += event == "call" and frame.f_code.co_filename == where.__file__
+
+    excerpt = Excerpt(io.BytesIO(), "test")
+    sys.setprofile(note)
+    try:
+        for outcome in excerpt.read_outcomes(build_pcap(packets), Options(), KeyLog("")):
+            excerpt.release_packets(outcome)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_other_connections_are_not_buffered() -> None:
+    connection = CapturedConnection().open().send_client_bytes(b"GET / HTTP/1.1\r\n\r\n")
+    connection.send_server_bytes(b"x" * 60_000)
+    held: list[int] = []
+    excerpt = Excerpt(io.BytesIO(), "test")
+    kafka = CapturedConnection(client=("127.0.0.1", 40_001), start=connection.packets[-1].ts).open()
+    kafka.exchange(request_frame(1), response_frame(1))
+    for outcome in excerpt.read_outcomes(build_pcap([*connection.packets, *kafka.packets]), Options(), KeyLog("")):
+        if isinstance(outcome, Exchange):
+            held.append(excerpt._buffered_size)
+
+    assert held
+    assert held[0] < 2_000
+
+
+def test_the_command_writes_a_file_that_wireshark_can_open(capsys: Capsys, tmp_path: Path) -> None:
+    output = tmp_path / "out.pcapng"
+
+    assert main(["decode", str(SHARE), "-Y", "api=ShareFetch", "--format", "pcapng", "-o", str(output)]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "credentials and records in them are not hidden" in shown.err
+    data = output.read_bytes()
+    assert b"ShareFetch v1, correlation id 5, client ck-share" in data
+    assert b"ShareFetch v1 response, 24.738 ms, ok" in data
+    assert b"pass the filter api=ShareFetch" in data
+    assert main(["decode", str(output), "--api", "ShareFetch", "--format", "jsonl"]) == 0
+    assert [json.loads(line)["status"] for line in capsys.readouterr().out.splitlines()] == ["ok", "ok"]
+
+
+def test_wireshark_shows_the_comments(tmp_path: Path) -> None:
+    tshark = needs.tool("tshark")
+    output = tmp_path / "out.pcapng"
+    output.write_bytes(write_excerpt(SHARE, lambda outcome: api_of(outcome) == "ShareFetch")[0])
+    command = [tshark, "-r", str(output), "-Y", "frame.comment", "-T", "fields", "-e", "tcp.len", "-e", "frame.comment"]
+
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert shown == ["107\trequest", "59\tresponse", "120\trequest", "59\tresponse"]
+
+
+def test_comments_cannot_act_on_a_terminal(capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> None:
+    connection = CapturedConnection().open().exchange(request_frame(1, "\x1b[2Jevil"), response_frame(1))
+    path = tmp_path / "evil.pcap"
+    path.write_bytes(build_pcap(connection.packets))
+
+    assert main(["decode", str(path), "--format", "pcapng"]) == 0
+    output = capsysbinary.readouterr().out
+    assert b"client \\x1b[2Jevil" in output
+    assert struct.unpack_from("<I", output)[0] == 0x0A0D0D0A
+
+
+def test_exchanges_over_tls_are_omitted_and_reported(capsys: Capsys, tmp_path: Path) -> None:
+    output = tmp_path / "out.pcapng"
+    words = [str(CAPTURES / "small_tlskey.pcap"), "--tls-keylog", str(CAPTURES / "small_tlskey.keys")]
+
+    assert main(["decode", *words, "--format", "pcapng", "-o", str(output)]) == 0
+    assert "7 exchanges over TLS are left out" in capsys.readouterr().err
+    assert b"CLIENT_" not in output.read_bytes()
+
+
+def test_a_capture_is_not_overwritten(capsys: Capsys, tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(SHARE.read_bytes())
+
+    assert main(["decode", str(path), "--format", "pcapng", "-o", str(path)]) == 2
+    assert "is the capture that is read" in capsys.readouterr().err
+    assert path.read_bytes() == SHARE.read_bytes()

@@ -1,0 +1,105 @@
+"""Responses that were captured before their requests are paired as in the streaming pipeline."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from kwire.capture.index.scan.spans import SPAN_SIZE
+from tests.support.captures.capture_files import CapturedConnection, CapturedPacket, build_pcap, read_ip_packets
+from tests.support.captures.index_captures import (
+    FILES,
+    assert_rows_of_pipeline,
+    connection_with_exchanges,
+    request_bytes,
+    response_bytes,
+    unclean_reasons,
+)
+
+pytestmark = pytest.mark.slow
+
+
+def swap_packets(packets: Sequence[CapturedPacket], first: int, second: int) -> list[CapturedPacket]:
+    """Swap two packets, but not their times."""
+    out = list(packets)
+    out[first], out[second] = out[second]._replace(ts=out[first].ts), out[first]._replace(ts=out[second].ts)
+    return out
+
+
+@pytest.mark.parametrize("span_size", [SPAN_SIZE, 400], indirect=True)
+def test_a_response_may_precede_its_request(span_size: int) -> None:
+
+    for place in range(5, 21, 2):
+        capture = build_pcap(swap_packets(connection_with_exchanges(10).close().packets, place, place + 1))
+        assert unclean_reasons(capture) == ["clean"]
+        found = assert_rows_of_pipeline(capture)
+        assert {row["status"] for row in found} == {"ok"}
+        assert [row["in_flight"] for row in found] == [0] * 10
+
+
+@pytest.mark.parametrize("span_size", [SPAN_SIZE, 400], indirect=True)
+def test_responses_may_precede_several_requests_and_be_reordered(span_size: int) -> None:
+    chance = random.Random(span_size)
+
+    for _ in range(40):
+        connection = CapturedConnection().open()
+        for first in range(0, 30, 3):
+            ids = range(first, first + 3)
+            order = chance.sample(ids, 3)
+            connection.send_requests(*map(request_bytes, ids)).send_responses(response_bytes(order[0]))
+            connection.send_responses(*map(response_bytes, order[1:]))
+        packets = connection.close().packets
+        for _ in range(4):
+            place = chance.randrange(5, len(packets) - 5)
+            packets = swap_packets(packets, place, place + 1)
+        capture = build_pcap(packets)
+        assert unclean_reasons(capture) == ["clean"]
+        assert_rows_of_pipeline(capture)
+
+
+def test_a_response_long_before_its_request_is_left_to_the_pipeline() -> None:
+    packets = connection_with_exchanges(10).close().packets
+    late = [packet._replace(ts=packet.ts + 200_000_000) for packet in packets[8:]]
+    capture = build_pcap(swap_packets([*packets[:8], *late], 7, 8))
+
+    assert unclean_reasons(capture) == ["pairing"]
+    assert "no_request" in {row["status"] for row in assert_rows_of_pipeline(capture)}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_responses_without_a_request_are_left_to_the_pipeline(count: int) -> None:
+    connection = connection_with_exchanges(5).send_responses(*[response_bytes(77)] * count)
+    capture = build_pcap(connection.packets)
+
+    assert unclean_reasons(capture) == ["pairing"]
+    assert_rows_of_pipeline(capture)
+
+
+def test_two_early_responses_of_one_id_are_left_to_the_pipeline() -> None:
+    connection = connection_with_exchanges(1)
+    connection.send_responses(response_bytes(5)).send_responses(response_bytes(5)).send_requests(request_bytes(5))
+    connection.exchange(request_bytes(6), response_bytes(6))
+    capture = build_pcap(connection.packets)
+
+    assert unclean_reasons(capture) == ["pairing"]
+    assert_rows_of_pipeline(capture)
+
+
+def test_a_late_identifying_request_is_left_to_the_pipeline() -> None:
+    packets = read_ip_packets(FILES[0])
+    head = next(place for place, packet in enumerate(packets) if packet.data[56:58] == b"\0\x12")
+
+    assert_rows_of_pipeline(build_pcap(swap_packets(packets, head, head + 2)))
+
+
+@pytest.mark.parametrize("span_size", [SPAN_SIZE, 8_192], indirect=True)
+def test_captures_with_many_reordered_packets(span_size: int) -> None:
+    chance = random.Random(span_size)
+
+    for path in FILES:
+        packets = read_ip_packets(path)[:600]
+        keyed = [(place + chance.choice((0, 0, 0, 2.5, 4.5)), place) for place in range(len(packets))]
+        moved = [packets[own]._replace(ts=packets[place].ts) for place, (_, own) in enumerate(sorted(keyed))]
+        assert_rows_of_pipeline(build_pcap(moved))

@@ -1,0 +1,153 @@
+"""Flows that began before the capture are clean once both sides are synchronized; their rows are the pipeline's."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kwire.capture import index
+from kwire.capture.index.flows import midstream_flow
+from kwire.capture.index.scan.spans import SPAN_SIZE
+from kwire.capture.options import Options
+from kwire.capture.reader import read_batches, read_flow_batches
+from kwire.capture.rows.columns import level_columns
+from tests.support.captures.capture_files import CapturedConnection, CapturedPacket, build_pcap, read_ip_packets
+from tests.support.captures.index_captures import (
+    FILES,
+    IMPAIRED,
+    assert_rows_of_pipeline,
+    batch_rows,
+    connection_with_exchanges,
+    request_bytes,
+    response_bytes,
+    unclean_reasons,
+)
+
+pytestmark = pytest.mark.slow
+
+NO_BODIES = Options(bodies=False)
+SMALL = [path for path in FILES if path.stem.startswith("small_")]
+NAMES = [column.name for column in level_columns("messages") if not column.name.startswith("body_")]
+HEADER_COLUMNS = [name for name in NAMES if not name.startswith("session_")]
+IMPAIRMENTS = [name for name in IMPAIRED if "snaplen" not in name]
+
+
+def assert_same(
+    capture: bytes, level: str = "messages", options: Options = NO_BODIES, names: Sequence[str] = ()
+) -> None:
+    assert_rows_of_pipeline(capture, level, options, names or (NAMES if level == "messages" else None))
+
+
+@pytest.mark.parametrize("path", SMALL, ids=lambda path: path.stem)
+def test_captures_that_begin_at_any_packet_have_the_rows_of_the_pipeline(path: Path) -> None:
+    packets = read_ip_packets(path)
+
+    for cut in range(1, len(packets)):
+        assert_same(build_pcap(packets[cut:]))
+
+
+@pytest.mark.parametrize("level", ["messages", "partitions", "share_acks"])
+@pytest.mark.parametrize("span_size", [SPAN_SIZE, 8_192], indirect=True)
+@pytest.mark.parametrize("impairment", IMPAIRMENTS)
+def test_impaired_captures_that_begin_anywhere(impairment: str, span_size: int, level: str) -> None:
+    chance = random.Random(f"{impairment} {span_size} {level}")
+
+    for path in chance.sample(FILES, 4):
+        packets = IMPAIRED[impairment](read_ip_packets(path)[:400])
+        for _ in range(2):
+            capture = build_pcap(packets[chance.randrange(len(packets)) :])
+            # The pipeline reports open sessions of ended connections later.
+            assert_same(capture, level, names=HEADER_COLUMNS if level == "messages" else ())
+
+
+@pytest.mark.parametrize("port", [9092, 40_000])
+def test_a_broker_port_determines_the_client(port: int) -> None:
+    capture = build_pcap(connection_with_exchanges(30).packets[5:])
+
+    assert unclean_reasons(capture) == ["clean"]
+    assert_same(capture, options=Options(ports=frozenset({port}), bodies=False))
+
+
+def test_a_response_without_a_request_is_reported_where_its_connection_ends() -> None:
+    capture = build_pcap(connection_with_exchanges(30).close().packets[4:])
+
+    assert unclean_reasons(capture) == ["clean"]
+    assert_same(capture)
+    first = batch_rows(read_batches(capture))[0]
+    assert (first["status"], first["correlation_id"], first["req_ts"]) == ("no_request", 0, None)
+
+
+def test_a_request_with_the_id_of_a_response_without_a_request_is_left_to_the_pipeline() -> None:
+    connection = connection_with_exchanges(30)
+    capture = build_pcap(connection.exchange(request_bytes(0), response_bytes(0)).packets[4:])
+
+    assert unclean_reasons(capture) == ["pairing"]
+    assert_same(capture)
+
+
+@pytest.mark.parametrize("size", [30, 333, 2_000])
+@pytest.mark.parametrize("cut", [3, 4, 5, 8, 11, 30])
+def test_fragmented_frames_are_found_from_the_first_complete_one_on(size: int, cut: int) -> None:
+    connection = connection_with_exchanges(2)
+    for number in range(40):
+        frame = request_bytes(100 + number, "y" * 900)
+        data = struct.pack(">i", len(frame)) + frame
+        for at in range(0, len(data), size):
+            connection.send_client_bytes(data[at : at + size])
+        connection.send_responses(response_bytes(100 + number))
+    capture = build_pcap(connection.packets[cut:])
+
+    assert unclean_reasons(capture) == ["clean"]
+    assert_same(capture)
+
+
+def test_sequence_numbers_may_wrap_before_the_flow_is_synchronized() -> None:
+    for before in range(1, 1_000, 37):
+        isn = 2**32 - before, 2**32 - 1 - before // 2
+        packets = connection_with_exchanges(30, isn=isn).packets[3:]
+        # The lowest number is in the second packet.
+        packets[0], packets[2] = packets[2]._replace(ts=packets[0].ts), packets[0]._replace(ts=packets[2].ts)
+
+        assert unclean_reasons(build_pcap(packets)) == ["clean"]
+        assert_same(build_pcap(packets))
+
+
+def test_a_syn_on_a_midstream_connection_opens_another_connection() -> None:
+    second = CapturedConnection(isn=(70_000_000, 90_000_000), start=1_700_000_900_000_000_000)
+    second.open().exchange(request_bytes(5), response_bytes(5))
+    capture = build_pcap([*connection_with_exchanges(30).packets[3:], *second.packets])
+
+    assert unclean_reasons(capture) == ["reuse"]
+    assert_same(capture)
+
+
+def test_a_midstream_flow_above_a_limit_is_left_to_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(midstream_flow, "PACKETS_MAX", 10)
+    capture = build_pcap(connection_with_exchanges(30).packets[3:])
+
+    assert unclean_reasons(capture) == ["midstream"]
+    assert_same(capture)
+
+
+def test_a_connection_captured_in_one_direction_is_left_to_the_pipeline() -> None:
+    packets = connection_with_exchanges(40).packets[3:]
+    client_packets = [each for each in packets if CapturedPacket(*each).data[20:22] == struct.pack(">H", 40_000)]
+
+    assert unclean_reasons(build_pcap(client_packets)) == ["midstream"]
+    assert_same(build_pcap(client_packets))
+
+
+def test_midstream_flows_of_an_index_read_from_its_sidecar(tmp_path: Path) -> None:
+    packets = [piece for each in FILES[:4] for piece in read_ip_packets(each)[20:]]
+    path = tmp_path / "mid.pcap"
+    path.write_bytes(build_pcap(sorted(packets, key=lambda each: each.ts)))
+    fresh = index.build_index(path)
+    stored = index.open_index(path, cache=index.BESIDE)
+
+    assert stored.sidecar is not None
+    assert stored.gaps == fresh.gaps
+    assert batch_rows(read_flow_batches([fresh], None)) == batch_rows(read_flow_batches([stored], None))

@@ -1,0 +1,79 @@
+"""Messages between nodes travel by the queue, and never inside the handler that sent them."""
+
+from __future__ import annotations
+
+from kwire.error_codes import ErrorCode
+from mockbroker.cluster_services.inter_broker import InterBrokerChannel
+from mockbroker.kafka_error import KafkaError
+
+
+def _calls(latency_ms: int = 0) -> InterBrokerChannel[str]:
+    return InterBrokerChannel({1: "node one"}, latency_ms=latency_ms)
+
+
+def _deliver(calls: InterBrokerChannel[str], now_ms: int) -> None:
+    while (due := calls.next_deadline_ms()) is not None and due <= now_ms:
+        calls.expire(now_ms=due)
+
+
+def test_a_call_is_not_handled_before_it_is_delivered() -> None:
+    calls = _calls()
+    seen: list[object] = []
+    calls.call(to=1, handle=lambda node, now_ms: (node, now_ms), done=lambda answer, _: seen.append(answer), now_ms=5)
+
+    assert seen == []
+    _deliver(calls, 5)
+    assert seen == [("node one", 5)]
+
+
+def test_an_answer_comes_back_after_the_latency_of_both_ways() -> None:
+    calls = _calls(latency_ms=10)
+    answered: list[int] = []
+    calls.call(to=1, handle=lambda node, now_ms: None, done=lambda answer, at: answered.append(at), now_ms=0)
+
+    _deliver(calls, 19)
+    assert answered == []
+    _deliver(calls, 20)
+    assert answered == [20]
+
+
+def test_a_refusal_arrives_as_a_value() -> None:
+    calls = _calls()
+    answers: list[object] = []
+
+    def refuse(node: str, now_ms: int) -> None:
+        raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, "epoch 1, stored 2")
+
+    calls.call(to=1, handle=refuse, done=lambda answer, _: answers.append(answer), now_ms=0)
+    _deliver(calls, 0)
+
+    assert isinstance(answers[0], KafkaError)
+    assert answers[0].code is ErrorCode.FENCED_STATE_EPOCH
+
+
+def test_messages_of_one_time_are_delivered_in_the_order_they_were_sent() -> None:
+    calls = _calls()
+    order: list[str] = []
+    for name in ("first", "second", "third"):
+        calls.schedule(7, lambda _, name=name: order.append(name), now_ms=0)  # type: ignore[misc]
+
+    _deliver(calls, 7)
+
+    assert order == ["first", "second", "third"]
+
+
+def test_what_a_delivery_sends_waits_for_the_next_delivery() -> None:
+    calls = _calls()
+    order: list[str] = []
+
+    def first(now_ms: int) -> None:
+        calls.schedule(0, lambda _: order.append("consequence"), now_ms=now_ms)
+        order.append("first")
+
+    calls.schedule(0, first, now_ms=0)
+    calls.schedule(0, lambda _: order.append("second"), now_ms=0)
+    calls.expire(now_ms=0)
+
+    assert order == ["first", "second"]
+    calls.expire(now_ms=0)
+    assert order == ["first", "second", "consequence"]
