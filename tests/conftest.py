@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Generator
 
 import hypothesis
 import pytest
 
-from tests.support.spark.fixtures import chromium, spark
+from tests.support.spark.fixtures import chromium, describe_ended_jvm, spark
 
 __all__ = ["chromium", "spark"]
 
@@ -26,3 +27,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to the report of a failed test that the JVM of Spark has ended, which the exception does not say."""
+    report = yield
+    if report.failed and (ended := describe_ended_jvm()) is not None:
+        report.sections.append(("Spark", ended))
+    return report

@@ -38,8 +38,9 @@ LOCAL_SETTINGS = {
 }
 
 # The JVM's own compiler and collector threads take half of the time of a short job. Measured on 2 busy cores: the
-# report about 400 kB of captures took 13-16 s with these, 21-37 s without.
-SHORT_JOB_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# report about 400 kB of captures took 13-16 s with these, 21-37 s without. With one compiler, the JVM reserves only
+# 48 MB for compiled code: a session of some hundred queries fills it, after which it compiles nothing, then exits.
+SHORT_JOB_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=192m"
 
 
 def session(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,14 @@ def spark() -> Iterator[SparkSession]:
         yield session
     finally:
         kwire.spark.end(session)
+
+
+def describe_ended_jvm() -> str | None:
+    """How the JVM of the session ended, if it did: its next test fails, and each one after it, for that reason."""
+    spark_context = sys.modules.get("pyspark.core.context")
+    gateway = spark_context.SparkContext._gateway if spark_context is not None else None
+    code = gateway.proc.poll() if gateway is not None and hasattr(gateway, "proc") else None
+    return None if code is None else f"the JVM of the Spark session ended with exit code {code}"
 
 
 @pytest.fixture(scope="session")
