@@ -7,22 +7,25 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mockbroker.broker.inspection import SharePartitionView
-    from mockbroker.cluster import Cluster, ClusterClock
+    from mockbroker.cluster import Cluster
+    from mockbroker.cluster_methods.cluster_clock import ClusterClock
     from mockbroker.config.keys import ConfigError
     from mockbroker.journal.exchange import Exchange
+    from mockbroker.journal.request_history import RequestHistory
     from mockbroker.kafka_error import KafkaError
 
     __version__: str
 
-__all__ = ["Cluster", "ClusterClock", "ConfigError", "Exchange", "KafkaError", "SharePartitionView"]
+__all__ = ["Cluster", "ClusterClock", "ConfigError", "Exchange", "KafkaError", "RequestHistory", "SharePartitionView"]
 
 #: The module of every public name.
 _MODULES = {
     "Cluster": "mockbroker.cluster",
-    "ClusterClock": "mockbroker.cluster",
+    "ClusterClock": "mockbroker.cluster_methods.cluster_clock",
     "ConfigError": "mockbroker.config.keys",
     "Exchange": "mockbroker.journal.exchange",
     "KafkaError": "mockbroker.kafka_error",
+    "RequestHistory": "mockbroker.journal.request_history",
     "SharePartitionView": "mockbroker.broker.inspection",
 }
 

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from mockbroker.cluster_methods.cluster_clock import ClusterClock
+from mockbroker.cluster_methods.history import HistoryMethods
+from mockbroker.cluster_methods.nodes import NodeMethods
 from mockbroker.config.broker_config import NO_OP_PERSISTER, BrokerConfig, ConfigDialect, ConfigError
 from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import choose_release
-from mockbroker.server import Options, Server, new_event_loop
+from mockbroker.server import Options
 
 if TYPE_CHECKING:
-    import msgspec
-
     from mockbroker.broker.inspection import SharePartitionView
-    from mockbroker.journal import Exchange, Journal
 
-T = TypeVar("T")
+__all__ = ["Cluster"]
+
 Properties = Mapping[str, object] | str | Path
 
 #: Where share groups store their state: as the edition specifies, nowhere, or in the log of the topic-partition itself.
 SHARE_PERSISTERS = ("default", "no-op", "control-records")
 #: The maximum number of nodes of a cluster: each has listeners of its own.
 NODES_MAX = 100
-#: The maximum duration of start and stop, seconds.
-_TIMEOUT_S = 30.0
 
 
-class Cluster:
+class Cluster(HistoryMethods, NodeMethods):
     """A Kafka cluster on loopback sockets, for as long as the `with` block lasts.
 
     nodes: the number of brokers; each has its own port. port: of the first, the others follow; 0: a free port for each.
@@ -72,7 +69,7 @@ class Cluster:
             from mockbroker.editions import load_edition
 
             load_edition(share_edition)
-        self._options = Options(
+        options = Options(
             nodes=nodes,
             port=port,
             config=_config(
@@ -89,54 +86,7 @@ class Cluster:
             share_edition=share_edition,
             share_persister=share_persister,
         )
-        self._server: Server | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> Cluster:
-        """Start the cluster; every listener accepts connections when this returns."""
-        if self._thread is not None:
-            raise RuntimeError("the cluster is already running")
-        server = Server(self._options)
-        loop = new_event_loop()
-        thread = threading.Thread(target=loop.run_forever, name="mockbroker", daemon=True)
-        thread.start()
-        self._server, self._loop, self._thread = server, loop, thread
-        try:
-            asyncio.run_coroutine_threadsafe(server.start(), loop).result(_TIMEOUT_S)
-        except BaseException:
-            self._end_thread()
-            raise
-        return self
-
-    def stop(self) -> None:
-        """Close every connection and end the thread; does nothing if the cluster is not running."""
-        if self._thread is None or self._loop is None or self._server is None:
-            return
-        try:
-            asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(_TIMEOUT_S)
-        finally:
-            self._end_thread()
-
-    def _end_thread(self) -> None:
-        assert self._loop is not None
-        assert self._thread is not None
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_TIMEOUT_S)
-        self._loop.close()
-        self._loop = self._thread = None
-
-    def __enter__(self) -> Cluster:
-        return self.start()
-
-    def __exit__(self, *error: object) -> None:
-        self.stop()
-
-    async def __aenter__(self) -> Cluster:
-        return await asyncio.get_running_loop().run_in_executor(None, self.start)
-
-    async def __aexit__(self, *error: object) -> None:
-        await asyncio.get_running_loop().run_in_executor(None, self.stop)
+        super().__init__(options)
 
     def __repr__(self) -> str:
         addresses = self._running().bootstrap() if self._thread is not None else "not running"
@@ -152,52 +102,9 @@ class Cluster:
         """The cluster's clock, to read and to move."""
         return ClusterClock(self)
 
-    @property
-    def journal(self) -> Journal:
-        """Every exchange in order, also after the cluster has stopped; while it runs, `exchanges` is safe to call."""
-        return self._started().core.journal
-
-    def exchanges(self, api: str | type[msgspec.Struct] | None = None) -> list[Exchange]:
-        """The exchanges until now, also after the cluster has stopped.
-
-        api: "ShareFetch", or its request class; all when None. Raises: ValueError for an unknown API.
-        """
-        if self._thread is None:
-            return self._started().core.journal.exchanges(api)
-        return self.run(lambda server: server.core.journal.exchanges(api))
-
     def create_topic(self, name: str, partitions: int = 1) -> None:
         """Create a topic, as CreateTopics does. Raises: KafkaError where that would be refused."""
         self.run(lambda server: server.core.create_topic(name, partitions))
-
-    def stop_node(self, node_id: int) -> None:
-        """Stop a node cleanly: others become leaders, then its connections close. Raises: KafkaError if it is down."""
-        self.run(lambda server: server.require_started().stop_node(node_id))
-
-    def kill_node(self, node_id: int) -> None:
-        """Kill a node, as a power failure would.
-
-        Other nodes become leaders when its session expires, `broker.session.timeout.ms` (9 seconds) later by the
-        cluster's clock. Raises: KafkaError if it is down.
-        """
-        self.run(lambda server: server.require_started().kill_node(node_id))
-
-    def start_node(self, node_id: int) -> None:
-        """Start a node again, at its previous addresses, with its logs and without its memory.
-
-        Raises: KafkaError if it is running, OSError if an address is in use by now.
-        """
-        server = self._running()
-        assert self._loop is not None
-        asyncio.run_coroutine_threadsafe(server.require_started().start_node(node_id), self._loop).result(_TIMEOUT_S)
-
-    def move_leader(self, topic: str, partition: int, *, to: int | None = None) -> None:
-        """Make another in-sync replica the leader of a partition; coordinators move with those of internal topics.
-
-        Without `to`, the first in-sync replica that does not lead. Raises: KafkaError if there is none, or if `to` is
-        not an in-sync replica or leads already.
-        """
-        self.run(lambda server: server.core.move_leader(topic, partition, server.clock.now_ms(), to=to))
 
     def share_partition(self, group_id: str, topic: str, partition: int) -> SharePartitionView | None:
         """A copy of a share partition in its leader's memory: start, end, records in flight, `state_of(offset)`.
@@ -207,52 +114,6 @@ class Cluster:
         from mockbroker.broker import inspection
 
         return self.run(lambda server: inspection.share_partition(server.core.state, group_id, topic, partition))
-
-    def run(self, action: Callable[[Server], T]) -> T:
-        """Run a function in the cluster's own thread, which does nothing else meanwhile. Returns: its result."""
-        server = self._running()
-        assert self._loop is not None
-
-        async def run_in_loop() -> T:
-            result = action(server)
-            if server.network_server is not None:
-                server.network_server.run_due()
-            return result
-
-        return asyncio.run_coroutine_threadsafe(run_in_loop(), self._loop).result(_TIMEOUT_S)
-
-    def _started(self) -> Server:
-        if self._server is None:
-            raise RuntimeError("the cluster has not been started: use it in a `with` block, or call start()")
-        return self._server
-
-    def _running(self) -> Server:
-        if self._server is None or self._thread is None:
-            raise RuntimeError("the cluster is not running: use it in a `with` block, or call start()")
-        return self._server
-
-
-class ClusterClock:
-    """The clock of a running cluster: moving it runs every deadline up to the new time, before the call returns."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    def now_ms(self) -> int:
-        """Milliseconds since 1970, by the cluster's clock."""
-        return self._cluster.run(lambda server: server.clock.now_ms())
-
-    def advance(self, duration_ms: int) -> None:
-        """Move the clock forward by a duration in milliseconds."""
-        self._cluster.run(lambda server: server.clock.advance(duration_ms))
-
-    def freeze(self) -> None:
-        """Freeze the clock: only `advance` moves it, and a test gets the same times in each run."""
-        self._cluster.run(lambda server: server.clock.freeze())
-
-    def thaw(self) -> None:
-        """Let the clock run again."""
-        self._cluster.run(lambda server: server.clock.thaw())
 
 
 def check_node_count(nodes: int) -> None:

@@ -20,6 +20,7 @@ from mockbroker.net.network_server import NetworkServer
 
 if TYPE_CHECKING:
     from mockbroker.net.capture_tap import CaptureTap
+    from mockbroker.state.metadata.topics import Topic
 
 log = logging.getLogger(__name__)
 
@@ -67,10 +68,21 @@ class Server:
             share_edition=options.share_edition,
             share_persister=options.share_persister,
         )
+        self._record_topic_names()
         for user in options.add_scram:
             self.core.state.security.add_scram(user)
         self.network_server: NetworkServer | None = None
         self._nodes = list(self.core.state.nodes.values())
+
+    def _record_topic_names(self) -> None:
+        """Requests name topics by their ids; the journal has the names of deleted topics too."""
+        metadata, names = self.core.state.metadata, self.core.journal.topic_names
+
+        def record_name(_: object, topic: Topic) -> None:
+            names[topic.topic_id] = topic.name
+
+        names.update((topic.topic_id, topic.name) for topic in metadata.topics())
+        metadata.add_listener(record_name)
 
     async def start(self) -> None:
         """Listen on every node; afterwards `bootstrap` returns the address list for clients."""

@@ -41,6 +41,8 @@ class AddOffsetsToTxnRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 25
     VERSIONS: ClassVar[tuple[int, int]] = (0, 4)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[AddOffsetsToTxnResponse]]
 
     #: string.
     transactional_id: str = ""
@@ -185,6 +187,9 @@ def write_add_offsets_to_txn_response_v3(message: AddOffsetsToTxnResponse) -> li
     else:
         parts.append(pack_ihx(message.throttle_time_ms, message.error_code))
     return parts
+
+
+AddOffsetsToTxnRequest.RESPONSE = AddOffsetsToTxnResponse
 
 
 #: The codec of each message: its functions by version.

@@ -90,6 +90,8 @@ class AddPartitionsToTxnRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 24
     VERSIONS: ClassVar[tuple[int, int]] = (0, 5)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[AddPartitionsToTxnResponse]]
 
     #: Several transactions at once, as brokers send them when they verify; clients use version 3 and below.
     #: ([]AddPartitionsToTxnTransaction; versions 4+)
@@ -729,6 +731,9 @@ def write_add_partitions_to_txn_response_v4(message: AddPartitionsToTxnResponse)
         ) if one_results_by_transaction.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+AddPartitionsToTxnRequest.RESPONSE = AddPartitionsToTxnResponse
 
 
 #: The codec of each message: its functions by version.

@@ -59,6 +59,8 @@ class AddRaftVoterRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 80
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[AddRaftVoterResponse]]
 
     #: Id of the cluster, so that a stray message of another one is refused; null = unknown. (string; may be null)
     cluster_id: str | None = ""
@@ -332,6 +334,9 @@ def write_add_raft_voter_response_v0(message: AddRaftVoterResponse) -> list[Part
     parts.append(error_message_bytes)
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+AddRaftVoterRequest.RESPONSE = AddRaftVoterResponse
 
 
 #: The codec of each message: its functions by version.

@@ -26,6 +26,8 @@ class AllocateProducerIdsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 67
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[AllocateProducerIdsResponse]]
 
     #: int32.
     broker_id: int = 0
@@ -103,6 +105,9 @@ def write_allocate_producer_ids_response_v0(message: AllocateProducerIdsResponse
             message.throttle_time_ms, message.error_code, message.producer_id_start, message.producer_id_len,
         ))
     return parts
+
+
+AllocateProducerIdsRequest.RESPONSE = AllocateProducerIdsResponse
 
 
 #: The codec of each message: its functions by version.

@@ -88,6 +88,8 @@ class AlterClientQuotasRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 49
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[AlterClientQuotasResponse]]
 
     #: []EntryData.
     entries: list[AlterClientQuotasRequestEntryData] = []
@@ -546,6 +548,9 @@ def write_alter_client_quotas_response_v1(message: AlterClientQuotasResponse) ->
         parts.append(tag_section((), entry.unknown_tagged_fields, 0) if entry.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+AlterClientQuotasRequest.RESPONSE = AlterClientQuotasResponse
 
 
 #: The codec of each message: its functions by version.

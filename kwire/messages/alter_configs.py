@@ -78,6 +78,8 @@ class AlterConfigsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 33
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[AlterConfigsResponse]]
 
     #: []AlterConfigsResource.
     resources: list[AlterConfigsResource] = []
@@ -430,6 +432,9 @@ def write_alter_configs_response_v2(message: AlterConfigsResponse) -> list[Part]
         parts.append(tag_section((), response.unknown_tagged_fields, 0) if response.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+AlterConfigsRequest.RESPONSE = AlterConfigsResponse
 
 
 #: The codec of each message: its functions by version.

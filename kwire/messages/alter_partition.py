@@ -94,6 +94,8 @@ class AlterPartitionRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 56
     VERSIONS: ClassVar[tuple[int, int]] = (2, 3)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[AlterPartitionResponse]]
 
     #: int32.
     broker_id: int = 0
@@ -460,6 +462,9 @@ def write_alter_partition_response_v2(message: AlterPartitionResponse) -> list[P
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+AlterPartitionRequest.RESPONSE = AlterPartitionResponse
 
 
 #: The codec of each message: its functions by version.

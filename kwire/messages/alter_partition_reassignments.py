@@ -70,6 +70,8 @@ class AlterPartitionReassignmentsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 45
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[AlterPartitionReassignmentsResponse]]
 
     #: How long the broker may take before it gives up, in milliseconds. (int32 of milliseconds)
     timeout_ms: int = 60000
@@ -589,6 +591,9 @@ def write_alter_partition_reassignments_response_v1(message: AlterPartitionReass
         parts.append(tag_section((), response.unknown_tagged_fields, 0) if response.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+AlterPartitionReassignmentsRequest.RESPONSE = AlterPartitionReassignmentsResponse
 
 
 #: The codec of each message: its functions by version.

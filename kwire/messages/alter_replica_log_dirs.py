@@ -72,6 +72,8 @@ class AlterReplicaLogDirsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 34
     VERSIONS: ClassVar[tuple[int, int]] = (1, 2)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[AlterReplicaLogDirsResponse]]
 
     #: []AlterReplicaLogDir.
     dirs: list[AlterReplicaLogDir] = []
@@ -423,6 +425,9 @@ def write_alter_replica_log_dirs_response_v2(message: AlterReplicaLogDirsRespons
         parts.append(tag_section((), result.unknown_tagged_fields, 0) if result.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+AlterReplicaLogDirsRequest.RESPONSE = AlterReplicaLogDirsResponse
 
 
 #: The codec of each message: its functions by version.

@@ -66,6 +66,8 @@ class AlterShareGroupOffsetsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 91
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[AlterShareGroupOffsetsResponse]]
 
     #: The share group to change. It must have no members; a group that does not exist is made. (string)
     group_id: str = ""
@@ -345,6 +347,9 @@ def write_alter_share_group_offsets_response_v0(message: AlterShareGroupOffsetsR
         parts.append(tag_section((), response.unknown_tagged_fields, 0) if response.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+AlterShareGroupOffsetsRequest.RESPONSE = AlterShareGroupOffsetsResponse
 
 
 #: The codec of each message: its functions by version.

@@ -73,6 +73,8 @@ class AlterUserScramCredentialsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 51
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[AlterUserScramCredentialsResponse]]
 
     #: []ScramCredentialDeletion.
     deletions: list[ScramCredentialDeletion] = []
@@ -321,6 +323,9 @@ def write_alter_user_scram_credentials_response_v0(message: AlterUserScramCreden
         parts.append(tag_section((), result.unknown_tagged_fields, 0) if result.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+AlterUserScramCredentialsRequest.RESPONSE = AlterUserScramCredentialsResponse
 
 
 #: The codec of each message: its functions by version.

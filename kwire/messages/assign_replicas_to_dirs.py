@@ -76,6 +76,8 @@ class AssignReplicasToDirsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 73
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[AssignReplicasToDirsResponse]]
 
     #: int32.
     broker_id: int = 0
@@ -348,6 +350,9 @@ def write_assign_replicas_to_dirs_response_v0(message: AssignReplicasToDirsRespo
         parts.append(tag_section((), directory.unknown_tagged_fields, 0) if directory.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+AssignReplicasToDirsRequest.RESPONSE = AssignReplicasToDirsResponse
 
 
 #: The codec of each message: its functions by version.

@@ -99,6 +99,8 @@ class BeginQuorumEpochRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 53
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[BeginQuorumEpochResponse]]
 
     #: Id of the cluster, so that a stray message of another one is refused; null = unknown. (string; may be null)
     cluster_id: str | None = None
@@ -629,6 +631,9 @@ def write_begin_quorum_epoch_response_v1(message: BeginQuorumEpochResponse) -> l
         _write_begin_quorum_epoch_response_v1_tags(message) if message.node_endpoints or message.unknown_tagged_fields else b"\0"
     )
     return parts
+
+
+BeginQuorumEpochRequest.RESPONSE = BeginQuorumEpochResponse
 
 
 #: The codec of each message: its functions by version.

@@ -42,6 +42,8 @@ class BrokerHeartbeatRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 63
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[BrokerHeartbeatResponse]]
 
     #: int32.
     broker_id: int = 0
@@ -377,6 +379,9 @@ def write_broker_heartbeat_response_v0(message: BrokerHeartbeatResponse) -> list
             BOOLEAN_BYTES[message.is_fenced], BOOLEAN_BYTES[message.should_shut_down],
         ))
     return parts
+
+
+BrokerHeartbeatRequest.RESPONSE = BrokerHeartbeatResponse
 
 
 #: The codec of each message: its functions by version.

@@ -88,6 +88,8 @@ class BrokerRegistrationRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 62
     VERSIONS: ClassVar[tuple[int, int]] = (0, 4)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[BrokerRegistrationResponse]]
 
     #: int32.
     broker_id: int = 0
@@ -825,6 +827,9 @@ def write_broker_registration_response_v0(message: BrokerRegistrationResponse) -
     else:
         parts.append(pack_ihqx(message.throttle_time_ms, message.error_code, message.broker_epoch))
     return parts
+
+
+BrokerRegistrationRequest.RESPONSE = BrokerRegistrationResponse
 
 
 #: The codec of each message: its functions by version.

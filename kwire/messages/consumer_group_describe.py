@@ -57,6 +57,8 @@ class ConsumerGroupDescribeRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 69
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ConsumerGroupDescribeResponse]]
 
     #: []string.
     group_ids: tuple[str, ...] = ()
@@ -1045,6 +1047,9 @@ def write_consumer_group_describe_response_v1(message: ConsumerGroupDescribeResp
             parts.append(pack_ix(group.authorized_operations))
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+ConsumerGroupDescribeRequest.RESPONSE = ConsumerGroupDescribeResponse
 
 
 #: The codec of each message: its functions by version.

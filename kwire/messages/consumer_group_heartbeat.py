@@ -60,6 +60,8 @@ class ConsumerGroupHeartbeatRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 68
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ConsumerGroupHeartbeatResponse]]
 
     #: string.
     group_id: str = ""
@@ -663,6 +665,9 @@ def write_consumer_group_heartbeat_response_v0(message: ConsumerGroupHeartbeatRe
         ) if assignment.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+ConsumerGroupHeartbeatRequest.RESPONSE = ConsumerGroupHeartbeatResponse
 
 
 #: The codec of each message: its functions by version.

@@ -74,6 +74,8 @@ class ControllerRegistrationRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 70
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ControllerRegistrationResponse]]
 
     #: int32.
     controller_id: int = 0
@@ -265,6 +267,9 @@ def write_controller_registration_response_v0(message: ControllerRegistrationRes
     parts.append(error_message_bytes)
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+ControllerRegistrationRequest.RESPONSE = ControllerRegistrationResponse
 
 
 #: The codec of each message: its functions by version.

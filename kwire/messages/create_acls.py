@@ -76,6 +76,8 @@ class CreateAclsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 30
     VERSIONS: ClassVar[tuple[int, int]] = (1, 3)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[CreateAclsResponse]]
 
     #: []AclCreation.
     creations: list[AclCreation] = []
@@ -359,6 +361,9 @@ def write_create_acls_response_v2(message: CreateAclsResponse) -> list[Part]:
         parts.append(tag_section((), result.unknown_tagged_fields, 0) if result.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+CreateAclsRequest.RESPONSE = CreateAclsResponse
 
 
 #: The codec of each message: its functions by version.

@@ -63,6 +63,8 @@ class CreateDelegationTokenRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 38
     VERSIONS: ClassVar[tuple[int, int]] = (1, 3)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[CreateDelegationTokenResponse]]
 
     #: Type of the owner, usually User; null = the one who asks. (string; versions 3+; may be null)
     owner_principal_type: str | None = ""
@@ -631,6 +633,9 @@ def write_create_delegation_token_response_v3(message: CreateDelegationTokenResp
     else:
         parts.append(pack_ix(message.throttle_time_ms))
     return parts
+
+
+CreateDelegationTokenRequest.RESPONSE = CreateDelegationTokenResponse
 
 
 #: The codec of each message: its functions by version.

@@ -74,6 +74,8 @@ class CreatePartitionsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 37
     VERSIONS: ClassVar[tuple[int, int]] = (0, 3)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[CreatePartitionsResponse]]
 
     #: []CreatePartitionsTopic.
     topics: list[CreatePartitionsTopic] = []
@@ -407,6 +409,9 @@ def write_create_partitions_response_v2(message: CreatePartitionsResponse) -> li
         parts.append(tag_section((), result.unknown_tagged_fields, 0) if result.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+CreatePartitionsRequest.RESPONSE = CreatePartitionsResponse
 
 
 #: The codec of each message: its functions by version.

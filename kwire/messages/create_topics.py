@@ -104,6 +104,8 @@ class CreateTopicsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 19
     VERSIONS: ClassVar[tuple[int, int]] = (2, 7)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[CreateTopicsResponse]]
 
     #: []CreatableTopic.
     topics: list[CreatableTopic] = []
@@ -863,6 +865,9 @@ def write_create_topics_response_v7(message: CreateTopicsResponse) -> list[Part]
         )
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+CreateTopicsRequest.RESPONSE = CreateTopicsResponse
 
 
 #: The codec of each message: its functions by version.

@@ -77,6 +77,8 @@ class DeleteAclsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 31
     VERSIONS: ClassVar[tuple[int, int]] = (1, 3)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DeleteAclsResponse]]
 
     #: []DeleteAclsFilter.
     filters: list[DeleteAclsFilter] = []
@@ -594,6 +596,9 @@ def write_delete_acls_response_v2(message: DeleteAclsResponse) -> list[Part]:
         ) if filter_result.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+DeleteAclsRequest.RESPONSE = DeleteAclsResponse
 
 
 #: The codec of each message: its functions by version.

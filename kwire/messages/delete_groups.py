@@ -44,6 +44,8 @@ class DeleteGroupsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 42
     VERSIONS: ClassVar[tuple[int, int]] = (0, 3)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DeleteGroupsResponse]]
 
     #: []string.
     groups_names: tuple[str, ...] = ()
@@ -333,6 +335,9 @@ def write_delete_groups_response_v3(message: DeleteGroupsResponse) -> list[Part]
         parts.append(tag_section((), result.unknown_tagged_fields, 0) if result.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+DeleteGroupsRequest.RESPONSE = DeleteGroupsResponse
 
 
 #: The codec of each message: its functions by version.

@@ -74,6 +74,8 @@ class DeleteRecordsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 21
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DeleteRecordsResponse]]
 
     #: []DeleteRecordsTopic.
     topics: list[DeleteRecordsTopic] = []
@@ -400,6 +402,9 @@ def write_delete_records_response_v2(message: DeleteRecordsResponse) -> list[Par
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+DeleteRecordsRequest.RESPONSE = DeleteRecordsResponse
 
 
 #: The codec of each message: its functions by version.

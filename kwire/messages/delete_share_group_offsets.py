@@ -47,6 +47,8 @@ class DeleteShareGroupOffsetsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 92
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DeleteShareGroupOffsetsResponse]]
 
     #: The share group whose state is dropped; it must have no members. (string)
     group_id: str = ""
@@ -254,6 +256,9 @@ def write_delete_share_group_offsets_response_v0(message: DeleteShareGroupOffset
         parts.append(tag_section((), response.unknown_tagged_fields, 0) if response.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+DeleteShareGroupOffsetsRequest.RESPONSE = DeleteShareGroupOffsetsResponse
 
 
 #: The codec of each message: its functions by version.

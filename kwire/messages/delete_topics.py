@@ -63,6 +63,8 @@ class DeleteTopicsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 20
     VERSIONS: ClassVar[tuple[int, int]] = (1, 6)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DeleteTopicsResponse]]
 
     #: Topics by name or by id, from version 6 on. ([]DeleteTopicState; versions 6+)
     topics: list[DeleteTopicState] = []
@@ -535,6 +537,9 @@ def write_delete_topics_response_v6(message: DeleteTopicsResponse) -> list[Part]
         parts.append(tag_section((), response.unknown_tagged_fields, 0) if response.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+DeleteTopicsRequest.RESPONSE = DeleteTopicsResponse
 
 
 #: The codec of each message: its functions by version.

@@ -52,6 +52,8 @@ class DescribeAclsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 29
     VERSIONS: ClassVar[tuple[int, int]] = (1, 3)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DescribeAclsResponse]]
 
     #: Kind of the resource: 1 = any, 2 = topic, 3 = group, 4 = cluster, 5 = transactional id, 6 = delegation token, 7 =
     #: user. (int8)
@@ -493,6 +495,9 @@ def write_describe_acls_response_v2(message: DescribeAclsResponse) -> list[Part]
         parts.append(tag_section((), resource.unknown_tagged_fields, 0) if resource.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+DescribeAclsRequest.RESPONSE = DescribeAclsResponse
 
 
 #: The codec of each message: its functions by version.

@@ -68,6 +68,8 @@ class DescribeClientQuotasRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 48
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DescribeClientQuotasResponse]]
 
     #: []ComponentData.
     components: list[ComponentData] = []
@@ -527,6 +529,9 @@ def write_describe_client_quotas_response_v1(message: DescribeClientQuotasRespon
             parts.append(tag_section((), entry.unknown_tagged_fields, 0) if entry.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+DescribeClientQuotasRequest.RESPONSE = DescribeClientQuotasResponse
 
 
 #: The codec of each message: its functions by version.

@@ -53,6 +53,8 @@ class DescribeClusterRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 60
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DescribeClusterResponse]]
 
     #: True = also return the operations that the caller may perform on the cluster. (bool)
     include_cluster_authorized_operations: bool = False
@@ -569,6 +571,9 @@ def write_describe_cluster_response_v2(message: DescribeClusterResponse) -> list
     else:
         parts.append(pack_ix(message.cluster_authorized_operations))
     return parts
+
+
+DescribeClusterRequest.RESPONSE = DescribeClusterResponse
 
 
 #: The codec of each message: its functions by version.

@@ -77,6 +77,8 @@ class DescribeConfigsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 32
     VERSIONS: ClassVar[tuple[int, int]] = (1, 4)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DescribeConfigsResponse]]
 
     #: []DescribeConfigsResource.
     resources: list[DescribeConfigsResource] = []
@@ -895,6 +897,9 @@ def write_describe_configs_response_v4(message: DescribeConfigsResponse) -> list
         parts.append(tag_section((), result.unknown_tagged_fields, 0) if result.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+DescribeConfigsRequest.RESPONSE = DescribeConfigsResponse
 
 
 #: The codec of each message: its functions by version.

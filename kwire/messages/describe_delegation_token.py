@@ -59,6 +59,8 @@ class DescribeDelegationTokenRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 41
     VERSIONS: ClassVar[tuple[int, int]] = (1, 3)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DescribeDelegationTokenResponse]]
 
     #: Whose tokens are wanted; null = all that may be seen. ([]DescribeDelegationTokenOwner; may be null)
     owners: list[DescribeDelegationTokenOwner] | None = []
@@ -703,6 +705,9 @@ def write_describe_delegation_token_response_v3(message: DescribeDelegationToken
     else:
         parts.append(pack_ix(message.throttle_time_ms))
     return parts
+
+
+DescribeDelegationTokenRequest.RESPONSE = DescribeDelegationTokenResponse
 
 
 #: The codec of each message: its functions by version.

@@ -52,6 +52,8 @@ class DescribeGroupsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 15
     VERSIONS: ClassVar[tuple[int, int]] = (0, 6)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DescribeGroupsResponse]]
 
     #: []string.
     groups: tuple[str, ...] = ()
@@ -1329,6 +1331,9 @@ def write_describe_groups_response_v6(message: DescribeGroupsResponse) -> list[P
             parts.append(pack_ix(group.authorized_operations))
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+DescribeGroupsRequest.RESPONSE = DescribeGroupsResponse
 
 
 #: The codec of each message: its functions by version.

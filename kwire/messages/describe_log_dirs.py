@@ -74,6 +74,8 @@ class DescribeLogDirsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 35
     VERSIONS: ClassVar[tuple[int, int]] = (1, 5)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DescribeLogDirsResponse]]
 
     #: The topics wanted; null = all. ([]DescribableLogDirTopic; may be null)
     topics: list[DescribableLogDirTopic] | None = []
@@ -862,6 +864,9 @@ def write_describe_log_dirs_response_v5(message: DescribeLogDirsResponse) -> lis
             parts.append(pack_qqBx(result.total_bytes, result.usable_bytes, BOOLEAN_BYTES[result.is_cordoned]))
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+DescribeLogDirsRequest.RESPONSE = DescribeLogDirsResponse
 
 
 #: The codec of each message: its functions by version.

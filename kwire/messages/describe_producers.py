@@ -56,6 +56,8 @@ class DescribeProducersRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 61
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DescribeProducersResponse]]
 
     #: []TopicRequest.
     topics: list[TopicRequest] = []
@@ -338,6 +340,9 @@ def write_describe_producers_response_v0(message: DescribeProducersResponse) -> 
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+DescribeProducersRequest.RESPONSE = DescribeProducersResponse
 
 
 #: The codec of each message: its functions by version.

@@ -86,6 +86,8 @@ class DescribeQuorumRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 55
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DescribeQuorumResponse]]
 
     #: []TopicData.
     topics: list[DescribeQuorumRequestTopicData] = []
@@ -939,6 +941,9 @@ def write_describe_quorum_response_v2(message: DescribeQuorumResponse) -> list[P
         parts.append(tag_section((), node.unknown_tagged_fields, 0) if node.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+DescribeQuorumRequest.RESPONSE = DescribeQuorumResponse
 
 
 #: The codec of each message: its functions by version.

@@ -73,6 +73,8 @@ class DescribeShareGroupOffsetsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 90
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DescribeShareGroupOffsetsResponse]]
 
     #: Share groups to describe. ([]DescribeShareGroupOffsetsRequestGroup)
     groups: list[DescribeShareGroupOffsetsRequestGroup] = []
@@ -594,6 +596,9 @@ def write_describe_share_group_offsets_response_v1(message: DescribeShareGroupOf
         parts.append(tag_section((), group.unknown_tagged_fields, 0) if group.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+DescribeShareGroupOffsetsRequest.RESPONSE = DescribeShareGroupOffsetsResponse
 
 
 #: The codec of each message: its functions by version.

@@ -72,6 +72,8 @@ class DescribeTopicPartitionsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 75
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DescribeTopicPartitionsResponse]]
 
     #: []TopicRequest.
     topics: list[TopicRequest] = []
@@ -477,6 +479,9 @@ def write_describe_topic_partitions_response_v0(message: DescribeTopicPartitions
             parts.append(pack_ix(next_cursor.partition_index))
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+DescribeTopicPartitionsRequest.RESPONSE = DescribeTopicPartitionsResponse
 
 
 #: The codec of each message: its functions by version.

@@ -44,6 +44,8 @@ class DescribeTransactionsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 65
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DescribeTransactionsResponse]]
 
     #: []string.
     transactional_ids: tuple[str, ...] = ()
@@ -283,6 +285,9 @@ def write_describe_transactions_response_v0(message: DescribeTransactionsRespons
         ) if transaction_state.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+DescribeTransactionsRequest.RESPONSE = DescribeTransactionsResponse
 
 
 #: The codec of each message: its functions by version.

@@ -51,6 +51,8 @@ class DescribeUserScramCredentialsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 50
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DescribeUserScramCredentialsResponse]]
 
     #: The users wanted; null or empty = all. ([]UserName; may be null)
     users: list[UserName] | None = []
@@ -294,6 +296,9 @@ def write_describe_user_scram_credentials_response_v0(message: DescribeUserScram
         parts.append(tag_section((), result.unknown_tagged_fields, 0) if result.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+DescribeUserScramCredentialsRequest.RESPONSE = DescribeUserScramCredentialsResponse
 
 
 #: The codec of each message: its functions by version.

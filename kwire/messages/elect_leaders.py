@@ -67,6 +67,8 @@ class ElectLeadersRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 43
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ElectLeadersResponse]]
 
     #: 0 = the preferred replica, 1 = unclean: any living replica when no one is in sync, at the price of lost records.
     #: (int8; versions 1+)
@@ -543,6 +545,9 @@ def write_elect_leaders_response_v2(message: ElectLeadersResponse) -> list[Part]
         ) if replica_election_result.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+ElectLeadersRequest.RESPONSE = ElectLeadersResponse
 
 
 #: The codec of each message: its functions by version.

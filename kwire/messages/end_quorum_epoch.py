@@ -118,6 +118,8 @@ class EndQuorumEpochRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 54
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[EndQuorumEpochResponse]]
 
     #: Id of the cluster, so that a stray message of another one is refused; null = unknown. (string; may be null)
     cluster_id: str | None = None
@@ -679,6 +681,9 @@ def write_end_quorum_epoch_response_v1(message: EndQuorumEpochResponse) -> list[
         _write_end_quorum_epoch_response_v1_tags(message) if message.node_endpoints or message.unknown_tagged_fields else b"\0"
     )
     return parts
+
+
+EndQuorumEpochRequest.RESPONSE = EndQuorumEpochResponse
 
 
 #: The codec of each message: its functions by version.

@@ -45,6 +45,8 @@ class EndTxnRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 26
     VERSIONS: ClassVar[tuple[int, int]] = (0, 5)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[EndTxnResponse]]
 
     #: string.
     transactional_id: str = ""
@@ -204,6 +206,9 @@ def write_end_txn_response_v5(message: EndTxnResponse) -> list[Part]:
             message.throttle_time_ms, message.error_code, message.producer_id, message.producer_epoch,
         ))
     return parts
+
+
+EndTxnRequest.RESPONSE = EndTxnResponse
 
 
 #: The codec of each message: its functions by version.

@@ -33,6 +33,8 @@ class EnvelopeRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 58
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[EnvelopeResponse]]
 
     #: The whole request as the client sent it, header included. (bytes)
     request_data: bytes = b''
@@ -180,6 +182,9 @@ def write_envelope_response_v0(message: EnvelopeResponse) -> list[Part]:
     else:
         parts.append(pack_hx(message.error_code))
     return parts
+
+
+EnvelopeRequest.RESPONSE = EnvelopeResponse
 
 
 #: The codec of each message: its functions by version.

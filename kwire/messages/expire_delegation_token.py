@@ -40,6 +40,8 @@ class ExpireDelegationTokenRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 40
     VERSIONS: ClassVar[tuple[int, int]] = (1, 2)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ExpireDelegationTokenResponse]]
 
     #: The token's secret, an HMAC of its id. (bytes)
     hmac: bytes = b''
@@ -169,6 +171,9 @@ def write_expire_delegation_token_response_v2(message: ExpireDelegationTokenResp
     else:
         parts.append(pack_hqix(message.error_code, message.expiry_timestamp_ms, message.throttle_time_ms))
     return parts
+
+
+ExpireDelegationTokenRequest.RESPONSE = ExpireDelegationTokenResponse
 
 
 #: The codec of each message: its functions by version.

@@ -162,6 +162,8 @@ class FetchRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 1
     VERSIONS: ClassVar[tuple[int, int]] = (4, 18)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[FetchResponse]]
 
     #: Id of the cluster, so that a stray message of another one is refused; null = unknown. (string; versions 12+; may
     #: be null; tag 0; left out silently elsewhere)
@@ -3422,6 +3424,9 @@ def write_fetch_response_v16(message: FetchResponse) -> list[Part]:
         _write_fetch_response_v16_tags(message) if message.node_endpoints or message.unknown_tagged_fields else b"\0"
     )
     return parts
+
+
+FetchRequest.RESPONSE = FetchResponse
 
 
 #: The codec of each message: its functions by version.

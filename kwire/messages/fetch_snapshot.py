@@ -101,6 +101,8 @@ class FetchSnapshotRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 59
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[FetchSnapshotResponse]]
 
     #: Id of the cluster, so that a stray message of another one is refused; null = unknown. (string; may be null; tag
     #: 0)
@@ -1019,6 +1021,9 @@ def write_fetch_snapshot_response_v1(message: FetchSnapshotResponse) -> list[Par
         _write_fetch_snapshot_response_v1_tags(message) if message.node_endpoints or message.unknown_tagged_fields else b"\0"
     )
     return parts
+
+
+FetchSnapshotRequest.RESPONSE = FetchSnapshotResponse
 
 
 #: The codec of each message: its functions by version.

@@ -53,6 +53,8 @@ class FindCoordinatorRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 10
     VERSIONS: ClassVar[tuple[int, int]] = (0, 6)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[FindCoordinatorResponse]]
 
     #: The group id or transactional id whose coordinator is looked for. (string; versions 0-3)
     key: str = ""
@@ -489,6 +491,9 @@ def write_find_coordinator_response_v4(message: FindCoordinatorResponse) -> list
         ) if coordinator.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+FindCoordinatorRequest.RESPONSE = FindCoordinatorResponse
 
 
 #: The codec of each message: its functions by version.

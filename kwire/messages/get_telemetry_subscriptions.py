@@ -47,6 +47,8 @@ class GetTelemetrySubscriptionsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 71
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[GetTelemetrySubscriptionsResponse]]
 
     #: Id the broker gave this client for metrics; all zeros asks for one. (uuid)
     client_instance_id: bytes = bytes(16)
@@ -194,6 +196,9 @@ def write_get_telemetry_subscriptions_response_v0(message: GetTelemetrySubscript
         parts.append(requested_metric_text)
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+GetTelemetrySubscriptionsRequest.RESPONSE = GetTelemetrySubscriptionsResponse
 
 
 #: The codec of each message: its functions by version.

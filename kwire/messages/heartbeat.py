@@ -39,6 +39,8 @@ class HeartbeatRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 12
     VERSIONS: ClassVar[tuple[int, int]] = (0, 4)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[HeartbeatResponse]]
 
     #: string.
     group_id: str = ""
@@ -269,6 +271,9 @@ def write_heartbeat_response_v4(message: HeartbeatResponse) -> list[Part]:
     else:
         parts.append(pack_ihx(message.throttle_time_ms, message.error_code))
     return parts
+
+
+HeartbeatRequest.RESPONSE = HeartbeatResponse
 
 
 #: The codec of each message: its functions by version.

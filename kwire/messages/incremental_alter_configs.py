@@ -80,6 +80,8 @@ class IncrementalAlterConfigsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 44
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[IncrementalAlterConfigsResponse]]
 
     #: []AlterConfigsResource.
     resources: list[AlterConfigsResource] = []
@@ -434,6 +436,9 @@ def write_incremental_alter_configs_response_v1(message: IncrementalAlterConfigs
         parts.append(tag_section((), response.unknown_tagged_fields, 0) if response.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+IncrementalAlterConfigsRequest.RESPONSE = IncrementalAlterConfigsResponse
 
 
 #: The codec of each message: its functions by version.

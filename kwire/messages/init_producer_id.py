@@ -51,6 +51,8 @@ class InitProducerIdRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 22
     VERSIONS: ClassVar[tuple[int, int]] = (0, 6)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[InitProducerIdResponse]]
 
     #: Name of the transactional producer; null = idempotent only. (string; may be null)
     transactional_id: str | None = ""
@@ -363,6 +365,9 @@ def write_init_producer_id_response_v6(message: InitProducerIdResponse) -> list[
             message.ongoing_txn_producer_id, message.ongoing_txn_producer_epoch,
         ))
     return parts
+
+
+InitProducerIdRequest.RESPONSE = InitProducerIdResponse
 
 
 #: The codec of each message: its functions by version.

@@ -67,6 +67,8 @@ class JoinGroupRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 11
     VERSIONS: ClassVar[tuple[int, int]] = (0, 9)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[JoinGroupResponse]]
 
     #: string.
     group_id: str = ""
@@ -1424,6 +1426,9 @@ def write_join_group_response_v9(message: JoinGroupResponse) -> list[Part]:
         parts.append(tag_section((), member.unknown_tagged_fields, 0) if member.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+JoinGroupRequest.RESPONSE = JoinGroupResponse
 
 
 #: The codec of each message: its functions by version.

@@ -59,6 +59,8 @@ class LeaveGroupRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 13
     VERSIONS: ClassVar[tuple[int, int]] = (0, 5)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[LeaveGroupResponse]]
 
     #: string.
     group_id: str = ""
@@ -554,6 +556,9 @@ def write_leave_group_response_v4(message: LeaveGroupResponse) -> list[Part]:
             parts.append(pack_hx(member.error_code))
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+LeaveGroupRequest.RESPONSE = LeaveGroupResponse
 
 
 #: The codec of each message: its functions by version.

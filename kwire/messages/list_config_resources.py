@@ -41,6 +41,8 @@ class ListConfigResourcesRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 74
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ListConfigResourcesResponse]]
 
     #: Kinds of resources wanted; empty = all. ([]int8; versions 1+)
     resource_types: tuple[int, ...] = ()
@@ -244,6 +246,9 @@ def write_list_config_resources_response_v1(message: ListConfigResourcesResponse
             parts.append(pack_bx(config_resource.resource_type))
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+ListConfigResourcesRequest.RESPONSE = ListConfigResourcesResponse
 
 
 #: The codec of each message: its functions by version.

@@ -42,6 +42,8 @@ class ListGroupsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 16
     VERSIONS: ClassVar[tuple[int, int]] = (0, 5)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ListGroupsResponse]]
 
     #: States wanted; empty = all. ([]string; versions 4+)
     states_filter: tuple[str, ...] = ()
@@ -582,6 +584,9 @@ def write_list_groups_response_v5(message: ListGroupsResponse) -> list[Part]:
         parts.append(tag_section((), group.unknown_tagged_fields, 0) if group.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+ListGroupsRequest.RESPONSE = ListGroupsResponse
 
 
 #: The codec of each message: its functions by version.

@@ -88,6 +88,8 @@ class ListOffsetsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 2
     VERSIONS: ClassVar[tuple[int, int]] = (1, 11)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ListOffsetsResponse]]
 
     #: Node id of the replica that asks; -1 = a consumer. (int32)
     replica_id: int = 0
@@ -728,6 +730,9 @@ def write_list_offsets_response_v6(message: ListOffsetsResponse) -> list[Part]:
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+ListOffsetsRequest.RESPONSE = ListOffsetsResponse
 
 
 #: The codec of each message: its functions by version.

@@ -51,6 +51,8 @@ class ListPartitionReassignmentsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 46
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ListPartitionReassignmentsResponse]]
 
     #: How long the broker may take before it gives up, in milliseconds. (int32 of milliseconds)
     timeout_ms: int = 60000
@@ -330,6 +332,9 @@ def write_list_partition_reassignments_response_v0(message: ListPartitionReassig
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+ListPartitionReassignmentsRequest.RESPONSE = ListPartitionReassignmentsResponse
 
 
 #: The codec of each message: its functions by version.

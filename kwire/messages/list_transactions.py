@@ -43,6 +43,8 @@ class ListTransactionsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 66
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ListTransactionsResponse]]
 
     #: States wanted; empty = all. ([]string)
     state_filters: tuple[str, ...] = ()
@@ -419,6 +421,9 @@ def write_list_transactions_response_v0(message: ListTransactionsResponse) -> li
         ) if transaction_state.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+ListTransactionsRequest.RESPONSE = ListTransactionsResponse
 
 
 #: The codec of each message: its functions by version.

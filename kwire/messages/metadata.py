@@ -87,6 +87,8 @@ class MetadataRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 3
     VERSIONS: ClassVar[tuple[int, int]] = (0, 13)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[MetadataResponse]]
 
     #: The topics wanted; null = all (version 0: empty = all), empty = none. ([]MetadataRequestTopic; may be null in
     #: 1-13)
@@ -2791,6 +2793,9 @@ def write_metadata_response_v13(message: MetadataResponse) -> list[Part]:
     else:
         parts.append(pack_hx(message.error_code))
     return parts
+
+
+MetadataRequest.RESPONSE = MetadataResponse
 
 
 #: The codec of each message: its functions by version.

@@ -89,6 +89,8 @@ class OffsetCommitRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 8
     VERSIONS: ClassVar[tuple[int, int]] = (2, 10)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[OffsetCommitResponse]]
 
     #: string.
     group_id: str = ""
@@ -1069,6 +1071,9 @@ def write_offset_commit_response_v10(message: OffsetCommitResponse) -> list[Part
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+OffsetCommitRequest.RESPONSE = OffsetCommitResponse
 
 
 #: The codec of each message: its functions by version.

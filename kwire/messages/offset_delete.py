@@ -46,6 +46,8 @@ class OffsetDeleteRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 47
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[OffsetDeleteResponse]]
 
     #: string.
     group_id: str = ""
@@ -192,6 +194,9 @@ def write_offset_delete_response_v0(message: OffsetDeleteResponse) -> list[Part]
         for partition in partitions:
             parts.append(pack_ih(partition.partition_index, partition.error_code))
     return parts
+
+
+OffsetDeleteRequest.RESPONSE = OffsetDeleteResponse
 
 
 #: The codec of each message: its functions by version.

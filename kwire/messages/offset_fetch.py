@@ -101,6 +101,8 @@ class OffsetFetchRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 9
     VERSIONS: ClassVar[tuple[int, int]] = (1, 10)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[OffsetFetchResponse]]
 
     #: string; versions 0-7.
     group_id: str = ""
@@ -1602,6 +1604,9 @@ def write_offset_fetch_response_v10(message: OffsetFetchResponse) -> list[Part]:
             parts.append(pack_hx(group.error_code))
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+OffsetFetchRequest.RESPONSE = OffsetFetchResponse
 
 
 #: The codec of each message: its functions by version.

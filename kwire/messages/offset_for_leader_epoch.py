@@ -75,6 +75,8 @@ class OffsetForLeaderEpochRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 23
     VERSIONS: ClassVar[tuple[int, int]] = (2, 4)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[OffsetForLeaderEpochResponse]]
 
     #: Node id of the replica that asks; -1 = a consumer. (int32; versions 3+; left out silently elsewhere)
     replica_id: int = -2
@@ -450,6 +452,9 @@ def write_offset_for_leader_epoch_response_v4(message: OffsetForLeaderEpochRespo
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+OffsetForLeaderEpochRequest.RESPONSE = OffsetForLeaderEpochResponse
 
 
 #: The codec of each message: its functions by version.

@@ -88,6 +88,8 @@ class ProduceRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 0
     VERSIONS: ClassVar[tuple[int, int]] = (3, 13)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ProduceResponse]]
 
     #: The transaction that the records belong to; null = none. (string; may be null)
     transactional_id: str | None = None
@@ -1552,6 +1554,9 @@ def write_produce_response_v13(message: ProduceResponse) -> list[Part]:
     else:
         parts.append(pack_ix(message.throttle_time_ms))
     return parts
+
+
+ProduceRequest.RESPONSE = ProduceResponse
 
 
 #: The codec of each message: its functions by version.

@@ -37,6 +37,8 @@ class PushTelemetryRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 72
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[PushTelemetryResponse]]
 
     #: Id the broker gave this client for metrics; all zeros asks for one. (uuid)
     client_instance_id: bytes = bytes(16)
@@ -136,6 +138,9 @@ def write_push_telemetry_response_v0(message: PushTelemetryResponse) -> list[Par
     else:
         parts.append(pack_ihx(message.throttle_time_ms, message.error_code))
     return parts
+
+
+PushTelemetryRequest.RESPONSE = PushTelemetryResponse
 
 
 #: The codec of each message: its functions by version.

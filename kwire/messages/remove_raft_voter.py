@@ -36,6 +36,8 @@ class RemoveRaftVoterRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 81
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[RemoveRaftVoterResponse]]
 
     #: Id of the cluster, so that a stray message of another one is refused; null = unknown. (string; may be null)
     cluster_id: str | None = ""
@@ -146,6 +148,9 @@ def write_remove_raft_voter_response_v0(message: RemoveRaftVoterResponse) -> lis
     parts.append(error_message_bytes)
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+RemoveRaftVoterRequest.RESPONSE = RemoveRaftVoterResponse
 
 
 #: The codec of each message: its functions by version.

@@ -40,6 +40,8 @@ class RenewDelegationTokenRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 39
     VERSIONS: ClassVar[tuple[int, int]] = (1, 2)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[RenewDelegationTokenResponse]]
 
     #: The token's secret, an HMAC of its id. (bytes)
     hmac: bytes = b''
@@ -169,6 +171,9 @@ def write_renew_delegation_token_response_v2(message: RenewDelegationTokenRespon
     else:
         parts.append(pack_hqix(message.error_code, message.expiry_timestamp_ms, message.throttle_time_ms))
     return parts
+
+
+RenewDelegationTokenRequest.RESPONSE = RenewDelegationTokenResponse
 
 
 #: The codec of each message: its functions by version.

@@ -43,6 +43,8 @@ class SaslAuthenticateRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 36
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[SaslAuthenticateResponse]]
 
     #: The next message of the mechanism from the client; secret. (bytes)
     auth_bytes: bytes = b''
@@ -270,6 +272,9 @@ def write_sasl_authenticate_response_v2(message: SaslAuthenticateResponse) -> li
     else:
         parts.append(pack_qx(message.session_lifetime_ms))
     return parts
+
+
+SaslAuthenticateRequest.RESPONSE = SaslAuthenticateResponse
 
 
 #: The codec of each message: its functions by version.

@@ -24,6 +24,8 @@ class SaslHandshakeRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 17
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[SaslHandshakeResponse]]
 
     #: Name of the SASL mechanism, such as PLAIN or SCRAM-SHA-256. (string)
     mechanism: str = ""
@@ -98,6 +100,9 @@ def write_sasl_handshake_response_v0(message: SaslHandshakeResponse) -> list[Par
         parts.append(pack_h(len(mechanism_text)))
         parts.append(mechanism_text)
     return parts
+
+
+SaslHandshakeRequest.RESPONSE = SaslHandshakeResponse
 
 
 #: The codec of each message: its functions by version.

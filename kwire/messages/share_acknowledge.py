@@ -90,6 +90,8 @@ class ShareAcknowledgeRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 79
     VERSIONS: ClassVar[tuple[int, int]] = (1, 2)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ShareAcknowledgeResponse]]
 
     #: Name of the share group; null is refused. (string; may be null)
     group_id: str | None = None
@@ -870,6 +872,9 @@ def write_share_acknowledge_response_v2(message: ShareAcknowledgeResponse) -> li
         ) if node_endpoint.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+ShareAcknowledgeRequest.RESPONSE = ShareAcknowledgeResponse
 
 
 #: The codec of each message: its functions by version.

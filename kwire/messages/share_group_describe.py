@@ -54,6 +54,8 @@ class ShareGroupDescribeRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 77
     VERSIONS: ClassVar[tuple[int, int]] = (1, 1)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ShareGroupDescribeResponse]]
 
     #: Share groups to describe, by name. ([]string)
     group_ids: tuple[str, ...] = ()
@@ -498,6 +500,9 @@ def write_share_group_describe_response_v1(message: ShareGroupDescribeResponse) 
             parts.append(pack_ix(group.authorized_operations))
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+ShareGroupDescribeRequest.RESPONSE = ShareGroupDescribeResponse
 
 
 #: The codec of each message: its functions by version.

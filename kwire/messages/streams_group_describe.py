@@ -67,6 +67,8 @@ class StreamsGroupDescribeRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 89
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[StreamsGroupDescribeResponse]]
 
     #: []string.
     group_ids: tuple[str, ...] = ()
@@ -3158,6 +3160,9 @@ def write_streams_group_describe_response_v1(message: StreamsGroupDescribeRespon
         parts.append(tag_section((), group.unknown_tagged_fields, 0) if group.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+StreamsGroupDescribeRequest.RESPONSE = StreamsGroupDescribeResponse
 
 
 #: The codec of each message: its functions by version.

@@ -178,6 +178,8 @@ class StreamsGroupHeartbeatRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 88
     VERSIONS: ClassVar[tuple[int, int]] = (0, 1)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[StreamsGroupHeartbeatResponse]]
 
     #: string.
     group_id: str = ""
@@ -2156,6 +2158,9 @@ def write_streams_group_heartbeat_response_v1(message: StreamsGroupHeartbeatResp
             ) if one_partitions_by_user_endpoint.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+StreamsGroupHeartbeatRequest.RESPONSE = StreamsGroupHeartbeatResponse
 
 
 #: The codec of each message: its functions by version.

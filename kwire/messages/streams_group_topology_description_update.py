@@ -93,6 +93,8 @@ class StreamsGroupTopologyDescriptionUpdateRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 93
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[StreamsGroupTopologyDescriptionUpdateResponse]]
 
     #: string.
     group_id: str = ""
@@ -708,6 +710,9 @@ def write_streams_group_topology_description_update_response_v0(message: Streams
     parts.append(error_message_bytes)
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+StreamsGroupTopologyDescriptionUpdateRequest.RESPONSE = StreamsGroupTopologyDescriptionUpdateResponse
 
 
 #: The codec of each message: its functions by version.

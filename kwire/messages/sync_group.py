@@ -58,6 +58,8 @@ class SyncGroupRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 14
     VERSIONS: ClassVar[tuple[int, int]] = (0, 5)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[SyncGroupResponse]]
 
     #: string.
     group_id: str = ""
@@ -705,6 +707,9 @@ def write_sync_group_response_v5(message: SyncGroupResponse) -> list[Part]:
     parts.append(assignment)
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+SyncGroupRequest.RESPONSE = SyncGroupResponse
 
 
 #: The codec of each message: its functions by version.

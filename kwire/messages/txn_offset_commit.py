@@ -90,6 +90,8 @@ class TxnOffsetCommitRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 28
     VERSIONS: ClassVar[tuple[int, int]] = (0, 6)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[TxnOffsetCommitResponse]]
 
     #: string.
     transactional_id: str = ""
@@ -882,6 +884,9 @@ def write_txn_offset_commit_response_v6(message: TxnOffsetCommitResponse) -> lis
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+TxnOffsetCommitRequest.RESPONSE = TxnOffsetCommitResponse
 
 
 #: The codec of each message: its functions by version.

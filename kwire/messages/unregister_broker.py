@@ -34,6 +34,8 @@ class UnregisterBrokerRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 64
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[UnregisterBrokerResponse]]
 
     #: int32.
     broker_id: int = 0
@@ -118,6 +120,9 @@ def write_unregister_broker_response_v0(message: UnregisterBrokerResponse) -> li
     parts.append(error_message_bytes)
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+UnregisterBrokerRequest.RESPONSE = UnregisterBrokerResponse
 
 
 #: The codec of each message: its functions by version.

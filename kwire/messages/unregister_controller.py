@@ -34,6 +34,8 @@ class UnregisterControllerRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 94
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[UnregisterControllerResponse]]
 
     #: Id of the controller, which no longer runs. (int32)
     controller_id: int = 0
@@ -118,6 +120,9 @@ def write_unregister_controller_response_v0(message: UnregisterControllerRespons
     parts.append(error_message_bytes)
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+UnregisterControllerRequest.RESPONSE = UnregisterControllerResponse
 
 
 #: The codec of each message: its functions by version.

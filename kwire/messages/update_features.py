@@ -66,6 +66,8 @@ class UpdateFeaturesRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 57
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[UpdateFeaturesResponse]]
 
     #: How long the broker may take before it gives up, in milliseconds. (int32 of milliseconds)
     timeout_ms: int = 60000
@@ -372,6 +374,9 @@ def write_update_features_response_v2(message: UpdateFeaturesResponse) -> list[P
     parts.append(error_message_bytes)
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+UpdateFeaturesRequest.RESPONSE = UpdateFeaturesResponse
 
 
 #: The codec of each message: its functions by version.

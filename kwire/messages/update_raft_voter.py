@@ -75,6 +75,8 @@ class UpdateRaftVoterRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 82
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[UpdateRaftVoterResponse]]
 
     #: Id of the cluster, so that a stray message of another one is refused; null = unknown. (string; may be null)
     cluster_id: str | None = ""
@@ -328,6 +330,9 @@ def write_update_raft_voter_response_v0(message: UpdateRaftVoterResponse) -> lis
     else:
         parts.append(pack_ihx(message.throttle_time_ms, message.error_code))
     return parts
+
+
+UpdateRaftVoterRequest.RESPONSE = UpdateRaftVoterResponse
 
 
 #: The codec of each message: its functions by version.

@@ -96,6 +96,8 @@ class VoteRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 52
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[VoteResponse]]
 
     #: Id of the cluster, so that a stray message of another one is refused; null = unknown. (string; may be null)
     cluster_id: str | None = None
@@ -821,6 +823,9 @@ def write_vote_response_v1(message: VoteResponse) -> list[Part]:
         _write_vote_response_v1_tags(message) if message.node_endpoints or message.unknown_tagged_fields else b"\0"
     )
     return parts
+
+
+VoteRequest.RESPONSE = VoteResponse
 
 
 #: The codec of each message: its functions by version.

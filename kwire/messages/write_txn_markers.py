@@ -84,6 +84,8 @@ class WriteTxnMarkersRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 27
     VERSIONS: ClassVar[tuple[int, int]] = (1, 2)
     EDITION: ClassVar[str] = "4.4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[WriteTxnMarkersResponse]]
 
     #: []WritableTxnMarker.
     markers: list[WritableTxnMarker] = []
@@ -448,6 +450,9 @@ def write_write_txn_markers_response_v1(message: WriteTxnMarkersResponse) -> lis
         parts.append(tag_section((), marker.unknown_tagged_fields, 0) if marker.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+WriteTxnMarkersRequest.RESPONSE = WriteTxnMarkersResponse
 
 
 #: The codec of each message: its functions by version.

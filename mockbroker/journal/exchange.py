@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 import msgspec
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
 
-class Exchange(msgspec.Struct):
+    #: The class of the request; of an exchange of any API, `Struct | None`.
+    RequestT = TypeVar("RequestT", default=msgspec.Struct | None)
+    #: The class of the response, with None for one that has not been sent.
+    ResponseT = TypeVar("ResponseT", default=msgspec.Struct | None)
+else:  # Defaults of type variables are new in Python 3.13.
+    from typing import TypeVar
+
+    RequestT = TypeVar("RequestT")
+    ResponseT = TypeVar("ResponseT")
+
+
+class Exchange(msgspec.Struct, Generic[RequestT, ResponseT]):
     """A request as it was decoded, and its response if there is one.
 
     arrived_ms, answered_ms: the cluster's clock, milliseconds; None without an answer.
@@ -31,8 +44,8 @@ class Exchange(msgspec.Struct):
     arrived_ms: int
     arrived_ns: int = 0
     request_bytes: int = 0
-    request: msgspec.Struct | None = None
-    response: msgspec.Struct | None = None
+    request: RequestT = cast("RequestT", None)
+    response: ResponseT = cast("ResponseT", None)
     response_version: int = 0
     response_bytes: int = 0
     answered_ms: int | None = None
@@ -74,8 +87,8 @@ class Exchange(msgspec.Struct):
             "clientId": self.client_id,
             "arrivedMs": self.arrived_ms,
             "answeredMs": self.answered_ms,
-            "request": message_json(self.request, self.api_version),
-            "response": message_json(self.response, self.response_version),
+            "request": message_json(cast("msgspec.Struct | None", self.request), self.api_version),
+            "response": message_json(cast("msgspec.Struct | None", self.response), self.response_version),
             "decodeWarnings": list(self.decode_warnings),
             "closed": self.closed,
         }

@@ -19,7 +19,8 @@ BYTES_MAX = 64 << 20
 class Journal:
     """Every exchange in order; beyond its limits the oldest are dropped, and `dropped` counts them.
 
-    exchanges_max: a count. bytes_max: bytes of request and response frames together.
+    exchanges_max: a count. bytes_max: bytes of request and response frames together. topic_names: by topic id, of
+    topics that were deleted since, too.
     """
 
     def __init__(self, *, exchanges_max: int = EXCHANGES_MAX, bytes_max: int = BYTES_MAX) -> None:
@@ -27,6 +28,7 @@ class Journal:
         self.bytes_max = bytes_max
         self.dropped = 0
         self.on_answer: list[Callable[[Exchange], None]] = []
+        self.topic_names: dict[bytes, str] = {}
         self._exchanges: deque[Exchange] = deque()
         self._bytes = 0
         self._number = 0
@@ -34,6 +36,11 @@ class Journal:
     def next_number(self) -> int:
         """The number of the next exchange, from 1 on."""
         self._number += 1
+        return self._number
+
+    @property
+    def last_number(self) -> int:
+        """The number of the newest exchange, 0 before the first."""
         return self._number
 
     def add(self, exchange: Exchange) -> None:

@@ -20,6 +20,7 @@ ASYNC_ALLOWED = (
     "mockbroker/net/",
     "mockbroker/server.py",
     "mockbroker/cluster.py",
+    "mockbroker/cluster_methods/",
     "mockbroker/cli.py",
 )
 TEXT_SUFFIXES = (".py", ".md", ".cfg", ".toml", ".sh", ".json", ".html", ".yaml")

@@ -94,6 +94,8 @@ def _add_constants(out: Source, spec: MessageSpec, message: Message) -> None:
     out(f"API_KEY: ClassVar[int] = {-1 if spec.api_key is None else spec.api_key}")
     out(f"VERSIONS: ClassVar[tuple[int, int]] = ({spec.versions.low}, {spec.versions.high})")
     out(f'EDITION: ClassVar[str] = "{message.edition}"')
+    if message.response is not None:
+        out("#: The class of its responses.", f"RESPONSE: ClassVar[type[{message.response}]]")
 
 
 def _docstring_lines(text: str) -> list[str]:

@@ -16,12 +16,13 @@ _RESERVED = {"ClassVar", "Codec", "Struct", "Part", "Tags"}
 
 @dataclass
 class Message:
-    """A message and the classes of its structs, inner ones first."""
+    """A message and the classes of its structs, inner ones first. response: the class of a request's responses."""
 
     spec: MessageSpec
     edition: str
     structs: dict[str, StructSpec]
     class_names: dict[str, str]
+    response: str | None = None
 
     def class_of(self, struct_name: str) -> str:
         """The Python class of a struct of this message."""
@@ -77,6 +78,7 @@ def _build_module(edition: str, dotted: str, specs: list[MessageSpec]) -> Module
     specs = sorted(specs, key=lambda spec: (spec.kind != "request", spec.name))
     messages = [_build_message(spec, edition) for spec in specs]
     _assign_class_names(messages)
+    _assign_responses(messages)
     title = specs[0].name.removesuffix("Request") if len(specs) > 1 else specs[0].name
     if specs[0].kind == "header":
         title = "Headers"
@@ -99,6 +101,15 @@ def _build_message(spec: MessageSpec, edition: str) -> Message:
         if name in _RESERVED:
             raise SchemaError(spec.file, spec.name, name, "is a name that generated modules use themselves")
     return Message(spec, edition, structs, {name: name for name in structs})
+
+
+def _assign_responses(messages: list[Message]) -> None:
+    """The response of a request is in its module, unless an edition changes only one of them."""
+    names = {message.spec.name for message in messages if message.spec.kind == "response"}
+    for message in messages:
+        name = f"{message.spec.name.removesuffix('Request')}Response"
+        if message.spec.kind == "request" and name in names:
+            message.response = name
 
 
 def _assign_class_names(messages: list[Message]) -> None:

@@ -26,6 +26,9 @@ def render_module(module: Module) -> str:
         readers = _add_functions(body, message, uses, reading=True)
         writers = _add_functions(body, message, uses, reading=False)
         codecs.append(_render_codec(message, readers, writers))
+    for message in module.messages:
+        if message.response:
+            body("", "", f"{message.spec.name}.RESPONSE = {message.response}")
     body("", "", "#: The codec of each message: its functions by version.")
     with body.block("CODECS: dict[str, Codec] = {"):
         body.lines += [line for lines in codecs for line in lines]

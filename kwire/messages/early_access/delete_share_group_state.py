@@ -63,6 +63,8 @@ class DeleteShareGroupStateRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 86
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.0-early-access"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DeleteShareGroupStateResponse]]
 
     #: The share group whose state is dropped. (string)
     group_id: str = ""
@@ -286,6 +288,9 @@ def write_delete_share_group_state_response_v0(message: DeleteShareGroupStateRes
         parts.append(tag_section((), result.unknown_tagged_fields, 0) if result.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+DeleteShareGroupStateRequest.RESPONSE = DeleteShareGroupStateResponse
 
 
 #: The codec of each message: its functions by version.

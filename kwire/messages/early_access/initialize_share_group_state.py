@@ -68,6 +68,8 @@ class InitializeShareGroupStateRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 83
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.0-early-access"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[InitializeShareGroupStateResponse]]
 
     #: The share group that begins. (string)
     group_id: str = ""
@@ -293,6 +295,9 @@ def write_initialize_share_group_state_response_v0(message: InitializeShareGroup
         parts.append(tag_section((), result.unknown_tagged_fields, 0) if result.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+InitializeShareGroupStateRequest.RESPONSE = InitializeShareGroupStateResponse
 
 
 #: The codec of each message: its functions by version.

@@ -73,6 +73,8 @@ class ReadShareGroupStateRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 84
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.0-early-access"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ReadShareGroupStateResponse]]
 
     #: The share group asked about. (string)
     group_id: str = ""
@@ -363,6 +365,9 @@ def write_read_share_group_state_response_v0(message: ReadShareGroupStateRespons
         parts.append(tag_section((), result.unknown_tagged_fields, 0) if result.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+ReadShareGroupStateRequest.RESPONSE = ReadShareGroupStateResponse
 
 
 #: The codec of each message: its functions by version.

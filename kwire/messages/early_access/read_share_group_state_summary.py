@@ -68,6 +68,8 @@ class ReadShareGroupStateSummaryRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 87
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.0-early-access"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ReadShareGroupStateSummaryResponse]]
 
     #: The share group asked about. (string)
     group_id: str = ""
@@ -303,6 +305,9 @@ def write_read_share_group_state_summary_response_v0(message: ReadShareGroupStat
         parts.append(tag_section((), result.unknown_tagged_fields, 0) if result.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+ReadShareGroupStateSummaryRequest.RESPONSE = ReadShareGroupStateSummaryResponse
 
 
 #: The codec of each message: its functions by version.

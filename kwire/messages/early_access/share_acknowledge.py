@@ -86,6 +86,8 @@ class ShareAcknowledgeRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 79
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.0-early-access"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ShareAcknowledgeResponse]]
 
     #: Name of the share group; null is refused. (string; may be null)
     group_id: str | None = None
@@ -513,6 +515,9 @@ def write_share_acknowledge_response_v0(message: ShareAcknowledgeResponse) -> li
         ) if node_endpoint.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+ShareAcknowledgeRequest.RESPONSE = ShareAcknowledgeResponse
 
 
 #: The codec of each message: its functions by version.

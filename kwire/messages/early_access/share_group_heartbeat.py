@@ -49,6 +49,8 @@ class ShareGroupHeartbeatRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 76
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.0-early-access"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ShareGroupHeartbeatResponse]]
 
     #: Name of the share group. (string)
     group_id: str = ""
@@ -338,6 +340,9 @@ def write_share_group_heartbeat_response_v0(message: ShareGroupHeartbeatResponse
         ) if assignment.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+ShareGroupHeartbeatRequest.RESPONSE = ShareGroupHeartbeatResponse
 
 
 #: The codec of each message: its functions by version.

@@ -35,6 +35,8 @@ class DeleteShareGroupStateRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 86
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "kip932-r3"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DeleteShareGroupStateResponse]]
 
     #: Name of the share group. (string)
     group_id: str = ""
@@ -110,6 +112,9 @@ def write_delete_share_group_state_response_v0(message: DeleteShareGroupStateRes
     parts: list[Part] = []
     parts.append(pack_h(message.error_code))
     return parts
+
+
+DeleteShareGroupStateRequest.RESPONSE = DeleteShareGroupStateResponse
 
 
 #: The codec of each message: its functions by version.

@@ -35,6 +35,8 @@ class InitializeShareGroupStateRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 83
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "kip932-r3"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[InitializeShareGroupStateResponse]]
 
     #: Name of the share group. (string)
     group_id: str = ""
@@ -116,6 +118,9 @@ def write_initialize_share_group_state_response_v0(message: InitializeShareGroup
     parts: list[Part] = []
     parts.append(pack_h(message.error_code))
     return parts
+
+
+InitializeShareGroupStateRequest.RESPONSE = InitializeShareGroupStateResponse
 
 
 #: The codec of each message: its functions by version.

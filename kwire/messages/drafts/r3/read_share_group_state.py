@@ -38,6 +38,8 @@ class ReadShareGroupStateRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 84
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "kip932-r3"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ReadShareGroupStateResponse]]
 
     #: Name of the share group. (string)
     group_id: str = ""
@@ -146,6 +148,9 @@ def write_read_share_group_state_response_v0(message: ReadShareGroupStateRespons
             state_batch.base_offset, state_batch.last_offset, state_batch.state, state_batch.delivery_count,
         ))
     return parts
+
+
+ReadShareGroupStateRequest.RESPONSE = ReadShareGroupStateResponse
 
 
 #: The codec of each message: its functions by version.

@@ -57,6 +57,8 @@ class WriteShareGroupStateRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 85
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "kip932-r3"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[WriteShareGroupStateResponse]]
 
     #: Name of the share group. (string)
     group_id: str = ""
@@ -176,6 +178,9 @@ def write_write_share_group_state_response_v0(message: WriteShareGroupStateRespo
     parts: list[Part] = []
     parts.append(pack_h(message.error_code))
     return parts
+
+
+WriteShareGroupStateRequest.RESPONSE = WriteShareGroupStateResponse
 
 
 #: The codec of each message: its functions by version.

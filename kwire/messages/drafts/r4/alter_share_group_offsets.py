@@ -68,6 +68,8 @@ class AlterShareGroupOffsetsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 91
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "kip932-r4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[AlterShareGroupOffsetsResponse]]
 
     #: Name of the share group. (string)
     group_id: str = ""
@@ -322,6 +324,9 @@ def write_alter_share_group_offsets_response_v0(message: AlterShareGroupOffsetsR
         parts.append(tag_section((), response.unknown_tagged_fields, 0) if response.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+AlterShareGroupOffsetsRequest.RESPONSE = AlterShareGroupOffsetsResponse
 
 
 #: The codec of each message: its functions by version.

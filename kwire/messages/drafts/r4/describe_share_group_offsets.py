@@ -55,6 +55,8 @@ class DescribeShareGroupOffsetsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 90
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "kip932-r4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DescribeShareGroupOffsetsResponse]]
 
     #: Name of the share group. (string)
     group_id: str = ""
@@ -297,6 +299,9 @@ def write_describe_share_group_offsets_response_v0(message: DescribeShareGroupOf
         parts.append(tag_section((), response.unknown_tagged_fields, 0) if response.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+DescribeShareGroupOffsetsRequest.RESPONSE = DescribeShareGroupOffsetsResponse
 
 
 #: The codec of each message: its functions by version.

@@ -36,6 +36,8 @@ class ReadShareGroupOffsetsStateRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 87
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "kip932-r4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ReadShareGroupOffsetsStateResponse]]
 
     #: Name of the share group. (string)
     group_id: str = ""
@@ -130,6 +132,9 @@ def write_read_share_group_offsets_state_response_v0(message: ReadShareGroupOffs
     else:
         parts.append(pack_hiqx(message.error_code, message.state_epoch, message.start_offset))
     return parts
+
+
+ReadShareGroupOffsetsStateRequest.RESPONSE = ReadShareGroupOffsetsStateResponse
 
 
 #: The codec of each message: its functions by version.

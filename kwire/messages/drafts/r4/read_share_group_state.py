@@ -70,6 +70,8 @@ class ReadShareGroupStateRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 84
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "kip932-r4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ReadShareGroupStateResponse]]
 
     #: Name of the share group. (string)
     group_id: str = ""
@@ -356,6 +358,9 @@ def write_read_share_group_state_response_v0(message: ReadShareGroupStateRespons
         parts.append(tag_section((), result.unknown_tagged_fields, 0) if result.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+ReadShareGroupStateRequest.RESPONSE = ReadShareGroupStateResponse
 
 
 #: The codec of each message: its functions by version.

@@ -116,6 +116,8 @@ class ShareFetchRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 78
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "kip932-r4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ShareFetchResponse]]
 
     #: Name of the share group; null is refused. (string; may be null)
     group_id: str | None = None
@@ -650,6 +652,9 @@ def write_share_fetch_response_v0(message: ShareFetchResponse) -> list[Part]:
         ) if node_endpoint.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+ShareFetchRequest.RESPONSE = ShareFetchResponse
 
 
 #: The codec of each message: its functions by version.

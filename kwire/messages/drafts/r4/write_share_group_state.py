@@ -87,6 +87,8 @@ class WriteShareGroupStateRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 85
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "kip932-r4"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[WriteShareGroupStateResponse]]
 
     #: Name of the share group. (string)
     group_id: str = ""
@@ -341,6 +343,9 @@ def write_write_share_group_state_response_v0(message: WriteShareGroupStateRespo
         parts.append(tag_section((), result.unknown_tagged_fields, 0) if result.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+WriteShareGroupStateRequest.RESPONSE = WriteShareGroupStateResponse
 
 
 #: The codec of each message: its functions by version.

@@ -56,6 +56,8 @@ class ApiVersionsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 18
     VERSIONS: ClassVar[tuple[int, int]] = (0, 4)
     EDITION: ClassVar[str] = "4.3"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[ApiVersionsResponse]]
 
     #: Name of the client library, such as apache-kafka-java; Latin characters, digits, dots and dashes. (string;
     #: versions 3+; left out silently elsewhere)
@@ -461,6 +463,9 @@ def write_api_versions_response_v3(message: ApiVersionsResponse) -> list[Part]:
     else:
         parts.append(pack_ix(message.throttle_time_ms))
     return parts
+
+
+ApiVersionsRequest.RESPONSE = ApiVersionsResponse
 
 
 #: The codec of each message: its functions by version.

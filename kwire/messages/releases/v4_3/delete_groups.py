@@ -43,6 +43,8 @@ class DeleteGroupsRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 42
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
     EDITION: ClassVar[str] = "4.3"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[DeleteGroupsResponse]]
 
     #: []string.
     groups_names: tuple[str, ...] = ()
@@ -254,6 +256,9 @@ def write_delete_groups_response_v2(message: DeleteGroupsResponse) -> list[Part]
             parts.append(pack_hx(result.error_code))
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+DeleteGroupsRequest.RESPONSE = DeleteGroupsResponse
 
 
 #: The codec of each message: its functions by version.

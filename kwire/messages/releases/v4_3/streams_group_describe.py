@@ -62,6 +62,8 @@ class StreamsGroupDescribeRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 89
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.3"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[StreamsGroupDescribeResponse]]
 
     #: []string.
     group_ids: tuple[str, ...] = ()
@@ -1396,6 +1398,9 @@ def write_streams_group_describe_response_v0(message: StreamsGroupDescribeRespon
             parts.append(pack_ix(group.authorized_operations))
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+StreamsGroupDescribeRequest.RESPONSE = StreamsGroupDescribeResponse
 
 
 #: The codec of each message: its functions by version.

@@ -174,6 +174,8 @@ class StreamsGroupHeartbeatRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 88
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     EDITION: ClassVar[str] = "4.3"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[StreamsGroupHeartbeatResponse]]
 
     #: string.
     group_id: str = ""
@@ -1678,6 +1680,9 @@ def write_streams_group_heartbeat_response_v0(message: StreamsGroupHeartbeatResp
             ) if one_partitions_by_user_endpoint.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+StreamsGroupHeartbeatRequest.RESPONSE = StreamsGroupHeartbeatResponse
 
 
 #: The codec of each message: its functions by version.

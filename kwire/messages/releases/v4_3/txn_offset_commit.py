@@ -84,6 +84,8 @@ class TxnOffsetCommitRequest(msgspec.Struct, gc=False):
     API_KEY: ClassVar[int] = 28
     VERSIONS: ClassVar[tuple[int, int]] = (0, 5)
     EDITION: ClassVar[str] = "4.3"
+    #: The class of its responses.
+    RESPONSE: ClassVar[type[TxnOffsetCommitResponse]]
 
     #: string.
     transactional_id: str = ""
@@ -630,6 +632,9 @@ def write_txn_offset_commit_response_v3(message: TxnOffsetCommitResponse) -> lis
         parts.append(tag_section((), topic.unknown_tagged_fields, 0) if topic.unknown_tagged_fields else b"\0")
     parts.append(tag_section((), message.unknown_tagged_fields, 0) if message.unknown_tagged_fields else b"\0")
     return parts
+
+
+TxnOffsetCommitRequest.RESPONSE = TxnOffsetCommitResponse
 
 
 #: The codec of each message: its functions by version.

@@ -1,0 +1,1 @@
+"""The methods of `mockbroker.Cluster`, by subject: each class here is a base of it."""

@@ -1,0 +1,97 @@
+"""A cluster in a thread of its own: its start, its end, and calls into its event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Self, TypeVar
+
+from mockbroker.server import Options, Server, new_event_loop
+
+T = TypeVar("T")
+
+#: The maximum duration of start and stop, seconds.
+_TIMEOUT_S = 30.0
+
+
+class ClusterThread:
+    """Runs a `Server` in its own thread and event loop, between `start` and `stop`."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._server: Server | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> Self:
+        """Start the cluster; every listener accepts connections when this returns."""
+        if self._thread is not None:
+            raise RuntimeError("the cluster is already running")
+        server = Server(self._options)
+        loop = new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, name="mockbroker", daemon=True)
+        thread.start()
+        self._server, self._loop, self._thread = server, loop, thread
+        try:
+            asyncio.run_coroutine_threadsafe(server.start(), loop).result(_TIMEOUT_S)
+        except BaseException:
+            self._end_thread()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Close every connection and end the thread; does nothing if the cluster is not running."""
+        if self._thread is None or self._loop is None or self._server is None:
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(_TIMEOUT_S)
+        finally:
+            self._end_thread()
+
+    def _end_thread(self) -> None:
+        assert self._loop is not None
+        assert self._thread is not None
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_TIMEOUT_S)
+        self._loop.close()
+        self._loop = self._thread = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.get_running_loop().run_in_executor(None, self.start)
+
+    async def __aexit__(self, *error: object) -> None:
+        await asyncio.get_running_loop().run_in_executor(None, self.stop)
+
+    def run(self, action: Callable[[Server], T]) -> T:
+        """Run a function in the cluster's own thread, which does nothing else meanwhile. Returns: its result."""
+        server = self._running()
+
+        async def run_in_loop() -> T:
+            result = action(server)
+            if server.network_server is not None:
+                server.network_server.run_due()
+            return result
+
+        return self._await(run_in_loop())
+
+    def _await(self, action: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the cluster's event loop, and return its result."""
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(action, self._loop).result(_TIMEOUT_S)
+
+    def _started(self) -> Server:
+        if self._server is None:
+            raise RuntimeError("the cluster has not been started: use it in a `with` block, or call start()")
+        return self._server
+
+    def _running(self) -> Server:
+        if self._server is None or self._thread is None:
+            raise RuntimeError("the cluster is not running: use it in a `with` block, or call start()")
+        return self._server
