@@ -6,12 +6,22 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kwire.cli.edition import add_edition_arguments
 from kwire.cli.exit_codes import PROBLEM_FOUND, SUCCESS
 from kwire.cli.usage_error import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Progress = Callable[[str], None]
+
+# Without it PySpark asks the JVM for the caller of each expression, which takes a tenth of a small report's time.
+SETTINGS = {"spark.python.sql.dataFrameDebugging.enabled": "false"}
 
 # Size of captures, bytes, from which a slower start of Spark is worth its higher throughput.
 LARGE_SIZE = 256 * 1024 * 1024
@@ -40,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
     spark.require()
     from kwire.report.write import write_changes, write_report
-    from kwire.spark import paths, spark_session
+    from kwire.spark import paths
 
     captures = _report_files(args, paths.expand_names)
     files = [file for side in captures for file in side]
@@ -57,10 +67,8 @@ def run(args: argparse.Namespace) -> int:
         options["tls_keylog"] = args.tls_keylog
     _check_inputs(files, options)
     progress = _progress_printer()
-    progress("starting Spark")
-    was_running = spark_session.is_running()
-    session = spark.session(args.master, is_short=sum(map(os.path.getsize, files)) < LARGE_SIZE)
-    try:
+    is_short = sum(map(os.path.getsize, files)) < LARGE_SIZE
+    with _report_session(args.master, is_short=is_short, progress=progress) as session:
         if args.compare:
             before, after = captures
             changes = write_changes(session, before, after, args.output, options=options, progress=progress)
@@ -68,12 +76,34 @@ def run(args: argparse.Namespace) -> int:
         else:
             report = write_report(session, files, args.output, options=options, progress=progress, parquet=args.parquet)
             requests = [report.requests]
-    finally:
-        if not was_running:
-            spark.end(session)
-    progress(f"done: {sum(requests):,} requests")
-    print(args.output)
+        progress(f"done: {sum(requests):,} requests")
+        print(args.output, flush=True)
     return SUCCESS if all(requests) else PROBLEM_FOUND
+
+
+@contextmanager
+def _report_session(master: str, *, is_short: bool, progress: Progress) -> Iterator[SparkSession]:
+    """The session of a report: a running one, or one that ends with the context.
+
+    The first short one leaves an archive of Spark's classes, with which later ones start sooner.
+    """
+    from kwire.spark import class_archive, java, spark_session
+
+    if spark_session.is_running():
+        yield spark_session.session(master)
+        return
+    progress("starting Spark")
+    archive = class_archive.find_archive(java.find_java()) if is_short and master.startswith("local[") else None
+    java_options = archive.writing_options() if archive is not None else ""
+    session = spark_session.session(master, settings=SETTINGS, is_short=is_short, java_options=java_options)
+    try:
+        yield session
+    finally:
+        if archive is not None and java_options:
+            progress(f"storing the classes of Spark in {archive.path}, once, so that the next report starts sooner")
+        spark_session.end(session)
+        if archive is not None:
+            archive.complete()
 
 
 def _report_files(args: argparse.Namespace, expand: Callable[[Sequence[str]], list[str]]) -> list[list[str]]:
@@ -103,7 +133,7 @@ def _check_inputs(files: Sequence[str], options: Mapping[str, str]) -> None:
             raise UsageError(f"{file}: {error}") from error
 
 
-def _progress_printer() -> Callable[[str], None]:
+def _progress_printer() -> Progress:
     start = time.monotonic()
 
     def print_progress(step: str) -> None:

@@ -26,8 +26,8 @@ def read_table(files: Sequence[str], options: Mapping[str, str]) -> pa.Table:
 
 
 def to_data_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """An Arrow table as a DataFrame."""
+    """An Arrow table as a DataFrame of one partition, so that no query on it has to shuffle rows."""
     if not rows.num_rows:
         # PySpark 4.3 cannot convert a table without batches.
         return spark.createDataFrame([], from_arrow_schema(rows.schema))
-    return spark.createDataFrame(rows)
+    return spark.createDataFrame(rows).coalesce(1)

@@ -16,7 +16,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import kwire
-from kwire.spark import java
+from kwire.spark import class_archive, java
 from kwire.spark.data_source import CaptureDataSource
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
@@ -42,6 +42,9 @@ LOCAL_SETTINGS = {
 # 48 MB for compiled code: a session of some hundred queries fills it, after which it compiles nothing, then exits.
 SHORT_JOB_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=192m"
 
+# The maximum time until the JVM has exited, seconds; writing its classes to an archive takes some of it.
+_EXIT_TIMEOUT_S = 120
+
 
 def session(
     master: str = "local[*]",
@@ -49,11 +52,13 @@ def session(
     app_name: str = "kwire",
     settings: Mapping[str, str] | None = None,
     is_short: bool = False,
+    java_options: str = "",
 ) -> SparkSession:
     """A Spark session that reads `kafka_capture`; a running session is returned unchanged.
 
     Args: master: Spark's master URL, or `sc://host:port` of a Spark Connect server.
         settings: Spark properties, which override the defaults. is_short: optimize for a fast start.
+        java_options: more options of the JVM of a local session.
     Raises: MissingExtra when no Java 17 or newer is found.
     """
     if is_running():
@@ -62,8 +67,19 @@ def session(
         return register(_with_settings(SparkSession.builder.remote(master), settings or {}).getOrCreate())
     local = master.startswith("local")
     builder = SparkSession.builder.master(master).appName(app_name)
-    spark_settings = {**SETTINGS, **(_local_settings(is_short) if local else {}), **(settings or {})}
-    with _environment_variables(_launch_environment(local=local)):
+    found_java = java.find_java()
+    archive = class_archive.find_archive(found_java)
+    all_options = [
+        SHORT_JOB_OPTIONS if is_short else "",
+        archive.reading_options() if archive is not None else "",
+        java_options,
+    ]
+    spark_settings = {
+        **SETTINGS,
+        **(_local_settings(" ".join(filter(None, all_options))) if local else {}),
+        **(settings or {}),
+    }
+    with _environment_variables(_launch_environment(found_java, local=local)):
         return register(_with_settings(builder, spark_settings).getOrCreate())
 
 
@@ -105,7 +121,7 @@ def end(spark: SparkSession) -> None:
     process = getattr(gateway, "proc", None)
     if process is not None:
         process.stdin.close()  # The JVM exits when this pipe closes.
-        process.wait(timeout=30)
+        process.wait(timeout=_EXIT_TIMEOUT_S)
     SparkContext._gateway = SparkContext._jvm = None
 
 
@@ -128,7 +144,7 @@ def _as_active_session(spark: SparkSession) -> Iterator[None]:
             sessions.clearActiveSession()
 
 
-def _local_settings(is_short: bool) -> dict[str, str]:
+def _local_settings(java_options: str) -> dict[str, str]:
     # Otherwise Spark writes scratch files, warehouse and artifacts into the current directory.
     scratch = tempfile.mkdtemp(prefix="kwire-spark-")
     logging = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
@@ -137,12 +153,12 @@ def _local_settings(is_short: bool) -> dict[str, str]:
         **LOCAL_SETTINGS,
         "spark.local.dir": scratch,
         "spark.sql.warehouse.dir": Path(scratch, "warehouse").as_uri(),
-        "spark.driver.extraJavaOptions": f"{logging} {SHORT_JOB_OPTIONS}" if is_short else logging,
+        "spark.driver.extraJavaOptions": f"{logging} {java_options}",
     }
 
 
-def _launch_environment(*, local: bool) -> dict[str, str]:
-    environ = {"JAVA_HOME": str(java.find_java().home)}
+def _launch_environment(found_java: java.Java, *, local: bool) -> dict[str, str]:
+    environ = {"JAVA_HOME": str(found_java.home)}
     if local or "PYSPARK_PYTHON" not in os.environ:
         environ["PYSPARK_PYTHON"] = sys.executable  # Else the workers use the `python3` of PATH, which may lack kwire.
     if local:
