@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mockbroker.cluster_methods.cluster_clock import ClusterClock
+from mockbroker.cluster_methods.faults import FaultMethods, load_faults
 from mockbroker.cluster_methods.history import HistoryMethods
 from mockbroker.cluster_methods.nodes import NodeMethods
 from mockbroker.config.broker_config import NO_OP_PERSISTER, BrokerConfig, ConfigDialect, ConfigError
@@ -16,6 +17,7 @@ from mockbroker.server import Options
 
 if TYPE_CHECKING:
     from mockbroker.broker.inspection import SharePartitionView
+    from mockbroker.cluster_methods.faults import FaultSource
 
 __all__ = ["Cluster"]
 
@@ -27,7 +29,7 @@ SHARE_PERSISTERS = ("default", "no-op", "control-records")
 NODES_MAX = 100
 
 
-class Cluster(HistoryMethods, NodeMethods):
+class Cluster(FaultMethods, HistoryMethods, NodeMethods):
     """A Kafka cluster on loopback sockets, for as long as the `with` block lasts.
 
     nodes: the number of brokers; each has its own port. port: of the first, the others follow; 0: a free port for each.
@@ -42,7 +44,8 @@ class Cluster(HistoryMethods, NodeMethods):
     "kip932-r5" (docs/kip-932.md); all else is of 4.3.
     share_persister: where share groups store their state: "default" as in the edition, "no-op" nowhere,
     "control-records" in the log of the topic-partition itself.
-    Raises: ConfigError for a wrong configuration, OSError if an address is in use.
+    faults: added at the start, each as a `Fault` or in its JSON form, or the path of a JSON file (docs/faults.md).
+    Raises: ConfigError for a wrong configuration, FaultError for a wrong fault, OSError if an address is in use.
 
     Works as a sync and as an async context manager.
     """
@@ -63,6 +66,7 @@ class Cluster(HistoryMethods, NodeMethods):
         release: str | None = None,
         share_edition: str | None = None,
         share_persister: str = "default",
+        faults: FaultSource = (),
     ) -> None:
         check_node_count(nodes)
         if share_edition is not None:
@@ -85,6 +89,7 @@ class Cluster(HistoryMethods, NodeMethods):
             add_scram=tuple(add_scram),
             share_edition=share_edition,
             share_persister=share_persister,
+            faults=load_faults(faults),
         )
         super().__init__(options)
 

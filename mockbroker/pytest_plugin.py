@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,12 +22,21 @@ def pytest_configure(config: pytest.Config) -> None:
 def kafka(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A running Kafka cluster; its options are in `@pytest.mark.kafka(nodes=3, topics={"orders": 4})`.
 
-    The options of a function, its class and its module are merged.
+    The options of a function, its class and its module are merged. A fault that never acted fails the test.
     """
     from mockbroker.cluster import Cluster
 
     with Cluster(**_merge_options(request.node)) as cluster:
         yield cluster
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Fail a test of the fixture `kafka` whose faults never acted, unless it has failed already."""
+    yield
+    cluster = getattr(item, "funcargs", {}).get("kafka")
+    if cluster is not None:
+        cluster.check_faults()
 
 
 def _merge_options(node: pytest.Item) -> dict[str, Any]:

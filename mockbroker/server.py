@@ -8,6 +8,7 @@ import random
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ from mockbroker.net.listeners import Listener, parse_listeners
 from mockbroker.net.network_server import NetworkServer
 
 if TYPE_CHECKING:
+    from mockbroker.faults.model import Fault
+    from mockbroker.faults.registry import FaultRegistry
     from mockbroker.net.capture_tap import CaptureTap
     from mockbroker.state.metadata.topics import Topic
 
@@ -32,7 +35,7 @@ class Options:
     port: of the first listener of node 0, node i adds i; 0: a free port for each; None: as in `listeners`.
     topics: name to partition count, created before the first client connects. seed: of all randomness in the cluster.
     share_edition: of KIP-932, None for that of the release. share_persister: where share groups store their state.
-    add_scram: initial users, in the format of `kafka-storage.sh`; they contain passwords.
+    add_scram: initial users, in the format of `kafka-storage.sh`; they contain passwords. faults: added at the start.
     """
 
     nodes: int = 1
@@ -45,6 +48,7 @@ class Options:
     share_edition: str | None = None
     share_persister: str = "default"
     add_scram: tuple[str, ...] = field(default=(), repr=False)
+    faults: tuple[Fault, ...] = ()
 
 
 class Server:
@@ -73,6 +77,8 @@ class Server:
             self.core.state.security.add_scram(user)
         self.network_server: NetworkServer | None = None
         self._nodes = list(self.core.state.nodes.values())
+        for fault in options.faults:
+            self.faults.add(fault)
 
     def _record_topic_names(self) -> None:
         """Requests name topics by their ids; the journal has the names of deleted topics too."""
@@ -118,6 +124,18 @@ class Server:
         """The network server; `start` must have been called."""
         assert self.network_server is not None
         return self.network_server
+
+    @cached_property
+    def faults(self) -> FaultRegistry:
+        """The faults of the cluster; without this call, the modules of faults are not imported."""
+        from mockbroker.faults.registry import FaultRegistry
+
+        return FaultRegistry(self.core)
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether faults were ever added: without, their modules are not imported."""
+        return "faults" in self.__dict__
 
     def bootstrap(self, listener: str | None = None) -> str:
         """HOST:PORT of every node, stopped nodes included, of the first listener or the named one."""

@@ -8,10 +8,12 @@ import msgspec
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Mapping
 
     from mockbroker.broker.cluster_state import ClusterState
     from mockbroker.broker.node import Node
     from mockbroker.cluster_services.cluster_services import WakeKey
+    from mockbroker.kafka_error import KafkaError
 
 
 #: The principal of a client that has not authenticated.
@@ -42,7 +44,8 @@ class Context(msgspec.Struct):
     """The circumstances of one run of a handler or of a `resume`.
 
     now_ms: milliseconds of the cluster's clock. api_version: the version of the request, and so of its response.
-    client_host: as Kafka writes it in group descriptions, "/127.0.0.1".
+    client_host: as Kafka writes it in group descriptions, "/127.0.0.1". partition_errors: errors that a fault gives to
+    partitions (id of the topic, index) in this request.
     """
 
     now_ms: int
@@ -51,6 +54,12 @@ class Context(msgspec.Struct):
     connection: ConnectionInfo
     node: Node
     cluster: ClusterState
+    partition_errors: Mapping[tuple[bytes, int], KafkaError] | None = None
+
+    def check_partition(self, topic_id: bytes, partition_index: int) -> None:
+        """Raises: KafkaError where a fault gives an error to this partition."""
+        if self.partition_errors is not None and (topic_id, partition_index) in self.partition_errors:
+            raise self.partition_errors[topic_id, partition_index]
 
     @property
     def client_host(self) -> str:

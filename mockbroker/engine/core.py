@@ -14,20 +14,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mockbroker.broker.controller import Controller
+from mockbroker.engine.active_request import ActiveRequest, Connection
 from mockbroker.engine.context import ANONYMOUS, ConnectionInfo, Context
 from mockbroker.engine.dispatch import Undispatchable, build_error_response, decode_request, encode_response
 from mockbroker.engine.journal_record import record_request, record_undispatchable
 from mockbroker.engine.outcome import CloseConnection, NoReply, Outcome, Park, RawSaslToken, Reply, ReplyAndClose
 from mockbroker.engine.output import Close, Output, Send
 from mockbroker.engine.purgatory import DelayedRequest, Purgatory
-from mockbroker.journal import Exchange, Journal
+from mockbroker.journal import Journal
 from mockbroker.kafka_error import KafkaError
 
 if TYPE_CHECKING:
     from mockbroker.broker.cluster_state import ClusterState
     from mockbroker.broker.node import Node
     from mockbroker.cluster_services.cluster_services import WakeKey
-    from mockbroker.engine.dispatch import IncomingRequest
+    from mockbroker.engine.active_request import RequestFaults
     from mockbroker.engine.routes import Route
     from mockbroker.engine.sasl_authenticator import SaslAuthenticator
 
@@ -37,21 +38,7 @@ log = logging.getLogger(__name__)
 _ROUNDS_MAX = 10_000
 
 
-class _Connection(msgspec.Struct):
-    info: ConnectionInfo
-    authenticator: SaslAuthenticator | None = None
-    waiting: deque[tuple[bytes | memoryview, int]] = msgspec.field(default_factory=deque)
-    is_busy: bool = False
-    parked: _Delayed | None = None
-
-
-class _Request(msgspec.Struct):
-    connection: _Connection
-    incoming: IncomingRequest
-    exchange: Exchange
-
-
-_Delayed = DelayedRequest[_Request]
+_Delayed = DelayedRequest[ActiveRequest]
 
 
 class Core:
@@ -81,12 +68,13 @@ class Core:
         self._down: dict[int, Node] = {}
         self.journal = Journal()
         self.now_ms = now_ms
-        self._connections: dict[int, _Connection] = {}
+        self._connections: dict[int, Connection] = {}
         self._connection_count = 0
-        self._purgatory: Purgatory[_Request] = Purgatory()
+        self._purgatory: Purgatory[ActiveRequest] = Purgatory()
         self._woken: dict[WakeKey, None] = {}
-        self._ready: deque[_Connection] = deque()
+        self._ready: deque[Connection] = deque()
         self._output: list[Output] = []
+        self.faults: RequestFaults | None = None
 
     def connect(
         self, node_id: int, host: str, port: int, *, listener: str = "PLAINTEXT", principal: str = ANONYMOUS
@@ -99,7 +87,7 @@ class Core:
         info = ConnectionInfo(self._connection_count, node_id, host, port, listener, principal)
         info.protocol = self.state.security.security_protocol(listener)
         if node_id in self._running:
-            self._connections[info.id] = _Connection(info, self._create_authenticator(info))
+            self._connections[info.id] = Connection(info, self._create_authenticator(info))
         else:
             self._output.append(Close(info.id, f"node {node_id} is not running", is_abrupt=True))
         return info.id
@@ -285,7 +273,7 @@ class Core:
                     if delayed.is_waiting:
                         self._resume(delayed)
 
-    def _start_next(self, connection: _Connection) -> None:
+    def _start_next(self, connection: Connection) -> None:
         if connection.is_busy or not connection.waiting or connection.info.id not in self._connections:
             return
         frame, arrived_ns = connection.waiting.popleft()
@@ -299,10 +287,19 @@ class Core:
             self._close(connection, str(error))
             return
         exchange = record_request(self.journal, connection.info, incoming, arrival)
-        request = _Request(connection, incoming, exchange)
+        if isinstance(incoming.request, RawSaslToken):
+            exchange.request = None  # Raw bytes, which may be a secret.
+        request = ActiveRequest(connection, incoming, exchange)
+        if self.faults is not None:
+            request.faults = self.faults.match_request(request)
+            if request.faults is not None and not request.faults.start():
+                return
+        self.run_handler(request)
+
+    def run_handler(self, request: ActiveRequest) -> None:
+        """Handle a request; a fault may have delayed it."""
+        incoming, authenticator = request.incoming, request.connection.authenticator
         if authenticator is not None:
-            if isinstance(incoming.request, RawSaslToken):
-                exchange.request = None  # Raw bytes, which may be a secret.
             self._run(request, lambda ctx: authenticator.handle_request(incoming, ctx), None)
         elif incoming.refusal is not None:
             self._apply_outcome(request, Reply(build_error_response(incoming, incoming.refusal)), None)
@@ -314,18 +311,20 @@ class Core:
         delayed.request.connection.parked = None
         self._run(delayed.request, delayed.park.resume, delayed)
 
-    def _run(self, request: _Request, step: Callable[[Context], Outcome], resumed: _Delayed | None) -> None:
+    def _run(self, request: ActiveRequest, step: Callable[[Context], Outcome], resumed: _Delayed | None) -> None:
         info = request.connection.info
         incoming = request.incoming
         node = self._running[info.node_id]
         ctx = Context(self.now_ms, incoming.handler_version, incoming.client_id, info, node, self.state)
+        if request.faults is not None:
+            ctx.partition_errors = request.faults.partition_errors
         try:
             outcome = step(ctx)
         except KafkaError as error:
             outcome = Reply(build_error_response(incoming, error))
         self._apply_outcome(request, outcome, resumed)
 
-    def _apply_outcome(self, request: _Request, outcome: Outcome, resumed: _Delayed | None) -> None:
+    def _apply_outcome(self, request: ActiveRequest, outcome: Outcome, resumed: _Delayed | None) -> None:
         connection = request.connection
         match outcome:
             case Reply(response):
@@ -336,11 +335,9 @@ class Core:
                 number = resumed.number if resumed is not None else None
                 connection.parked = self._purgatory.add(request, outcome, number=number)
             case NoReply():
-                self._finish_request(connection)
+                self.finish_request(connection)
             case CloseConnection(reason):
-                request.exchange.closed = reason
-                self.journal.complete(request.exchange)
-                self._close(connection, reason)
+                self.close_connection(request, reason)
             case ReplyAndClose(response, reason):
                 request.exchange.closed = reason
                 connection.waiting.clear()
@@ -350,27 +347,49 @@ class Core:
             case RawSaslToken(data):
                 self._send(request, data)
 
-    def _answer(self, request: _Request, response: msgspec.Struct) -> None:
+    def _answer(self, request: ActiveRequest, response: msgspec.Struct) -> None:
+        if request.faults is not None:
+            request.faults.answer(response)
+            return
+        self._send(request, self.complete_response(request, response))
+
+    def complete_response(self, request: ActiveRequest, response: msgspec.Struct) -> bytes:
+        """Convert a handler's response to the frame body that is sent, and record it in the exchange."""
         response = request.incoming.route.to_wire(response, request.incoming.request)
         body = encode_response(request.incoming, response)
         request.exchange.response = response
-        self._send(request, body)
+        return body
 
-    def _send(self, request: _Request, body: bytes) -> None:
+    def _send(self, request: ActiveRequest, body: bytes) -> None:
+        self.record_answer(request, body)
+        self._output.append(Send(request.connection.info.id, body, request.exchange))
+        self.finish_request(request.connection)
+
+    def record_answer(self, request: ActiveRequest, body: bytes) -> None:
+        """Record in the journal that a response is sent now."""
         exchange = request.exchange
         exchange.response_bytes = len(body)
         exchange.answered_ms = self.now_ms
         self.journal.complete(exchange)
-        self._output.append(Send(request.connection.info.id, body, exchange))
-        self._finish_request(request.connection)
 
-    def _finish_request(self, connection: _Connection) -> None:
+    def finish_request(self, connection: Connection) -> None:
+        """Continue with the next request of a connection."""
         connection.is_busy = False
         if connection.waiting:
             self._ready.append(connection)
 
-    def _close(self, connection: _Connection, reason: str) -> None:
+    def add_output(self, output: Output) -> None:
+        """Add output that is sent after all that is pending."""
+        self._output.append(output)
+
+    def close_connection(self, request: ActiveRequest, reason: str, *, is_reset: bool = False) -> None:
+        """Close the connection of a request instead of an answer, or after it."""
+        request.exchange.closed = reason
+        self.journal.complete(request.exchange)
+        self._close(request.connection, reason, is_reset=is_reset)
+
+    def _close(self, connection: Connection, reason: str, *, is_reset: bool = False) -> None:
         info = connection.info
         log.warning("node %d closes %s:%d: %s", info.node_id, info.host, info.port, reason)
         connection.waiting.clear()
-        self._output.append(Close(info.id, reason))
+        self._output.append(Close(info.id, reason, is_reset=is_reset))

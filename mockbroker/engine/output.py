@@ -15,12 +15,37 @@ class Send(msgspec.Struct, frozen=True):
     exchange: Exchange
 
 
+class SendBytes(msgspec.Struct, frozen=True):
+    """Bytes to send on this connection as they are: a part of a frame, with its length, that a fault has made."""
+
+    connection_id: int
+    data: bytes
+    exchange: Exchange
+
+
 class Close(msgspec.Struct, frozen=True):
-    """A connection to close, and the reason; is_abrupt: without sending pending output, as the broker was killed."""
+    """A connection to close, and the reason.
+
+    is_abrupt: without sending pending output, as the broker was killed. is_reset: with a TCP reset.
+    """
 
     connection_id: int
     reason: str
     is_abrupt: bool = False
+    is_reset: bool = False
 
 
-Output = Send | Close
+class HalfClose(msgspec.Struct, frozen=True):
+    """A connection on which nothing is sent any more, while the client may still send."""
+
+    connection_id: int
+
+
+class Note(msgspec.Struct, frozen=True):
+    """A comment for the capture of this connection, where a fault left no response that could carry it."""
+
+    connection_id: int
+    text: str
+
+
+Output = Send | SendBytes | Close | HalfClose | Note

@@ -30,6 +30,7 @@ class Exchange(msgspec.Struct, Generic[RequestT, ResponseT]):
     decode_warnings: what Kafka accepts and the strict decoder would refuse, as sentences.
     closed: why the connection was closed, instead of an answer or after it; or None.
     principal: the client's principal when the request arrived.
+    faults: the names of the faults that acted on this request (docs/faults.md).
     """
 
     number: int
@@ -53,6 +54,7 @@ class Exchange(msgspec.Struct, Generic[RequestT, ResponseT]):
     decode_warnings: tuple[str, ...] = ()
     closed: str | None = None
     principal: str = "User:ANONYMOUS"
+    faults: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         end = self.closed or (
@@ -91,4 +93,5 @@ class Exchange(msgspec.Struct, Generic[RequestT, ResponseT]):
             "response": message_json(cast("msgspec.Struct | None", self.response), self.response_version),
             "decodeWarnings": list(self.decode_warnings),
             "closed": self.closed,
+            "faults": list(self.faults),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -37,10 +38,16 @@ class CaptureTap:
         for packet in self._conversations[number].from_client(data):
             self._write(at_ns, packet)
 
-    def record_sent(self, number: int, data: bytes, *, at_ns: int) -> None:
-        """Write bytes that were sent to the client."""
+    def record_sent(self, number: int, data: bytes, *, at_ns: int, faults: Sequence[str] = ()) -> None:
+        """Write bytes that were sent to the client; faults: that changed them, for a comment on the first packet."""
+        comment = "; ".join(f"fault: {name}" for name in faults) or None
         for packet in self._conversations[number].from_server(data):
-            self._write(at_ns, packet)
+            self._write(at_ns, packet, comment)
+            comment = None
+
+    def record_note(self, number: int, text: str, *, at_ns: int) -> None:
+        """Write a comment, on an acknowledgement that the server sends."""
+        self._write(at_ns, self._conversations[number].acknowledge(by_client=False), text)
 
     def record_close(self, number: int, *, at_ns: int, by_client: bool, is_abrupt: bool = False) -> None:
         """Write the end of a connection; `is_abrupt`: by a reset."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
 import time
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mockbroker.engine.core import Core
-    from mockbroker.engine.output import Send
+    from mockbroker.engine.output import Send, SendBytes
     from mockbroker.net.capture_tap import CaptureTap
 
 log = logging.getLogger(__name__)
@@ -139,7 +141,24 @@ class ClientConnection(asyncio.Protocol):
             transport.write(body)
         output.exchange.departed_ns = time.time_ns()
         if self._server.tap is not None:
-            self._server.tap.record_sent(self.id, length + body, at_ns=output.exchange.departed_ns)
+            exchange = output.exchange
+            self._server.tap.record_sent(self.id, length + body, at_ns=exchange.departed_ns, faults=exchange.faults)
+
+    def send_bytes(self, output: SendBytes) -> None:
+        """Write a part of a frame, which a fault has made, to the socket."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        transport.write(output.data)
+        exchange = output.exchange
+        exchange.departed_ns = time.time_ns()
+        if self._server.tap is not None:
+            self._server.tap.record_sent(self.id, output.data, at_ns=exchange.departed_ns, faults=exchange.faults)
+
+    def add_note(self, text: str) -> None:
+        """Write a comment to the capture."""
+        if self._server.tap is not None:
+            self._server.tap.record_note(self.id, text, at_ns=time.time_ns())
 
     def set_reading(self, enabled: bool) -> None:
         """Resume or pause reading: frames behind a parked request wait unread in the operating system."""
@@ -161,12 +180,26 @@ class ClientConnection(asyncio.Protocol):
         self._writable = True
         self._server.update_reading(self)
 
-    def close(self, *, is_abrupt: bool = False) -> None:
-        """Close the connection after pending output has been sent; abruptly: discard it."""
+    def half_close(self) -> None:
+        """Send a FIN after pending output, and read on; TLS has no such state, and closes."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if transport.can_write_eof():
+            transport.write_eof()
+        else:
+            self.close()
+
+    def close(self, *, is_abrupt: bool = False, is_reset: bool = False) -> None:
+        """Close the connection after pending output has been sent; abruptly: discard it; is_reset: by a TCP reset."""
         if self._transport is None:
             return
-        self._is_closed_by_server, self._is_closed_abruptly = True, is_abrupt
-        if is_abrupt:
+        self._is_closed_by_server, self._is_closed_abruptly = True, is_abrupt or is_reset
+        if is_reset:
+            # A linger time of zero makes the system send RST instead of FIN.
+            sock = self._transport.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if self._is_closed_abruptly:
             self._transport.abort()
         else:
             self._transport.close()

@@ -9,7 +9,7 @@ import ssl
 from typing import TYPE_CHECKING, NamedTuple
 
 from mockbroker.engine.core import Core
-from mockbroker.engine.output import Close, Send
+from mockbroker.engine.output import Close, HalfClose, Note, Send, SendBytes
 from mockbroker.net.connection import ClientConnection
 
 if TYPE_CHECKING:
@@ -209,7 +209,13 @@ class NetworkServer:
                     connection.send(output)
                     self.update_reading(connection)
                 case Close():
-                    connection.close(is_abrupt=output.is_abrupt)
+                    connection.close(is_abrupt=output.is_abrupt, is_reset=output.is_reset)
+                case SendBytes():
+                    connection.send_bytes(output)
+                case HalfClose():
+                    connection.half_close()
+                case Note():
+                    connection.add_note(output.text)
         if self.tap is not None:
             self.tap.flush()
 

@@ -13,7 +13,7 @@ import msgspec
 from kwire import headers
 from kwire.codec import decode
 from mockbroker.engine.core import Core
-from mockbroker.engine.output import Close
+from mockbroker.engine.output import Close, Send
 from mockbroker.sim.edition_client import EditionClient, TranslatedRequest
 
 OnResponse = Callable[[Any], None]
@@ -102,6 +102,8 @@ class Wire:
                 connection.on_close()
                 self.core.disconnect(output.connection_id, self.core.now_ms)
                 continue
+            if not isinstance(output, Send):
+                continue  # A fault has left no whole frame, and so the request without an answer.
             self._hash_bytes(output.connection_id, output.body)
             pending = connection.pending.popleft()
             version = pending.translated.version

@@ -69,3 +69,36 @@ def test_as_in_kafka(kafka):
     )
 
     assert "2 passed" in printed, printed
+
+
+def test_a_fault_that_never_acted_fails_the_test_that_set_it(tmp_path: Path) -> None:
+    printed = _run(
+        tmp_path,
+        """
+import pytest
+from kwire import Client
+from kwire.messages.list_groups import ListGroupsRequest
+
+def test_misses(kafka):
+    kafka.faults.add("ListGroups", client_id="other", error="NOT_COORDINATOR", name="wrong client")
+    with Client(kafka.bootstrap_servers) as client:
+        client.send(ListGroupsRequest())
+
+def test_hits(kafka):
+    kafka.faults.add("ListGroups", error="NOT_COORDINATOR")
+    with Client(kafka.bootstrap_servers) as client:
+        assert client.send(ListGroupsRequest()).error_code == 16
+
+def test_optional(kafka):
+    kafka.faults.add("ListGroups", error="NOT_COORDINATOR", optional=True)
+
+def test_fails_by_itself(kafka):
+    kafka.faults.add("Produce", drop=True, name="unused")
+    assert 1 == 2
+""",
+    )
+
+    assert "2 failed, 2 passed" in printed, printed
+    assert "the fault 'wrong client' never acted:" in printed
+    assert "its client_id was 'kwire', not 'other'" in printed
+    assert "'unused'" not in printed.split("short test summary")[0].replace('name="unused"', "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kwire.capture.display_filter.expression import (
@@ -49,16 +49,24 @@ def parse_filter(text: str, level: str) -> FilterExpression:
 
     Raises: FilterError for invalid syntax.
     """
-    return _Parser(text, level).parse()
+    return _Parser(text, filter_fields(level), f"the level {level}").parse()
+
+
+def parse_filter_of_fields(text: str, fields: Mapping[str, FilterField], subject: str) -> FilterExpression:
+    """Parse a filter on other fields than those of a level, by name in lower case; subject: what has them, for errors.
+
+    Raises: FilterError for invalid syntax.
+    """
+    return _Parser(text, fields, subject).parse()
 
 
 class _Parser:
     """Parses the tokens in one pass."""
 
-    def __init__(self, text: str, level: str) -> None:
+    def __init__(self, text: str, fields: Mapping[str, FilterField], subject: str) -> None:
         self._text = text
-        self._level = level
-        self._fields = filter_fields(level)
+        self._subject = subject
+        self._fields = fields
         self._tokens = tokenize(text)
         self._at = 0
         self._depth = 0
@@ -135,7 +143,7 @@ class _Parser:
             is_wireshark_field = equivalent in self._fields
             hint = f"; here it is {equivalent}" if is_wireshark_field else suggest_name(token.text, self._fields)
             hint = hint or f"; there are {', '.join(self._fields)}"
-            raise self._error(f"{token.text!r} is no field of the level {self._level}{hint}")
+            raise self._error(f"{token.text!r} is no field of {self._subject}{hint}")
         self._advance()
         return field
 

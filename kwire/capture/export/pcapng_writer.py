@@ -105,6 +105,10 @@ class TcpConversation:
         """Segments that carry `data` to the client."""
         return self._send_data(1, data)
 
+    def acknowledge(self, *, by_client: bool = True) -> bytes:
+        """ACK without data, of all bytes of the other side."""
+        return self._build_packet(0 if by_client else 1, ACK)
+
     def close(self, *, by_client: bool = True) -> list[bytes]:
         """FIN, FIN-ACK, ACK; `by_client` selects the first sender."""
         first = 0 if by_client else 1

@@ -199,6 +199,7 @@ def _read_partition(
     epoch = max(-1, request_partition.leader_epoch)
     committed = request.isolation_level == _READ_COMMITTED and not _reads_log_end(request)
     try:
+        ctx.check_partition(topic.topic_id, index)
         log = _find_log(topic, index, epoch, request, ctx)
         if request_partition.key[0] not in (name, topic.topic_id):
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{name} was created again")

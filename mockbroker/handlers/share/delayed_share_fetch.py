@@ -94,6 +94,7 @@ class DelayedShareFetch:
             readable = readable[rotation:] + readable[:rotation]
         for key in readable:
             try:
+                ctx.check_partition(*key)
                 self.partitions[key] = get_partition(ctx, self.acknowledgements.group_id, *key)
             except KafkaError as error:
                 self.errors[key] = error.code

@@ -141,6 +141,10 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def get(self, session_id: int) -> FetchSession | None:
+        """The session with this id, if there is one."""
+        return self._sessions.get(session_id)
+
     def plan_fetch(
         self,
         session_id: int,

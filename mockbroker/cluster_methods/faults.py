@@ -1,0 +1,47 @@
+"""Methods of `Cluster` for faults; the modules of faults are imported on first use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mockbroker.cluster_methods.cluster_thread import ClusterThread
+
+if TYPE_CHECKING:
+    from mockbroker.faults.control import Faults
+    from mockbroker.faults.model import Fault
+
+    #: Faults, each as a `Fault` or in its JSON form, or the path of a JSON file with them.
+    FaultSource = Iterable[Fault | Mapping[str, object]] | str | Path
+
+
+class FaultMethods(ClusterThread):
+    """The faults of a cluster."""
+
+    @property
+    def faults(self) -> Faults:
+        """The faults of the cluster, to add, list and remove (docs/faults.md); their hits also after it has stopped."""
+        from mockbroker.faults.control import Faults
+
+        server = self._started()
+        if self._thread is None:
+            return Faults(lambda action: action(server.faults))
+        return Faults(lambda action: self.run(lambda server: action(server.faults)))
+
+    def check_faults(self) -> None:
+        """Check that every fault has acted, except optional ones; the fixture `kafka` does so at the end of a test.
+
+        Raises: AssertionError that names the faults, and the requests that came nearest.
+        """
+        if self._started().has_faults:
+            self.faults.check_hits()
+
+
+def load_faults(source: FaultSource) -> tuple[Fault, ...]:
+    """The checked faults of a list or of a JSON file. Raises: FaultError for a wrong one, OSError."""
+    if not source:
+        return ()
+    from mockbroker.faults import control
+
+    return control.load_faults(source)

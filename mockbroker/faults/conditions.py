@@ -1,0 +1,83 @@
+"""Whether a request fulfils the conditions of a fault, and if not, the first one that it misses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mockbroker.faults.api_fields import SELECTOR_FIELDS
+from mockbroker.faults.request_filter import RequestFilter
+
+if TYPE_CHECKING:
+    from mockbroker.faults.model import When
+    from mockbroker.faults.request_facts import RequestFacts
+
+#: Fields of `When`, with those of `ConnectionInfo`.
+_CONNECTION_FIELDS = {
+    "node": "node_id",
+    "listener": "listener",
+    "connection": "id",
+    "software_name": "software_name",
+    "software_version": "software_version",
+    "principal": "principal",
+}
+
+
+class Conditions:
+    """The conditions of one fault, parsed. They do not count matches. added_ms: when the fault was added."""
+
+    def __init__(self, when: When, added_ms: int) -> None:
+        self.when = when
+        self._added_ms = added_ms
+        self._on_connection = [
+            (name, field, getattr(when, name))
+            for name, field in _CONNECTION_FIELDS.items()
+            if getattr(when, name) is not None
+        ]
+        self._selectors = [(name, getattr(when, name)) for name in SELECTOR_FIELDS if getattr(when, name) is not None]
+        self._filter = (
+            RequestFilter(when.filter, when.api) if when.filter is not None and when.api is not None else None
+        )
+
+    def find_mismatch(self, facts: RequestFacts, now_ms: int) -> str | None:
+        """The first condition that a request of the fault's API does not fulfil, as a sentence; or None."""
+        when = self.when
+        since_ms = now_ms - self._added_ms
+        if since_ms < when.from_ms:
+            return f"it came {since_ms} ms after the fault was added, before from_ms={when.from_ms}"
+        if when.until_ms is not None and since_ms >= when.until_ms:
+            return f"it came {since_ms} ms after the fault was added, not before until_ms={when.until_ms}"
+        for name, field, expected in self._on_connection:
+            value = getattr(facts.info, field)
+            if value != expected:
+                return f"its {name} was {value!r}, not {expected!r}"
+        if when.client_id is not None and facts.incoming.client_id != when.client_id:
+            return f"its client_id was {facts.incoming.client_id!r}, not {when.client_id!r}"
+        for name, expected in self._selectors:
+            values = facts.selector(name)
+            if expected not in values:
+                return f"its {name} was {_describe_values(values)}, not {expected!r}"
+        if when.topic is not None or when.partition is not None:
+            mismatch = self._find_topic_mismatch(facts)
+            if mismatch is not None:
+                return mismatch
+        if self._filter is not None and not self._filter.matches(facts.incoming.request):
+            return f"filter {when.filter!r} is false for it"
+        return None
+
+    def _find_topic_mismatch(self, facts: RequestFacts) -> str | None:
+        when = self.when
+        topics = [topic for topic in facts.topics if when.topic is None or topic.name == when.topic]
+        if not topics:
+            names = [topic.name or "an unknown topic id" for topic in facts.topics]
+            return f"its topic was {_describe_values(names)}, not {when.topic!r}"
+        partitions = [index for topic in topics for index in topic.partitions]
+        if when.partition is not None and when.partition not in partitions:
+            return f"its partition was {_describe_values(partitions)}, not {when.partition}"
+        return None
+
+
+def _describe_values(values: list[object] | list[str] | list[int]) -> str:
+    """At most three values, as in a sentence."""
+    distinct = list(dict.fromkeys(repr(value) for value in values))
+    more = f" and {len(distinct) - 3} more" if len(distinct) > 3 else ""
+    return (", ".join(distinct[:3]) + more) or "none"

@@ -1,0 +1,128 @@
+"""`Faults`: the faults of a running cluster as its user adds, lists and removes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from mockbroker.faults.fault_error import FaultError
+from mockbroker.faults.model import Fault, fault_from_json, faults_from_text
+from mockbroker.faults.validation import check_fault, create_fault
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from mockbroker.faults.active_fault import ActiveFault
+    from mockbroker.faults.registry import FaultRegistry
+
+T = TypeVar("T")
+
+
+FaultSource = Iterable[Fault | Mapping[str, object]] | str | Path
+
+
+def load_faults(source: FaultSource) -> tuple[Fault, ...]:
+    """The checked faults of a list, as `Fault` or in their JSON form, or of the JSON file of this path.
+
+    Raises: FaultError that names the fault, OSError if there is no such file.
+    """
+    if isinstance(source, str | Path):
+        faults: Iterable[Fault | Mapping[str, object]] = faults_from_text(Path(source).read_bytes())
+    else:
+        faults = source
+    checked = []
+    for number, fault in enumerate(faults, 1):
+        try:
+            checked.append(check_fault(fault if isinstance(fault, Fault) else fault_from_json(fault)))
+        except FaultError as error:
+            where = f"{source}: " if isinstance(source, str | Path) else ""
+            raise FaultError(f"{where}fault {number}: {error}") from error
+    return tuple(checked)
+
+
+class FaultHandle:
+    """A fault that was added; in a `with` block it is removed at the end."""
+
+    def __init__(self, active: ActiveFault, faults: Faults) -> None:
+        self._active = active
+        self._faults = faults
+
+    @property
+    def name(self) -> str:
+        """The name in the journal: the given one, or a description."""
+        return self._active.name
+
+    @property
+    def fault(self) -> Fault:
+        """The fault."""
+        return self._active.fault
+
+    @property
+    def hits(self) -> int:
+        """How often it has acted."""
+        return self._active.hits
+
+    @property
+    def near_misses(self) -> tuple[str, ...]:
+        """The latest requests of its API that it did not act on, each with the reason."""
+        return tuple(self._active.near_misses)
+
+    def remove(self) -> None:
+        """Remove the fault; does nothing if it is removed."""
+        self._faults.remove(self)
+
+    def __enter__(self) -> FaultHandle:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+    def __repr__(self) -> str:
+        return f"<fault {self.name}: {self.hits} hits>"
+
+
+class Faults:
+    """The faults of a cluster. run: calls a function with the registry in the cluster's thread."""
+
+    def __init__(self, run: Callable[[Callable[[FaultRegistry], object]], object]) -> None:
+        self._run_in_cluster = run
+
+    def _run(self, action: Callable[[FaultRegistry], T]) -> T:
+        results: list[T] = []
+        self._run_in_cluster(lambda registry: results.append(action(registry)))
+        return results[0]
+
+    def add(
+        self, api: str | type[msgspec.Struct] | Fault | Mapping[str, object] | None = None, **options: object
+    ) -> FaultHandle:
+        """Add a fault: for an API with the fields of `When` and `Then`, as a `Fault`, or in its JSON form.
+
+        `add("Produce", topic="orders", times=2, error="NOT_LEADER_OR_FOLLOWER")`. Raises: FaultError for one that can
+        never match or act; then nothing is changed.
+        """
+        if isinstance(api, Fault):
+            fault = api
+        elif isinstance(api, Mapping):
+            fault = fault_from_json(api)
+        else:
+            fault = create_fault(api, **options)
+        return FaultHandle(self._run(lambda registry: registry.add(fault)), self)
+
+    def list(self) -> list[FaultHandle]:
+        """The faults that were added and not removed, in that order."""
+        return [FaultHandle(active, self) for active in self._run(lambda registry: registry.active)]
+
+    def remove(self, handle: FaultHandle) -> None:
+        """Remove a fault."""
+        self._run(lambda registry: registry.remove(handle._active))
+
+    def clear(self) -> None:
+        """Remove all faults, and forget those without hits."""
+        self._run(lambda registry: registry.clear())
+
+    def check_hits(self) -> None:
+        """Check that each fault has acted, except optional ones. Raises: AssertionError with the nearest requests."""
+        missing = self._run(lambda registry: registry.without_hits())
+        if missing:
+            raise AssertionError("\n".join(active.describe_misses() for active in missing))

@@ -1,0 +1,130 @@
+"""`Fault`: what goes wrong (`Then`), and for which requests (`When`), as frozen values with a JSON form."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from mockbroker.faults.fault_error import FaultError
+
+ErrorPlace = Literal["top", "topic", "partition"]
+Drop = Literal["close", "reset", "half-close"]
+Answer = Literal["never", "twice", "late"]
+
+_Count = Annotated[int, msgspec.Meta(ge=1)]
+_Milliseconds = Annotated[int, msgspec.Meta(ge=0)]
+_Probability = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+
+
+class When(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, rename="camel"):
+    """The requests that a fault matches: those for which every given condition holds.
+
+    api: the name of an API, "Produce"; None for every one. node, listener, connection: where the request arrives.
+    client_id, software_name, software_version: of the client. principal: "User:alice". topic, partition: one of those
+    that the request names or, for a fetch, that its session has. group, member, transactional_id: that it names.
+    filter: a condition on the fields of the request, in the language of `kwire decode -Y`.
+    from_ms, until_ms: a time span of the cluster's clock, milliseconds since the fault was added.
+    first: the first match that counts, from 1. every: of those, each k-th. times: how many of those at most.
+    probability: that one of those fires, drawn from the cluster's seed.
+    """
+
+    api: str | None = None
+    node: int | None = None
+    listener: str | None = None
+    connection: int | None = None
+    client_id: str | None = None
+    software_name: str | None = None
+    software_version: str | None = None
+    principal: str | None = None
+    topic: str | None = None
+    partition: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    group: str | None = None
+    member: str | None = None
+    transactional_id: str | None = None
+    filter: str | None = None
+    from_ms: _Milliseconds = 0
+    until_ms: _Milliseconds | None = None
+    first: _Count = 1
+    every: _Count = 1
+    times: _Count | None = None
+    probability: _Probability = 1.0
+
+
+class Then(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, rename="camel"):
+    """What happens to a matching request.
+
+    error: the name of an error code. error_at: where in the response, "top", "topic" or "partition"; None: in the rows
+    of the fault's topic and partition, else at the top level if the response has a code there, else in every row.
+    error_message: where the response has a field for it. after: the request is handled, and then its answer is
+    replaced, delayed or dropped; without, the fault comes before the work.
+    delay_ms, jitter_ms: a delay on the cluster's clock, and a random part that is added to it. throttle_ms: the
+    throttle time in the response, for which the broker reads no other request of the connection.
+    drop: the connection ends, by a FIN ("close"), by a RST ("reset"), or the broker stops sending and reads on
+    ("half-close"). answer: "never", "twice", or "late": after the answer to the next request.
+    wrong_correlation_id: the answer has another id. truncate: only so many bytes of the answer are sent, then the
+    connection is closed. flip_bits: so many random bits of the answer are inverted. corrupt_records: the record
+    batches in the answer have a wrong CRC. drip_bytes, drip_ms: the answer is sent in parts of so many bytes, one
+    each so many milliseconds.
+    """
+
+    error: str | None = None
+    error_at: ErrorPlace | None = None
+    error_message: str | None = None
+    after: bool = False
+    delay_ms: _Milliseconds = 0
+    jitter_ms: _Milliseconds = 0
+    throttle_ms: _Milliseconds | None = None
+    drop: Drop | None = None
+    answer: Answer | None = None
+    wrong_correlation_id: bool = False
+    truncate: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    flip_bits: Annotated[int, msgspec.Meta(ge=0)] = 0
+    corrupt_records: bool = False
+    drip_bytes: _Count | None = None
+    drip_ms: _Milliseconds = 0
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, rename="camel"):
+    """One fault. name: in messages and in the journal; optional: it may stay without a hit.
+
+    `mockbroker.faults.validation.check_fault` checks one.
+    """
+
+    when: When = When()
+    then: Then
+    name: str = ""
+    optional: bool = False
+
+    def to_json(self) -> dict[str, object]:
+        """The fault as plain values; `fault_from_json` reads them."""
+        fields: dict[str, object] = msgspec.to_builtins(self)
+        return fields
+
+
+class FaultFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """The content of a file of faults, for `mockbroker --faults`."""
+
+    faults: tuple[Fault, ...]
+
+
+def fault_from_json(value: object) -> Fault:
+    """A fault from its JSON form. Raises: FaultError for a wrong form; the content is not checked."""
+    try:
+        return msgspec.convert(value, Fault)
+    except msgspec.ValidationError as error:
+        raise FaultError(f"{error}") from error
+
+
+def faults_from_text(text: str | bytes) -> tuple[Fault, ...]:
+    """The faults of a JSON file. Raises: FaultError for a wrong form; the content is not checked."""
+    try:
+        return msgspec.json.decode(text, type=FaultFile).faults
+    except msgspec.DecodeError as error:
+        raise FaultError(f"{error}") from error
+
+
+def faults_schema() -> dict[str, object]:
+    """The JSON Schema of a file of faults, generated from the classes of this module."""
+    schema: dict[str, object] = msgspec.json.schema(FaultFile)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Faults of mockbroker", **schema}

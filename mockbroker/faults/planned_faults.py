@@ -1,0 +1,220 @@
+"""`PlannedFaults`: the faults that matched one request, applied before its work, to its answer, and to its bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kwire.error_codes import ErrorCode
+from mockbroker.engine.dispatch import build_error_response
+from mockbroker.engine.output import HalfClose, Note
+from mockbroker.faults import error_rows, wire_changes
+from mockbroker.faults.answer_sender import AnswerSender
+from mockbroker.faults.api_fields import api_fields
+from mockbroker.faults.error_rows import RowCondition
+from mockbroker.faults.request_facts import NamedTopic, RequestFacts
+from mockbroker.kafka_error import KafkaError
+
+if TYPE_CHECKING:
+    from mockbroker.engine.active_request import ActiveRequest
+    from mockbroker.engine.core import Core
+    from mockbroker.faults.active_fault import ActiveFault
+    from mockbroker.faults.model import Fault
+
+
+class PlannedFaults:
+    """The faults of one request, in the order in which they were added.
+
+    The first one that ends the request, by a drop, without an answer, or with an error for the whole of it, is the
+    last one that acts. partition_errors: as in `Context`.
+    """
+
+    def __init__(self, core: Core, facts: RequestFacts, faults: list[ActiveFault], sender: AnswerSender) -> None:
+        self.partition_errors: Mapping[tuple[bytes, int], KafkaError] | None = None
+        self._core = core
+        self._request: ActiveRequest = facts.active
+        self._facts = facts
+        self._faults = faults
+        self._sender = sender
+        self._error_rows: list[msgspec.Struct] = []
+        self._is_refused = False
+        self._request.exchange.faults = tuple(active.name for active in faults)
+
+    def start(self) -> bool:
+        """Apply what comes before the work. Returns: whether the handler runs now."""
+        delay_ms = self._delay_ms(after=False)
+        if not delay_ms:
+            return self._begin()
+        self._core.state.inter_broker.schedule(delay_ms, self._start_later, now_ms=self._core.now_ms)
+        return False
+
+    def _start_later(self, _now_ms: int) -> None:
+        if self._core.is_connected(self._request.connection.info.id) and self._begin():
+            self._core.run_handler(self._request)
+
+    def _begin(self) -> bool:
+        for active in self._faults:
+            then = active.fault.then
+            if then.after:
+                continue
+            if then.drop is not None or then.answer == "never":
+                self._end_without_answer(active)
+                return False
+            if then.error is not None and not self._apply_error(active.fault, _kafka_error(active.fault)):
+                return False
+        return True
+
+    def _apply_error(self, fault: Fault, error: KafkaError) -> bool:
+        """Apply an error before the work. Returns: whether the handler runs, for the other rows."""
+        place, incoming = self._error_place(fault), self._request.incoming
+        if place == "top" or place is None:
+            self._refuse(error, at_top=place == "top")
+            return False
+        condition = self._condition(fault)
+        fields = api_fields(incoming.api_name)
+        if fields.has_session:
+            self.partition_errors = {**(self.partition_errors or {}), **self._session_errors(condition, error)}
+            return True
+        if place == "partition" and "partition" not in fields.selectors:
+            return True  # The request has no rows of partitions: the answer's are changed.
+        matching = error_rows.select_rows(incoming.handler_request, condition, matching=True)
+        rest = error_rows.select_rows(incoming.handler_request, condition, matching=False)
+        self._error_rows.append(error_rows.build_error_rows(incoming, matching, error))
+        self._request.incoming = msgspec.structs.replace(incoming, handler_request=rest)
+        return True
+
+    def _refuse(self, error: KafkaError, *, at_top: bool) -> None:
+        incoming = self._request.incoming
+        if getattr(incoming.request, "acks", None) == 0:
+            # As Kafka does, since there is no response that could carry the error.
+            self._core.close_connection(self._request, f"{error.code.name} for a request without a response")
+            return
+        self._is_refused = True
+        self.answer(error_rows.top_error_response(incoming, error) if at_top else build_error_response(incoming, error))
+
+    def answer(self, response: msgspec.Struct) -> None:
+        """Send the answer of the handler, changed, later or never."""
+        for rows in self._error_rows:
+            error_rows.merge_rows(response, rows)
+        for active in self._faults:
+            then = active.fault.then
+            if then.after and (then.drop is not None or then.answer == "never"):
+                self._end_without_answer(active)
+                return
+            response = self._change_response(response, active)
+        body = self._core.complete_response(self._request, response)
+        body = self._change_body(body)
+        delay_ms = self._delay_ms(after=True)
+        if not delay_ms:
+            self._sender.send(self._request, body, [active.fault.then for active in self._faults])
+            return
+        self._core.state.inter_broker.schedule(
+            delay_ms, lambda _now_ms: self._send_later(body), now_ms=self._core.now_ms
+        )
+
+    def _send_later(self, body: bytes) -> None:
+        if self._core.is_connected(self._request.connection.info.id):
+            self._sender.send(self._request, body, [active.fault.then for active in self._faults])
+
+    def _change_response(self, response: msgspec.Struct, active: ActiveFault) -> msgspec.Struct:
+        fault, then = active.fault, active.fault.then
+        if then.error is not None and not self._is_refused:
+            response = self._put_error(response, fault, _kafka_error(fault))
+        if then.throttle_ms is not None and "throttle_time_ms" in type(response).__struct_fields__:
+            response = msgspec.structs.replace(response, throttle_time_ms=then.throttle_ms)
+        if then.corrupt_records:
+            for row in error_rows.partition_rows(response, self._condition(fault)):
+                records = getattr(row, "records", None)
+                if records:
+                    row.records = wire_changes.corrupt_crc(records)  # type: ignore[attr-defined]
+        return response
+
+    def _put_error(self, response: msgspec.Struct, fault: Fault, error: KafkaError) -> msgspec.Struct:
+        """Put an error into the answer of the handler, if it is to be there after the work."""
+        place, incoming = self._error_place(fault), self._request.incoming
+        fields, condition = api_fields(incoming.api_name), self._condition(fault)
+        if place == "partition" and "partition" not in fields.selectors:
+            for row in error_rows.partition_rows(response, condition):
+                error_rows.set_error(row, error)
+        elif not fault.then.after:
+            return response
+        elif place is None:
+            return build_error_response(incoming, error)
+        elif place == "top":
+            return error_rows.top_error_response(incoming, error)
+        elif fields.has_session:
+            rows = error_rows.build_topic_rows(incoming, self._named_topics(condition), error)
+            error_rows.merge_rows(response, rows)
+        else:
+            matching = error_rows.select_rows(incoming.handler_request, condition, matching=True)
+            error_rows.merge_rows(response, error_rows.build_error_rows(incoming, matching, error))
+        return response
+
+    def _change_body(self, body: bytes) -> bytes:
+        for active in self._faults:
+            then = active.fault.then
+            if then.wrong_correlation_id:
+                body = wire_changes.change_correlation_id(body)
+            if then.flip_bits:
+                body = wire_changes.flip_bits(body, then.flip_bits, active.rng)
+        return body
+
+    def _end_without_answer(self, active: ActiveFault) -> None:
+        """End the request: its connection is closed, or stays open and is never answered."""
+        then, core, info = active.fault.then, self._core, self._request.connection.info
+        core.add_output(Note(info.id, f"fault: {active.name}"))
+        if then.drop in ("close", "reset"):
+            core.close_connection(self._request, f"fault: {active.name}", is_reset=then.drop == "reset")
+            return
+        self._request.exchange.closed = f"fault: {active.name}"
+        core.journal.complete(self._request.exchange)
+        if then.drop == "half-close":
+            core.add_output(HalfClose(info.id))
+
+    def _delay_ms(self, *, after: bool) -> int:
+        return sum(
+            active.fault.then.delay_ms + active.rng.randint(0, active.fault.then.jitter_ms)
+            for active in self._faults
+            if active.fault.then.after == after
+        )
+
+    def _error_place(self, fault: Fault) -> str | None:
+        """Where the error of a fault is; None: where the API's own errors are."""
+        when, then = fault.when, fault.then
+        if then.error_at is not None:
+            return then.error_at
+        if when.topic is None and when.partition is None:
+            return None
+        fields = api_fields(self._request.incoming.api_name)
+        for place in ("partition", "topic"):
+            if place in fields.selectors and place in fields.error_places:
+                return place
+        return None
+
+    def _condition(self, fault: Fault) -> RowCondition:
+        topic = fault.when.topic
+        found = next((named for named in self._facts.topics if topic is not None and named.name == topic), None)
+        return RowCondition(topic, None if found is None else found.topic_id, fault.when.partition)
+
+    def _session_errors(self, condition: RowCondition, error: KafkaError) -> dict[tuple[bytes, int], KafkaError]:
+        return {
+            (topic.topic_id, index): error
+            for topic in self._named_topics(condition)
+            for index in topic.partitions
+            if topic.topic_id is not None
+        }
+
+    def _named_topics(self, condition: RowCondition) -> list[NamedTopic]:
+        """The topics of the request and its session, with the partitions that are included."""
+        return [
+            topic._replace(partitions=tuple(filter(condition.includes_partition, topic.partitions)))
+            for topic in self._facts.topics
+            if condition.includes_topic(topic.name, topic.topic_id)
+        ]
+
+
+def _kafka_error(fault: Fault) -> KafkaError:
+    assert fault.then.error is not None
+    return KafkaError(ErrorCode[fault.then.error], fault.then.error_message)

@@ -1,0 +1,72 @@
+"""What a request is about, read once for all faults: its client, and the topics, groups and members that it names."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from kwire.capture.kafka.message_fields import message_topics
+from mockbroker.faults.api_fields import selector_values
+
+if TYPE_CHECKING:
+    from mockbroker.broker.cluster_state import ClusterState
+    from mockbroker.engine.active_request import ActiveRequest
+
+
+class NamedTopic(NamedTuple):
+    """A topic of a request or of its session. partitions: those that are named; empty for the whole topic."""
+
+    name: str | None
+    topic_id: bytes | None
+    partitions: tuple[int, ...]
+
+
+class RequestFacts:
+    """A request and what it names. The values of a fetch include those of its session."""
+
+    def __init__(self, request: ActiveRequest, state: ClusterState) -> None:
+        self.active = request
+        self.info = request.connection.info
+        self.incoming = request.incoming
+        self._state = state
+
+    @cached_property
+    def topics(self) -> tuple[NamedTopic, ...]:
+        """The topics that the request names, with their names and ids where the cluster has them."""
+        named = [
+            self._resolve(topic.name, topic.topic_id, [partition.number for partition in topic.partitions])
+            for topic in message_topics(self.incoming.handler_request)
+        ]
+        return (*named, *self._session_topics())
+
+    def selector(self, name: str) -> list[object]:
+        """The groups, members or transactional ids that the request names."""
+        return selector_values(self.incoming.handler_request, name)
+
+    def _resolve(self, name: str | None, topic_id: bytes | None, partitions: list[int]) -> NamedTopic:
+        metadata = self._state.metadata
+        topic = metadata.topic_by_id(topic_id) if topic_id else metadata.topic(name) if name else None
+        if topic is None:
+            return NamedTopic(name, topic_id, tuple(partitions))
+        return NamedTopic(topic.name, topic.topic_id, tuple(partitions))
+
+    def _session_topics(self) -> list[NamedTopic]:
+        """The partitions of the session that a Fetch or ShareFetch continues."""
+        request, node = self.incoming.handler_request, self._state.inter_broker.nodes.get(self.info.node_id)
+        if node is None:
+            return []
+        if "session_id" in type(request).__struct_fields__ and "fetch_sessions" in node.__dict__:
+            session = node.fetch_sessions.get(getattr(request, "session_id", 0))
+            keys = [] if session is None else list(session.partitions)
+            return [self._resolve(*_name_and_id(topic), [index]) for topic, index in keys]
+        if "share_session_epoch" in type(request).__struct_fields__ and node.is_loaded("share_sessions"):
+            group_id, member_id = getattr(request, "group_id", None), getattr(request, "member_id", None)
+            share_session = node.share_sessions.get(group_id or "", member_id or "")
+            keys_of_session = [] if share_session is None else list(share_session.partitions)
+            return [self._resolve(None, key.topic_id, [key.partition_index]) for key in keys_of_session]
+        return []
+
+
+def _name_and_id(topic: str | bytes) -> tuple[str | None, bytes | None]:
+    """The key of a topic in a fetch session is its name or its id."""
+    return (topic, None) if isinstance(topic, str) else (None, topic)
