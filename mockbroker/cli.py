@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kwire.package_version import version_line
 from mockbroker.cluster import NODES_MAX, config_dialect, persister_settings, refuse_unsupported_options
@@ -17,6 +18,9 @@ from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import DEFAULT_RELEASE, RELEASES, choose_release
 from mockbroker.kafka_error import KafkaError
 from mockbroker.server import Options, Server, new_event_loop
+
+if TYPE_CHECKING:
+    from mockbroker.faults.model import Fault
 
 _EXIT_USAGE = 2
 
@@ -77,7 +81,21 @@ def _parse_options(parsed: argparse.Namespace) -> Options:
         add_scram=tuple(parsed.add_scram),
         share_edition=parsed.share_edition,
         share_persister=parsed.share_persister,
+        faults=_load_faults(parsed.faults),
     )
+
+
+def _load_faults(path: Path | None) -> tuple[Fault, ...]:
+    """The faults of a file; without one, their modules are not imported. Raises: ConfigError, OSError."""
+    if path is None:
+        return ()
+    from mockbroker.faults.control import load_faults
+    from mockbroker.faults.fault_error import FaultError
+
+    try:
+        return load_faults(path)
+    except FaultError as error:
+        raise ConfigError(f"--faults {error}") from error
 
 
 def _parse_topics(texts: Iterable[str]) -> dict[str, int]:
@@ -130,6 +148,7 @@ def _create_parser() -> argparse.ArgumentParser:
     add("--share-edition", metavar="E", help="edition of KIP-932 (default: that of the release)")
     persisters = "where share groups store their state: default, no-op (nowhere) or control-records"
     add("--share-persister", default="default", metavar="P", help=persisters)
+    add("--faults", type=Path, metavar="FILE.json", help="faults from the start: see docs/faults.md")
     add("--control", type=int, help=argparse.SUPPRESS)  # Refused: see docs/not-supported.md.
     add("--data-dir", help=argparse.SUPPRESS)
     add("--version", action=_Version)

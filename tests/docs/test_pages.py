@@ -22,6 +22,7 @@ PAGES = (
     "docs/first-test.md",
     "docs/how-to-test-a-client.md",
     "docs/how-to-wait-and-assert.md",
+    "docs/faults.md",
     "docs/how-to-read-a-capture.md",
     "docs/how-to-debug-a-client.md",
     "docs/how-to-analyse-captures-with-spark.md",

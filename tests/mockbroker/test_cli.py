@@ -126,3 +126,14 @@ def test_help_names_no_option_that_is_refused(capsys: pytest.CaptureFixture[str]
     assert "--release" in printed
     assert "--control" not in printed
     assert "--data-dir" not in printed
+
+
+def test_a_wrong_file_of_faults_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "faults.json"
+    path.write_text('{"faults": [{"when": {"api": "Produce", "group": "g"}, "then": {"drop": "close"}}]}')
+
+    assert cli.main(["--faults", str(path)]) == 2
+    assert capsys.readouterr().err == (
+        f"mockbroker: --faults {path}: fault 1: group: a Produce request names no group;"
+        " it names partition, topic, transactional_id\n"
+    )

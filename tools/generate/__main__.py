@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
 from kwire.errors import SchemaError
+from mockbroker.faults.model import faults_schema
 from tools.generate import error_codes, index
 from tools.generate.model import plan_modules
 from tools.generate.modules import render_module
@@ -24,6 +26,7 @@ def render_all() -> dict[str, str]:
     for module in modules:
         files[module.path.as_posix()] = render_module(module)
     files[index.PATH] = index.render_index(modules)
+    files["mockbroker/faults/faults.schema.json"] = json.dumps(faults_schema(), indent=2) + "\n"
     packages = {module.path.parent for module in modules}
     packages |= {package.parent for package in packages if package.parent.name == "drafts"}
     for package in sorted(map(Path.as_posix, packages)):

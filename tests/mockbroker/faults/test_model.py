@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import resources
 from typing import Any
 
 import msgspec
@@ -66,6 +67,12 @@ def test_the_schema_describes_every_field_of_the_model() -> None:
     for kind in (When, Then, Fault):
         assert set(definitions[kind.__name__]["properties"]) == set(kind.__struct_encode_fields__)
         assert definitions[kind.__name__]["additionalProperties"] is False
+
+
+def test_the_published_schema_is_the_one_of_the_model() -> None:
+    published = resources.files("mockbroker.faults").joinpath("faults.schema.json").read_text("utf-8")
+
+    assert json.loads(published) == faults_schema()
 
 
 def test_a_fault_is_frozen_and_hashable() -> None:
