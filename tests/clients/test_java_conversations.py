@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.client, pytest.mark.timeout(400)]
 SOURCE = Path(script_library.__file__).with_name("Converse.java")
 _TIMEOUT_S = 300
 #: The conversations wait in real time: in parts, several test processes play them at the same time.
-_PARTS = 3
+_PARTS = 2
 #: Two depend on times that only an idle machine keeps; this client does not mask the texts of the third.
 _NOT_PLAYED = (
     "other-classic-static-restart",
@@ -70,7 +70,7 @@ def test_a_client_in_java_receives_what_a_real_broker_answered(runner: list[str]
     with _clusters(schedule.broker for schedule in shared) as addresses:
         command = [*runner, addresses, "-j"]
         lines |= _run([*command, "1"], [name for schedule in shared for name in schedule.first])
-        lines |= _run([*command, "4"], [name for schedule in shared for name in schedule.concurrent])
+        lines |= _run([*command, "8"], [name for schedule in shared for name in schedule.concurrent])
         lines |= _run([*command, "1"], [name for schedule in shared for name in schedule.last])
     for schedule in schedules:
         if schedule.broker in SINGLE_USE:
