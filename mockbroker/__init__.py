@@ -6,9 +6,11 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from mockbroker.broker.group_views import GroupOffset, GroupView, MemberView
     from mockbroker.broker.inspection import SharePartitionView
     from mockbroker.cluster import Cluster
     from mockbroker.cluster_methods.cluster_clock import ClusterClock
+    from mockbroker.cluster_methods.waiting import WaitTimeout
     from mockbroker.config.keys import ConfigError
     from mockbroker.journal.exchange import Exchange
     from mockbroker.journal.request_history import RequestHistory
@@ -16,7 +18,19 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = ["Cluster", "ClusterClock", "ConfigError", "Exchange", "KafkaError", "RequestHistory", "SharePartitionView"]
+__all__ = [
+    "Cluster",
+    "ClusterClock",
+    "ConfigError",
+    "Exchange",
+    "GroupOffset",
+    "GroupView",
+    "KafkaError",
+    "MemberView",
+    "RequestHistory",
+    "SharePartitionView",
+    "WaitTimeout",
+]
 
 #: The module of every public name.
 _MODULES = {
@@ -24,9 +38,13 @@ _MODULES = {
     "ClusterClock": "mockbroker.cluster_methods.cluster_clock",
     "ConfigError": "mockbroker.config.keys",
     "Exchange": "mockbroker.journal.exchange",
+    "GroupOffset": "mockbroker.broker.group_views",
+    "GroupView": "mockbroker.broker.group_views",
     "KafkaError": "mockbroker.kafka_error",
+    "MemberView": "mockbroker.broker.group_views",
     "RequestHistory": "mockbroker.journal.request_history",
     "SharePartitionView": "mockbroker.broker.inspection",
+    "WaitTimeout": "mockbroker.cluster_methods.waiting",
 }
 
 

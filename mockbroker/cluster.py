@@ -10,6 +10,7 @@ from mockbroker.cluster_methods.cluster_clock import ClusterClock
 from mockbroker.cluster_methods.faults import FaultMethods, load_faults
 from mockbroker.cluster_methods.history import HistoryMethods
 from mockbroker.cluster_methods.nodes import NodeMethods
+from mockbroker.cluster_methods.waits import WaitMethods
 from mockbroker.config.broker_config import NO_OP_PERSISTER, BrokerConfig, ConfigDialect, ConfigError
 from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import choose_release
@@ -29,7 +30,7 @@ SHARE_PERSISTERS = ("default", "no-op", "control-records")
 NODES_MAX = 100
 
 
-class Cluster(FaultMethods, HistoryMethods, NodeMethods):
+class Cluster(FaultMethods, HistoryMethods, WaitMethods, NodeMethods):
     """A Kafka cluster on loopback sockets, for as long as the `with` block lasts.
 
     nodes: the number of brokers; each has its own port. port: of the first, the others follow; 0: a free port for each.
@@ -118,7 +119,7 @@ class Cluster(FaultMethods, HistoryMethods, NodeMethods):
         """
         from mockbroker.broker import inspection
 
-        return self.run(lambda server: inspection.share_partition(server.core.state, group_id, topic, partition))
+        return self._read(lambda server: inspection.share_partition(server.core.state, group_id, topic, partition))
 
 
 def check_node_count(nodes: int) -> None:

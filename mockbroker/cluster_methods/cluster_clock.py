@@ -13,7 +13,7 @@ class ClusterClock:
 
     def now_ms(self) -> int:
         """Milliseconds since 1970, by the cluster's clock."""
-        return self._cluster.run(lambda server: server.clock.now_ms())
+        return self._cluster._read(lambda server: server.clock.now_ms())
 
     def advance(self, duration_ms: int) -> None:
         """Move the clock forward by a duration in milliseconds."""

@@ -81,6 +81,15 @@ class ClusterThread:
 
         return self._await(run_in_loop())
 
+    def _read(self, action: Callable[[Server], T]) -> T:
+        """As `run`, for a function that changes nothing: it is no event that waits look at."""
+        server = self._running()
+
+        async def run_in_loop() -> T:
+            return action(server)
+
+        return self._await(run_in_loop())
+
     def _await(self, action: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the cluster's event loop, and return its result."""
         assert self._loop is not None

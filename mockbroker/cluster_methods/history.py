@@ -49,7 +49,7 @@ class HistoryMethods(ClusterThread):
         """
         if self._thread is None:
             return self._started().core.journal.exchanges(api)
-        return self.run(lambda server: server.core.journal.exchanges(api))
+        return self._read(lambda server: server.core.journal.exchanges(api))
 
     @overload
     def requests(
@@ -111,7 +111,7 @@ class HistoryMethods(ClusterThread):
 
         if self._thread is None:
             return Snapshot.from_journal(self._started().core.journal)
-        return self.run(lambda server: Snapshot.from_journal(server.core.journal))
+        return self._read(lambda server: Snapshot.from_journal(server.core.journal))
 
 
 def _ask(snapshot: Snapshot, api: Api | None, filters: RequestFilters) -> RequestHistory[Any, Any]:

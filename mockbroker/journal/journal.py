@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 
 import msgspec
 
@@ -71,6 +72,11 @@ class Journal:
 
     def __iter__(self) -> Iterator[Exchange]:
         return iter(list(self._exchanges))
+
+    def exchanges_after(self, number: int) -> list[Exchange]:
+        """The exchanges with a higher number, oldest first; it takes time for these only."""
+        newest = takewhile(lambda exchange: exchange.number > number, reversed(self._exchanges))
+        return list(newest)[::-1]
 
     def exchanges(
         self, api: str | type[msgspec.Struct] | None = None, *, connection_id: int | None = None

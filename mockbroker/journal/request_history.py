@@ -99,7 +99,7 @@ class RequestHistory(Sequence[Exchange[RequestT, ResponseT]], Generic[RequestT, 
         """Assert that there is at least one. Returns: itself. Raises: AssertionError with the nearest requests."""
         __tracebackhide__ = True
         if not self._exchanges:
-            raise AssertionError(self._describe_misses(f"no {self.describe()} was sent"))
+            raise AssertionError(f"no {self.describe()} was sent; {self.describe_misses()}")
         return self
 
     def assert_never(self) -> None:
@@ -117,7 +117,8 @@ class RequestHistory(Sequence[Exchange[RequestT, ResponseT]], Generic[RequestT, 
         self.require_complete()
         if len(self) != count:
             kind = describe_kind(self.api, self.conditions, count=count)
-            text = self._describe_misses(f"expected {kind}, but there {'is' if len(self) == 1 else 'are'} {len(self)}")
+            verb = "is" if len(self) == 1 else "are"
+            text = f"expected {kind}, but there {verb} {len(self)}; {self.describe_misses()}"
             lines = list_exchanges(self._exchanges, self._snapshot.topic_names)
             raise AssertionError("\n".join([text, "matching:", *lines] if lines else [text]))
         return self
@@ -133,6 +134,14 @@ class RequestHistory(Sequence[Exchange[RequestT, ResponseT]], Generic[RequestT, 
                 f"cannot be decided: the journal has dropped its {self._snapshot.dropped} oldest exchanges; "
                 "ask for those after a later one (after=...)"
             )
+
+    def describe_misses(self) -> str:
+        """The requests of the API that are nearest to the conditions without fulfilling them, each with what it has."""
+        if not self._candidates:
+            return f"sent were {count_apis(self._snapshot.exchanges)}"
+        nearest = list_nearest(self._candidates, self.conditions, self._snapshot.topic_names)
+        noun = f"{self.api} requests" if self.api else "requests"
+        return "\n".join([f"nearest of {len(self._candidates)} {noun}:", *nearest]) if nearest else "no others"
 
     def __str__(self) -> str:
         """The question and one line for each exchange."""
@@ -164,10 +173,3 @@ class RequestHistory(Sequence[Exchange[RequestT, ResponseT]], Generic[RequestT, 
         seen = {type(exchange.request) for exchange in self._candidates if exchange.request is not None}
         classes = {registry.message_class(f"{self.api}Request"), *seen}
         return Subject(tuple(sorted(classes, key=lambda cls: cls.__module__)), self._snapshot.topic_names)
-
-    def _describe_misses(self, head: str) -> str:
-        if not self._candidates:
-            return f"{head}; sent were {count_apis(self._snapshot.exchanges)}"
-        nearest = list_nearest(self._candidates, self.conditions, self._snapshot.topic_names)
-        noun = f"{self.api} requests" if self.api else "requests"
-        return "\n".join([f"{head}; nearest of {len(self._candidates)} {noun}:", *nearest]) if nearest else head

@@ -13,7 +13,7 @@ from mockbroker.engine.output import Close, HalfClose, Note, Send, SendBytes
 from mockbroker.net.connection import ClientConnection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from mockbroker.clock import Clock
     from mockbroker.net.capture_tap import CaptureTap
@@ -36,7 +36,8 @@ class _BoundListener(NamedTuple):
 class NetworkServer:
     """The sockets of a cluster in one event loop; every method runs in that loop's thread.
 
-    frame_bytes_max: `socket.request.max.bytes`. tap: records all traffic, for `--capture`; or None.
+    frame_bytes_max: `socket.request.max.bytes`. tap: records all traffic, for `--capture`; or None. watchers: called
+    after each event, once its output was sent, and at the end.
     """
 
     def __init__(self, core: Core, clock: Clock, *, frame_bytes_max: int, tap: CaptureTap | None = None) -> None:
@@ -44,6 +45,8 @@ class NetworkServer:
         self.clock = clock
         self.frame_bytes_max = frame_bytes_max
         self.tap = tap
+        self.watchers: set[Callable[[], None]] = set()
+        self.is_stopped = False
         self._connections: dict[int, ClientConnection] = {}
         self._servers: dict[int, list[asyncio.Server]] = {}
         self._bound_listeners: dict[int, list[_BoundListener]] = {}
@@ -127,6 +130,8 @@ class NetworkServer:
 
     async def stop(self) -> None:
         """Stop accepting, close every connection, and release the addresses."""
+        self.is_stopped = True
+        self._notify_watchers()
         if self._timer is not None:
             self._timer.cancel()
         servers = [server for node_servers in self._servers.values() for server in node_servers]
@@ -198,6 +203,11 @@ class NetworkServer:
             self._flush_output()
             due_ms = self.core.next_deadline_ms()
         self._set_timer(due_ms, now_ms)
+        self._notify_watchers()
+
+    def _notify_watchers(self) -> None:
+        for watcher in tuple(self.watchers):
+            watcher()
 
     def _flush_output(self) -> None:
         for output in self.core.take_output():
