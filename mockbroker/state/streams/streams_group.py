@@ -137,6 +137,7 @@ class StreamsGroup(StreamsMembership):
         step = self._start_step(before, updated, topology, join, settings)
         step.replaced = replaced
         self._store_offsets(join)
+        self.configured = step.configured  # Not before: a refused heartbeat changes nothing.
         self._plan_target(step, settings, now_ms)
         owned = join.owned.tasks() if join.owned is not None else None
         step.member = member = reconcile_member(
@@ -182,9 +183,9 @@ class StreamsGroup(StreamsMembership):
     ) -> _HeartbeatStep:
         """Determine the effect of the heartbeat on the group's epoch."""
         digest = metadata_digest(topology.required_topics(), self.topics)
-        if self.configured is None or self.topology is None or digest != self._digest:
-            self.configured = configure(topology, self.topics)
         configured = self.configured
+        if configured is None or self.topology is None or digest != self._digest:
+            configured = configure(topology, self.topics)
         if configured.is_ready and configured.subtopologies is not None and join.owned is not None:
             check_tasks(configured.subtopologies, join.owned)
         validated = topology.epoch if configured.is_ready else -1

@@ -73,8 +73,8 @@ def test_the_capture_shows_which_side_closed_a_connection_and_how(tmp_path: Path
         cluster.stop_node(nodes[1])
         cluster.kill_node(nodes[2])
         clients[0].close()
-        with Client(addresses[0]):
-            pass
+        with Client(addresses[0]) as later:
+            later.send(MetadataRequest())  # With its response, the node has seen that the first client is gone.
         for client in clients[1:]:
             client.close()
     flows = {row["broker_port"]: row for row in read_capture(path, "flows").to_pylist() if row["ended_by"]}

@@ -58,6 +58,8 @@ TRANSIENT: Mapping[str, tuple[int, ...]] = dict.fromkeys(
 
 #: Milliseconds after requests whose effect a real broker applies later, on another thread.
 METADATA_WAIT_MS, COORDINATOR_WAIT_MS = 60, 30
+#: Milliseconds after a batch, so that the next one has a later timestamp on both brokers.
+BATCH_WAIT_MS = 2
 _METADATA_APIS = frozenset(
     {
         *("AlterClientQuotas", "AlterConfigs", "AlterPartitionReassignments", "AlterUserScramCredentials"),
@@ -98,5 +100,7 @@ def wait_after_ms(api: str, body: dict[str, Json]) -> int:
     """How long to wait until a real broker has applied a request."""
     if api in _METADATA_APIS:
         return METADATA_WAIT_MS
+    if api == "Produce":
+        return BATCH_WAIT_MS
     is_regex = api == "ConsumerGroupHeartbeat" and body.get("subscribedTopicRegex")
     return COORDINATOR_WAIT_MS if api in _COORDINATOR_APIS or is_regex else 0

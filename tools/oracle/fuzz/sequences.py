@@ -15,7 +15,7 @@ from tools.oracle.fuzz.access import make_creations
 from tools.oracle.fuzz.mutations import mutate
 from tools.oracle.fuzz.request_builder import RequestBuilder
 from tools.oracle.fuzz.request_shapes import shape_body
-from tools.oracle.fuzz.response_rules import METADATA_WAIT_MS, response_words, wait_after_ms
+from tools.oracle.fuzz.response_rules import BATCH_WAIT_MS, METADATA_WAIT_MS, response_words, wait_after_ms
 from tools.oracle.fuzz.script_names import DEFAULTS, TOPICS, TRANSACTIONAL_IDS, SequenceState, Topic
 from tools.oracle.fuzz.themes import THEMES
 
@@ -114,6 +114,7 @@ class _SequenceBuilder:
             for topic in topics:
                 batches = [{"records": self.rng.randrange(1, 4), "size": 10, "key": "k"}]
                 self.steps.append({"produce": {"topic": topic.name, "partition": 0, "batches": batches}, "setup": True})
+                self.steps.append({"sleep_ms": BATCH_WAIT_MS})
         if self.theme == "share":
             self._prepare_share_group(topics)
 
@@ -187,7 +188,7 @@ class _SequenceBuilder:
         produce = {"conn": "a", "topic": topic.name, "partition": partition, "version": version, "batches": [batch]}
         if producer != "i":
             produce["transactionalId"] = TRANSACTIONAL_IDS[producer]
-        self.steps.append({"produce": produce})
+        self.steps += [{"produce": produce}, {"sleep_ms": BATCH_WAIT_MS}]
 
 
 def used_variables(steps: Sequence[Step]) -> dict[str, Json]:

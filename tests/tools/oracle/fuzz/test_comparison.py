@@ -24,6 +24,20 @@ def test_equal_trees_have_no_difference() -> None:
     assert _leaves({"a": [1, {"b": None}]}, {"a": [1, {"b": None}]}) == []
 
 
+def test_partitions_with_the_offsets_of_groups_may_differ_those_of_other_topics_may_not() -> None:
+    def states(offsets_partition: int, partition: int) -> dict[str, Any]:
+        topics = [
+            {"topic": "__consumer_offsets", "partitions": [offsets_partition]},
+            {"topic": "t", "partitions": [partition]},
+        ]
+        return {"transactionStates": [{"transactionalId": "x", "topics": topics}]}
+
+    step = {"conn": "a", "api": "DescribeTransactions", "version": 0, "body": {}}
+
+    assert compare_answers([step], {0: states(1, 0)}, {0: states(2, 0)}) == []
+    assert compare_answers([step], {0: states(1, 0)}, {0: states(2, 1)}) != []
+
+
 def test_a_boolean_is_not_a_number() -> None:
     assert _leaves({"a": True}, {"a": 1}) == [LeafDifference("/a", True, 1)]
 
