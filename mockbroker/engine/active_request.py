@@ -14,6 +14,7 @@ from mockbroker.journal import Exchange
 
 if TYPE_CHECKING:
     from mockbroker.engine.dispatch import IncomingRequest
+    from mockbroker.engine.output import Close, HalfClose
     from mockbroker.engine.sasl_authenticator import SaslAuthenticator
     from mockbroker.kafka_error import KafkaError
 
@@ -57,3 +58,6 @@ class RequestFaults(Protocol):
 
     def match_request(self, request: ActiveRequest) -> MatchedFaults | None:
         """The faults that act on this request, or None."""
+
+    def match_connection(self, info: ConnectionInfo) -> Close | HalfClose | None:
+        """What happens to a new connection, or None."""

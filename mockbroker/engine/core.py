@@ -90,6 +90,8 @@ class Core:
             self._connections[info.id] = Connection(info, self._create_authenticator(info))
         else:
             self._output.append(Close(info.id, f"node {node_id} is not running", is_abrupt=True))
+        if self.faults is not None and (end := self.faults.match_connection(info)) is not None:
+            self._output.append(end)
         return info.id
 
     def _create_authenticator(self, info: ConnectionInfo) -> SaslAuthenticator | None:

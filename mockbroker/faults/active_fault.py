@@ -10,8 +10,14 @@ from mockbroker.faults.conditions import Conditions
 from mockbroker.faults.describe import describe_fault
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mockbroker.engine.context import ConnectionInfo
     from mockbroker.faults.model import Fault
     from mockbroker.faults.request_facts import RequestFacts
+    from mockbroker.faults.response_fields import PartitionLeader
+
+    Leaders = Mapping[tuple[str, int], PartitionLeader]
 
 #: How many requests that nearly matched are kept, for the message about a fault without hits.
 _NEAR_MISSES_MAX = 5
@@ -20,11 +26,13 @@ _NEAR_MISSES_MAX = 5
 class ActiveFault:
     """A fault, how often its conditions were fulfilled (`matches`), and how often it acted (`hits`).
 
+    leaders: when the fault was added, for stale metadata.
     seed: of its random choices; the same seed and the same requests give the same hits.
     """
 
-    def __init__(self, fault: Fault, *, seed: str, now_ms: int) -> None:
+    def __init__(self, fault: Fault, *, seed: str, now_ms: int, leaders: Leaders) -> None:
         self.fault = fault
+        self.leaders = leaders
         self.name = fault.name or describe_fault(fault)
         self.matches = 0
         self.hits = 0
@@ -43,38 +51,48 @@ class ActiveFault:
         """Whether the fault acts on a request of its API, which is counted."""
         if self.is_spent:
             return False
-        mismatch = self._conditions.find_mismatch(facts, now_ms)
-        if mismatch is not None:
-            self._add_near_miss(facts, mismatch)
+        mismatch = self._conditions.find_mismatch(facts, now_ms) or self._count_match()
+        if mismatch is None:
+            return True
+        incoming, info = facts.incoming, facts.info
+        client = f"client {incoming.client_id!r}" if incoming.client_id else f"{info.host}:{info.port}"
+        self._add_near_miss(f"{incoming.api_name} v{incoming.api_version} of {client} to node {info.node_id}", mismatch)
+        return False
+
+    def take_connection(self, info: ConnectionInfo, now_ms: int) -> bool:
+        """Whether the fault acts on a new connection, which is counted."""
+        if self.is_spent:
             return False
+        mismatch = self._conditions.find_connection_mismatch(info, now_ms) or self._count_match()
+        if mismatch is not None:
+            self._add_near_miss(f"{info.host}:{info.port} to node {info.node_id}", mismatch)
+        return mismatch is None
+
+    def _count_match(self) -> str | None:
+        """Count a match. Returns: why the fault does not act on it, None if it does."""
         when = self.fault.when
         self.matches += 1
         ordinal = self.matches - when.first
         if ordinal < 0 or ordinal % when.every:
-            self._add_near_miss(facts, f"it was match {self.matches}; first={when.first}, every={when.every}")
-            return False
+            return f"it was match {self.matches}; first={when.first}, every={when.every}"
         if when.probability < 1 and self.rng.random() >= when.probability:
-            self._add_near_miss(facts, f"it was not drawn with probability={when.probability}")
-            return False
+            return f"it was not drawn with probability={when.probability}"
         self.hits += 1
-        return True
+        return None
 
-    def _add_near_miss(self, facts: RequestFacts, reason: str) -> None:
+    def _add_near_miss(self, subject: str, reason: str) -> None:
         self.near_miss_count += 1
-        incoming, info = facts.incoming, facts.info
-        client = f"client {incoming.client_id!r}" if incoming.client_id else f"{info.host}:{info.port}"
-        self.near_misses.append(
-            f"{incoming.api_name} v{incoming.api_version} of {client} to node {info.node_id}: {reason}"
-        )
+        self.near_misses.append(f"{subject}: {reason}")
 
     def describe_misses(self) -> str:
         """A fault without hits, and the latest requests of its API that it did not act on, as lines of text."""
-        api = self.fault.when.api or "any API"
+        when = self.fault.when
+        plural = "connections" if when.on == "connection" else f"requests of {when.api or 'any API'}"
         lines = [f"the fault {self.name!r} never acted:"]
         if not self.near_miss_count:
-            lines.append(f"  no request of {api} came while it was set")
+            lines.append(f"  no {plural} came while it was set")
         else:
-            lines.append(f"  {self.near_miss_count} requests of {api} came, the latest of them:")
+            lines.append(f"  {self.near_miss_count} {plural} came, the latest of them:")
             lines += [f"  - {reason}" for reason in self.near_misses]
         lines.append("  Set optional=True if the fault need not act.")
         return "\n".join(lines)

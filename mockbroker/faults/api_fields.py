@@ -25,13 +25,14 @@ FieldPath = tuple[str, ...]
 class ApiFields(NamedTuple):
     """What the messages of an API have.
 
-    fields: of the request, by path. selectors: of "topic", "partition" and `SELECTOR_FIELDS`, those that the request
-    names. error_places: where the response has error codes, of "top", "topic", "partition" and "row", which is one of
-    another kind.
+    fields, response_fields: of the request and of the response, by path, with their types. selectors: of "topic",
+    "partition" and `SELECTOR_FIELDS`, those that the request names. error_places: where the response has error codes,
+    of "top", "topic", "partition" and "row", which is one of another kind.
     """
 
     name: str
     fields: Mapping[FieldPath, object]
+    response_fields: Mapping[FieldPath, object]
     selectors: frozenset[str]
     error_places: frozenset[str]
     has_throttle_time: bool
@@ -44,7 +45,7 @@ def api_fields(name: str) -> ApiFields:
     """The fields of an API of the default edition. name: of an API that exists."""
     key = next(key for key in API_KEYS if api_name(key) == name)
     request, response = request_class(key), response_class(key)
-    paths = dict(leaf_fields(request))
+    paths, response_paths = dict(leaf_fields(request)), dict(leaf_fields(response))
     selectors = {
         selector for selector, names in SELECTOR_FIELDS.items() if any(_is_selector(path, names) for path in paths)
     }
@@ -56,10 +57,11 @@ def api_fields(name: str) -> ApiFields:
     return ApiFields(
         name=name,
         fields=paths,
+        response_fields=response_paths,
         selectors=frozenset(selectors),
         error_places=frozenset(top | _error_levels(response)),
         has_throttle_time="throttle_time_ms" in response.__struct_fields__,
-        record_paths=tuple(path for path in dict(leaf_fields(response)) if path[-1] == "records"),
+        record_paths=tuple(path for path in response_paths if path[-1] == "records"),
         has_session=_SESSION_FIELD in request.__struct_fields__,
     )
 

@@ -8,6 +8,7 @@ from mockbroker.faults.api_fields import SELECTOR_FIELDS
 from mockbroker.faults.request_filter import RequestFilter
 
 if TYPE_CHECKING:
+    from mockbroker.engine.context import ConnectionInfo
     from mockbroker.faults.model import When
     from mockbroker.faults.request_facts import RequestFacts
 
@@ -41,15 +42,9 @@ class Conditions:
     def find_mismatch(self, facts: RequestFacts, now_ms: int) -> str | None:
         """The first condition that a request of the fault's API does not fulfil, as a sentence; or None."""
         when = self.when
-        since_ms = now_ms - self._added_ms
-        if since_ms < when.from_ms:
-            return f"it came {since_ms} ms after the fault was added, before from_ms={when.from_ms}"
-        if when.until_ms is not None and since_ms >= when.until_ms:
-            return f"it came {since_ms} ms after the fault was added, not before until_ms={when.until_ms}"
-        for name, field, expected in self._on_connection:
-            value = getattr(facts.info, field)
-            if value != expected:
-                return f"its {name} was {value!r}, not {expected!r}"
+        mismatch = self.find_connection_mismatch(facts.info, now_ms)
+        if mismatch is not None:
+            return mismatch
         if when.client_id is not None and facts.incoming.client_id != when.client_id:
             return f"its client_id was {facts.incoming.client_id!r}, not {when.client_id!r}"
         for name, expected in self._selectors:
@@ -62,6 +57,20 @@ class Conditions:
                 return mismatch
         if self._filter is not None and not self._filter.matches(facts.incoming.request):
             return f"filter {when.filter!r} is false for it"
+        return None
+
+    def find_connection_mismatch(self, info: ConnectionInfo, now_ms: int) -> str | None:
+        """The first condition on time and connection that is not fulfilled, as a sentence; or None."""
+        when = self.when
+        since_ms = now_ms - self._added_ms
+        if since_ms < when.from_ms:
+            return f"it came {since_ms} ms after the fault was added, before from_ms={when.from_ms}"
+        if when.until_ms is not None and since_ms >= when.until_ms:
+            return f"it came {since_ms} ms after the fault was added, not before until_ms={when.until_ms}"
+        for name, field, expected in self._on_connection:
+            value = getattr(info, field)
+            if value != expected:
+                return f"its {name} was {value!r}, not {expected!r}"
         return None
 
     def _find_topic_mismatch(self, facts: RequestFacts) -> str | None:

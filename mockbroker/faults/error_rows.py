@@ -40,6 +40,14 @@ class RowCondition(NamedTuple):
         """Whether a row of a partition is included."""
         return self.partition is None or index == self.partition
 
+    def includes_row(self, row: object) -> bool:
+        """Whether any row of a message is included: one of a topic or of a partition is, if its own condition holds."""
+        shape = field_shape(cast("type[msgspec.Struct]", type(row)))
+        if shape.is_topic:
+            name = getattr(row, shape.name) if shape.name else None
+            return self.includes_topic(name, getattr(row, "topic_id", None))
+        return shape.number is None or self.includes_partition(getattr(row, shape.number))
+
 
 def select_rows(message: S, condition: RowCondition, *, matching: bool) -> S:
     """A copy of a message with only the matching rows, or only the others."""

@@ -10,6 +10,8 @@ from mockbroker.faults.fault_error import FaultError
 
 ErrorPlace = Literal["top", "topic", "partition"]
 Drop = Literal["close", "reset", "half-close"]
+Event = Literal["request", "connection"]
+FieldValue = bool | int | str | None
 Answer = Literal["never", "twice", "late"]
 
 _Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -18,8 +20,9 @@ _Probability = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 
 
 class When(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, rename="camel"):
-    """The requests that a fault matches: those for which every given condition holds.
+    """The requests, or new connections, that a fault matches: those for which every given condition holds.
 
+    on: "request", or "connection" for connections that clients open; these have a node, a listener and a principal.
     api: the name of an API, "Produce"; None for every one. node, listener, connection: where the request arrives.
     client_id, software_name, software_version: of the client. principal: "User:alice". topic, partition: one of those
     that the request names or, for a fetch, that its session has. group, member, transactional_id: that it names.
@@ -29,6 +32,7 @@ class When(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     probability: that one of those fires, drawn from the cluster's seed.
     """
 
+    on: Event = "request"
     api: str | None = None
     node: int | None = None
     listener: str | None = None
@@ -60,6 +64,9 @@ class Then(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     replaced, delayed or dropped; without, the fault comes before the work.
     delay_ms, jitter_ms: a delay on the cluster's clock, and a random part that is added to it. throttle_ms: the
     throttle time in the response, for which the broker reads no other request of the connection.
+    set_fields: values of fields of the response by their paths, "responses.partitions.high_watermark": 0; in rows, in
+    those of the fault's topic and partition. stale: leaders and replicas in the response are those of the time when the
+    fault was added. max_versions: the highest versions that ApiVersions lists, by the name of the API; -1 for none.
     drop: the connection ends, by a FIN ("close"), by a RST ("reset"), or the broker stops sending and reads on
     ("half-close"). answer: "never", "twice", or "late": after the answer to the next request.
     wrong_correlation_id: the answer has another id. truncate: only so many bytes of the answer are sent, then the
@@ -75,6 +82,9 @@ class Then(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     delay_ms: _Milliseconds = 0
     jitter_ms: _Milliseconds = 0
     throttle_ms: _Milliseconds | None = None
+    set_fields: dict[str, FieldValue] | None = None
+    stale: bool = False
+    max_versions: dict[str, int] | None = None
     drop: Drop | None = None
     answer: Answer | None = None
     wrong_correlation_id: bool = False

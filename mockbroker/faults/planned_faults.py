@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kwire.error_codes import ErrorCode
+from kwire.errors import WireError
 from mockbroker.engine.dispatch import build_error_response
 from mockbroker.engine.output import HalfClose, Note
-from mockbroker.faults import error_rows, wire_changes
+from mockbroker.faults import error_rows, response_fields, wire_changes
 from mockbroker.faults.answer_sender import AnswerSender
 from mockbroker.faults.api_fields import api_fields
 from mockbroker.faults.error_rows import RowCondition
@@ -104,8 +105,11 @@ class PlannedFaults:
                 self._end_without_answer(active)
                 return
             response = self._change_response(response, active)
-        body = self._core.complete_response(self._request, response)
-        body = self._change_body(body)
+        try:
+            body = self._change_body(self._core.complete_response(self._request, response))
+        except WireError as error:  # As a field that the version of the request lacks.
+            self._core.close_connection(self._request, f"a fault that no answer of this version can carry: {error}")
+            return
         delay_ms = self._delay_ms(after=True)
         if not delay_ms:
             self._sender.send(self._request, body, [active.fault.then for active in self._faults])
@@ -122,10 +126,17 @@ class PlannedFaults:
         fault, then = active.fault, active.fault.then
         if then.error is not None and not self._is_refused:
             response = self._put_error(response, fault, _kafka_error(fault))
-        if then.throttle_ms is not None and "throttle_time_ms" in type(response).__struct_fields__:
-            response = msgspec.structs.replace(response, throttle_time_ms=then.throttle_ms)
+        condition = self._condition(fault)
+        if then.throttle_ms is not None:
+            response_fields.set_response_fields(response, {"throttle_time_ms": then.throttle_ms}, condition)
+        if then.stale:
+            response_fields.set_leaders(response, active.leaders, condition)
+        if then.max_versions is not None:
+            response_fields.limit_versions(response, then.max_versions)
+        if then.set_fields is not None:
+            response_fields.set_response_fields(response, then.set_fields, condition)
         if then.corrupt_records:
-            for row in error_rows.partition_rows(response, self._condition(fault)):
+            for row in error_rows.partition_rows(response, condition):
                 records = getattr(row, "records", None)
                 if records:
                     row.records = wire_changes.corrupt_crc(records)  # type: ignore[attr-defined]

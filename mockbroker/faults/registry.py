@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mockbroker.engine.output import Close, HalfClose
 from mockbroker.faults.active_fault import ActiveFault
 from mockbroker.faults.answer_sender import AnswerSender
 from mockbroker.faults.planned_faults import PlannedFaults
 from mockbroker.faults.request_facts import RequestFacts
+from mockbroker.faults.response_fields import read_leaders
 from mockbroker.faults.validation import check_fault
 
 if TYPE_CHECKING:
     from mockbroker.engine.active_request import ActiveRequest
+    from mockbroker.engine.context import ConnectionInfo
     from mockbroker.engine.core import Core
     from mockbroker.faults.model import Fault
 
@@ -40,7 +43,9 @@ class FaultRegistry:
         check_fault(fault)
         # The id of the cluster comes from its seed; the cluster's own random numbers stay as without faults.
         self._added_count += 1
-        active = ActiveFault(fault, seed=f"{self._core.state.cluster_id}/{self._added_count}", now_ms=self._core.now_ms)
+        seed = f"{self._core.state.cluster_id}/{self._added_count}"
+        leaders = read_leaders(self._core) if fault.then.stale else {}
+        active = ActiveFault(fault, seed=seed, now_ms=self._core.now_ms, leaders=leaders)
         self.added.append(active)
         self._active.append(active)
         self._update()
@@ -71,7 +76,9 @@ class FaultRegistry:
         candidates = self._by_api.get(api_name)
         if candidates is None:
             candidates = self._by_api[api_name] = [
-                active for active in self._active if active.fault.when.api in (api_name, None)
+                active
+                for active in self._active
+                if active.fault.when.on == "request" and active.fault.when.api in (api_name, None)
             ]
         matching: list[ActiveFault] = []
         facts = RequestFacts(request, self._core.state)
@@ -83,6 +90,16 @@ class FaultRegistry:
         if not matching and not self._sender.has_late_answer(request.connection.info.id):
             return None
         return PlannedFaults(self._core, facts, matching, self._sender)
+
+    def match_connection(self, info: ConnectionInfo) -> Close | HalfClose | None:
+        """What happens to a new connection, or None."""
+        for active in self._active:
+            then = active.fault.then
+            if active.fault.when.on == "connection" and active.take_connection(info, self._core.now_ms):
+                if then.drop == "half-close":
+                    return HalfClose(info.id)
+                return Close(info.id, f"fault: {active.name}", is_reset=then.drop == "reset")
+        return None
 
     def _update(self) -> None:
         self._by_api.clear()

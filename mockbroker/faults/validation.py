@@ -11,6 +11,7 @@ from mockbroker.faults.api_fields import SELECTOR_FIELDS, ApiFields, api_fields
 from mockbroker.faults.fault_error import FaultError, suggest
 from mockbroker.faults.model import Fault, Then, When, fault_from_json
 from mockbroker.faults.request_filter import RequestFilter
+from mockbroker.faults.response_fields import check_response_fields
 from mockbroker.journal.api_names import resolve_api_name
 
 #: Conditions on what a request names.
@@ -19,6 +20,9 @@ SELECTORS = ("topic", "partition", *SELECTOR_FIELDS)
 _ANSWER_ACTIONS = (
     "error",
     "throttle_ms",
+    "set_fields",
+    "stale",
+    "max_versions",
     "wrong_correlation_id",
     "truncate",
     "flip_bits",
@@ -67,6 +71,9 @@ def check_fault(fault: Fault) -> Fault:
     fault_from_json(fault.to_json())  # The types of all fields.
     when, then = fault.when, fault.then
     _check_actions(then)
+    if when.on == "connection":
+        _check_connection_fault(fault)
+        return fault
     if when.api is None:
         _check_every_api(fault)
         return fault
@@ -78,6 +85,7 @@ def check_fault(fault: Fault) -> Fault:
     if when.filter is not None:
         RequestFilter(when.filter, fields.name)
     _check_response(then, fields)
+    check_response_fields(then, fields)
     _check_rows(fault, fields)
     return fault
 
@@ -121,9 +129,20 @@ def _check_actions(then: Then) -> None:
         raise FaultError(f"the fault does nothing; set one of {', '.join(known)}")
 
 
+def _check_connection_fault(fault: Fault) -> None:
+    for name in ("api", "client_id", "connection", "software_name", "software_version", *SELECTORS, "filter"):
+        if getattr(fault.when, name) is not None:
+            raise FaultError(f"{name}: a new connection has none; it has node, listener and principal")
+    given = [name for name in Then.__struct_fields__ if getattr(fault.then, name) != getattr(Then(), name)]
+    if given != ["drop"]:
+        others = ", ".join(name for name in given if name != "drop")
+        raise FaultError(f"{others or 'drop'}: a new connection can only be dropped: 'close', 'reset' or 'half-close'")
+
+
 def _check_every_api(fault: Fault) -> None:
     needing_api = [name for name in ("filter",) if getattr(fault.when, name) is not None]
-    needing_api += [name for name in ("error", "throttle_ms", "corrupt_records") if getattr(fault.then, name)]
+    names = ("error", "throttle_ms", "corrupt_records", "set_fields", "stale", "max_versions")
+    needing_api += [name for name in names if getattr(fault.then, name)]
     if needing_api:
         raise FaultError(f"{needing_api[0]}: not possible for a fault on every API; name the API")
 

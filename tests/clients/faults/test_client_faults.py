@@ -248,3 +248,31 @@ def test_faults_are_given_at_the_start(tmp_path: Path) -> None:
 
     assert [error.name() for error in result.errors] == ["NOT_CONTROLLER"]
     assert [fault.hits for fault in kafka.faults.list()] == [1]
+
+
+def test_a_client_connects_again_when_connections_are_reset(kafka: Cluster) -> None:
+    fault = kafka.faults.add(on="connection", times=2, drop="reset")
+
+    assert _produce(Producer(_settings(kafka)), b"one") == [None]
+    assert fault.hits == 2
+
+
+def test_a_client_uses_the_versions_of_an_older_broker(kafka: Cluster) -> None:
+    kafka.faults.add("ApiVersions", max_versions={"Produce": 7, "Metadata": 8})
+
+    assert _produce(Producer(_settings(kafka)), b"one") == [None]
+
+    assert {exchange.api_version for exchange in kafka.exchanges("Produce")} == {7}
+    assert max(exchange.api_version for exchange in kafka.exchanges("Metadata")) <= 8
+
+
+def test_a_producer_finds_the_leader_after_stale_metadata() -> None:
+    properties = {"default.replication.factor": 2}
+    with Cluster(nodes=2, topics={"orders": 1}, properties=properties, profile="quick") as kafka:
+        kafka.faults.add("Metadata", stale=True, times=3)
+        kafka.move_leader("orders", 0)
+
+        assert _produce(Producer(_settings(kafka, **{"topic.metadata.refresh.fast.interval.ms": 20})), b"one") == [None]
+
+        assert kafka.exchanges("Produce")[0].response is not None
+        assert _end_offset(kafka) == 1

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kwire import headers
+from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.messages.list_groups import ListGroupsRequest
@@ -105,6 +106,8 @@ def test_an_error_can_be_put_into_the_partitions_of_metadata() -> None:
 
     rows = {topic.name: [row.error_code for row in topic.partitions] for topic in response.topics}
     assert rows == {"A": [5, 5], "B": [0, 0]}
+    broker.faults.clear()
+    assert [row.error_code for row in broker.call(request, 12).topics[0].partitions] == [0, 0]
 
 
 def test_an_error_after_the_work_leaves_the_topic() -> None:
@@ -402,3 +405,42 @@ def test_half_closed_connections_are_not_answered() -> None:
     broker.send(ListGroupsRequest(), 5)
 
     assert broker.kinds() == ["note", "half-close"]
+
+
+def test_fields_of_the_response_are_set_in_the_rows_that_match() -> None:
+    broker = FaultyBroker()
+    broker.add("Fetch", partition=1, set_fields={"responses.partitions.high_watermark": 99, "session_id": 5})
+
+    response = _fetch(broker, 0, 1)
+    if response is None:
+        broker.advance(500)
+        response = broker.take_response()
+
+    assert response.session_id == 5
+    assert {row.partition_index: row.high_watermark for row in response.responses[0].partitions} == {0: 0, 1: 99}
+
+
+def test_stale_metadata_has_the_leaders_of_the_time_when_the_fault_was_added() -> None:
+    broker = FaultyBroker(nodes=2, config={"default.replication.factor": "2"})
+    before = broker.leader("A")
+    fault = broker.add("Metadata", topic="A", stale=True)
+    broker.core.move_leader("A", 0, broker.now_ms, to=None)
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="A"), MetadataRequestTopic(name="B")])
+
+    stale = broker.call(request, 12).topics[0].partitions[0]
+    fault.remove()
+    fresh = broker.call(request, 12).topics[0].partitions[0]
+
+    assert (stale.leader_id, fresh.leader_id) == (before, 1 - before)
+    assert stale.leader_epoch == fresh.leader_epoch - 1
+
+
+def test_versions_are_listed_up_to_a_limit() -> None:
+    broker = FaultyBroker()
+    broker.add("ApiVersions", max_versions={"Fetch": 11, "ShareFetch": -1})
+    request = ApiVersionsRequest(client_software_name="kwire", client_software_version="1.0")
+    versions = {row.api_key: row.max_version for row in broker.call(request, 3).api_keys}
+
+    assert versions[1] == 11
+    assert 78 not in versions
+    assert versions[0] == 13

@@ -175,7 +175,7 @@ def test_an_optional_fault_may_stay_without_hits_and_a_removed_one_may_not() -> 
         pass
 
     assert [handle.name for handle in broker.faults.list()] == [f"ListGroups error='{_ERROR}'"]
-    with pytest.raises(AssertionError, match="the fault 'no produce' never acted:\n  no request of Produce came"):
+    with pytest.raises(AssertionError, match="the fault 'no produce' never acted:\n  no requests of Produce came"):
         broker.faults.check_hits()
     broker.faults.clear()
     broker.faults.check_hits()
@@ -221,3 +221,26 @@ def test_a_thousand_faults_act_on_their_own_requests_only() -> None:
 
     assert broker.call(MetadataRequest(topics=topics), 12, connection="7").topics[0].error_code == 7
     assert broker.call(MetadataRequest(topics=topics), 12, connection="a").topics[0].error_code == 0
+
+
+def test_new_connections_are_dropped() -> None:
+    broker = FaultyBroker()
+    fault = broker.add(on="connection", node=0, first=2, times=2, drop="reset", name="refused")
+    for name in "abcd":
+        broker.connect(name)
+    broker.core.take_output()
+
+    assert broker.kinds() == ["close", "close"]
+    assert fault.hits == 2
+    assert _list(broker, connection="d") == 0
+
+
+def test_a_fault_of_connections_reports_those_that_it_missed() -> None:
+    broker = FaultyBroker()
+    broker.add(on="connection", node=1, drop=True, name="refused")
+    broker.connect("a")
+
+    with pytest.raises(
+        AssertionError, match=r"1 connections came(.|\n)*127.0.0.1:\d+ to node 0: its node was 0, not 1"
+    ):
+        broker.faults.check_hits()

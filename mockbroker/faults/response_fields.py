@@ -1,0 +1,102 @@
+"""Fields of responses that faults set: given values, leaders of an earlier time, and lower versions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import msgspec
+
+from kwire.registry import API_KEYS, api_name
+from mockbroker.faults.api_fields import ApiFields, FieldPath
+from mockbroker.faults.error_rows import RowCondition, partition_rows
+from mockbroker.faults.fault_error import FaultError, suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mockbroker.engine.core import Core
+    from mockbroker.faults.model import FieldValue, Then
+
+#: A response that lists the replicas of partitions has this field beside `leader_id` and `leader_epoch`.
+_REPLICAS = "isr_nodes"
+
+
+class PartitionLeader(NamedTuple):
+    """The leader and the in-sync replicas of a partition at some time."""
+
+    leader_id: int
+    leader_epoch: int
+    isr_nodes: tuple[int, ...]
+
+
+def check_response_fields(then: Then, fields: ApiFields) -> None:
+    """Check the fields that a fault sets. Raises: FaultError for one that the API's response lacks."""
+    for name, value in (then.set_fields or {}).items():
+        kind = fields.response_fields.get(tuple(name.split(".")))
+        if kind is None:
+            known = [".".join(path) for path in fields.response_fields]
+            raise FaultError(f"set_fields: a {fields.name} response has no field {name!r}; {suggest(name, known)}")
+        try:
+            msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            raise FaultError(f"set_fields: {name}: {error}") from error
+    if then.stale and not any(path[-1] == _REPLICAS for path in fields.response_fields):
+        raise FaultError(f"stale: a {fields.name} response has no leaders; Metadata and DescribeTopicPartitions have")
+    if then.max_versions is not None and fields.name != "ApiVersions":
+        raise FaultError("max_versions: only an ApiVersions response lists versions; name that API")
+    names = {api_name(key) for key in API_KEYS}
+    for name, version in (then.max_versions or {}).items():
+        if name not in names:
+            raise FaultError(f"max_versions: {name!r} is not the name of an API; {suggest(name, names)}")
+        if version < -1:
+            raise FaultError(f"max_versions: {name}: {version} is no version; -1 leaves the API out")
+
+
+def set_response_fields(response: object, values: Mapping[str, FieldValue], condition: RowCondition) -> None:
+    """Set fields of a response by their paths; in the rows of topics, only those that are included."""
+    for name, value in values.items():
+        _set_field(response, tuple(name.split(".")), value, condition)
+
+
+def _set_field(value: object, path: FieldPath, field_value: FieldValue, condition: RowCondition) -> None:
+    if isinstance(value, list):
+        for item in value:
+            if condition.includes_row(item):
+                _set_field(item, path, field_value, condition)
+    elif value is not None and len(path) > 1:
+        _set_field(getattr(value, path[0]), path[1:], field_value, condition)
+    elif value is not None:
+        setattr(cast(Any, value), path[0], field_value)
+
+
+def read_leaders(core: Core) -> dict[tuple[str, int], PartitionLeader]:
+    """The present leaders of all partitions, by topic and index."""
+    return {
+        (topic.name, partition.index): PartitionLeader(partition.leader, partition.leader_epoch, tuple(partition.isr))
+        for topic in core.state.metadata.topics()
+        for partition in topic.partitions
+    }
+
+
+def set_leaders(
+    response: msgspec.Struct, leaders: Mapping[tuple[str, int], PartitionLeader], condition: RowCondition
+) -> None:
+    """Set the leaders in the rows of partitions to earlier ones."""
+    names = {name for name, _ in leaders}
+    for name in names:
+        if condition.topic not in (None, name):
+            continue
+        for row in partition_rows(response, RowCondition(name, None, condition.partition)):
+            fields = cast(Any, row)
+            leader = leaders.get((name, fields.partition_index))
+            if leader is not None:
+                fields.leader_id, fields.leader_epoch, fields.isr_nodes = leader
+
+
+def limit_versions(response: msgspec.Struct, max_versions: Mapping[str, int]) -> None:
+    """Lower the versions in an ApiVersions response; an API without a version is left out."""
+    fields = cast(Any, response)
+    limits = {key: max_versions[api_name(key)] for key in API_KEYS if api_name(key) in max_versions}
+    for row in fields.api_keys:
+        row.max_version = min(row.max_version, limits.get(row.api_key, row.max_version))
+    fields.api_keys = [row for row in fields.api_keys if row.max_version >= row.min_version]
