@@ -20,6 +20,7 @@ from mockbroker.kafka_error import KafkaError
 from mockbroker.server import Options, Server, new_event_loop
 
 if TYPE_CHECKING:
+    from mockbroker.faults.cluster_model import ClusterFault
     from mockbroker.faults.model import Fault
 
 _EXIT_USAGE = 2
@@ -85,7 +86,7 @@ def _parse_options(parsed: argparse.Namespace) -> Options:
     )
 
 
-def _load_faults(path: Path | None) -> tuple[Fault, ...]:
+def _load_faults(path: Path | None) -> tuple[Fault | ClusterFault, ...]:
     """The faults of a file; without one, their modules are not imported. Raises: ConfigError, OSError."""
     if path is None:
         return ()

@@ -20,6 +20,7 @@ from mockbroker.net.listeners import Listener, parse_listeners
 from mockbroker.net.network_server import NetworkServer
 
 if TYPE_CHECKING:
+    from mockbroker.faults.cluster_model import ClusterFault
     from mockbroker.faults.model import Fault
     from mockbroker.faults.registry import FaultRegistry
     from mockbroker.net.capture_tap import CaptureTap
@@ -48,7 +49,7 @@ class Options:
     share_edition: str | None = None
     share_persister: str = "default"
     add_scram: tuple[str, ...] = field(default=(), repr=False)
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[Fault | ClusterFault, ...] = ()
 
 
 class Server:
@@ -78,7 +79,7 @@ class Server:
         self.network_server: NetworkServer | None = None
         self._nodes = list(self.core.state.nodes.values())
         for fault in options.faults:
-            self.faults.add(fault)
+            self.faults.add_any(fault)
 
     def _record_topic_names(self) -> None:
         """Requests name topics by their ids; the journal has the names of deleted topics too."""
@@ -130,7 +131,7 @@ class Server:
         """The faults of the cluster; without this call, the modules of faults are not imported."""
         from mockbroker.faults.registry import FaultRegistry
 
-        return FaultRegistry(self.core)
+        return FaultRegistry(self.core, listeners=lambda: self.network_server)
 
     @property
     def has_faults(self) -> bool:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from mockbroker.cluster_methods.cluster_thread import ClusterThread
 
 if TYPE_CHECKING:
+    from mockbroker.faults.cluster_model import ClusterFault
     from mockbroker.faults.control import Faults
     from mockbroker.faults.model import Fault
 
-    #: Faults, each as a `Fault` or in its JSON form, or the path of a JSON file with them.
-    FaultSource = Iterable[Fault | Mapping[str, object]] | str | Path
+    #: Faults, each as a value or in its JSON form, or the path of a JSON file with them.
+    FaultSource = Iterable[Fault | ClusterFault | Mapping[str, object]] | str | Path
 
 
 class FaultMethods(ClusterThread):
@@ -38,7 +39,7 @@ class FaultMethods(ClusterThread):
             self.faults.check_hits()
 
 
-def load_faults(source: FaultSource) -> tuple[Fault, ...]:
+def load_faults(source: FaultSource) -> tuple[Fault | ClusterFault, ...]:
     """The checked faults of a list or of a JSON file. Raises: FaultError for a wrong one, OSError."""
     if not source:
         return ()

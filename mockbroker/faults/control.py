@@ -6,6 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from mockbroker.faults.cluster_model import (
+    ClusterFault,
+    check_cluster_fault,
+    cluster_fault_from_json,
+    create_cluster_fault,
+)
 from mockbroker.faults.fault_error import FaultError
 from mockbroker.faults.model import Fault, fault_from_json, faults_from_text
 from mockbroker.faults.validation import check_fault, create_fault
@@ -13,38 +19,50 @@ from mockbroker.faults.validation import check_fault, create_fault
 if TYPE_CHECKING:
     import msgspec
 
+    from mockbroker.faults.active_cluster_fault import ActiveClusterFault
     from mockbroker.faults.active_fault import ActiveFault
     from mockbroker.faults.registry import FaultRegistry
 
 T = TypeVar("T")
 
 
-FaultSource = Iterable[Fault | Mapping[str, object]] | str | Path
+AnyFault = Fault | ClusterFault
+FaultSource = Iterable[AnyFault | Mapping[str, object]] | str | Path
 
 
-def load_faults(source: FaultSource) -> tuple[Fault, ...]:
-    """The checked faults of a list, as `Fault` or in their JSON form, or of the JSON file of this path.
+def load_faults(source: FaultSource) -> tuple[AnyFault, ...]:
+    """The checked faults of a list, as values or in their JSON form, or of the JSON file of this path.
 
     Raises: FaultError that names the fault, OSError if there is no such file.
     """
     if isinstance(source, str | Path):
-        faults: Iterable[Fault | Mapping[str, object]] = faults_from_text(Path(source).read_bytes())
+        try:
+            faults: Iterable[AnyFault | Mapping[str, object]] = faults_from_text(Path(source).read_bytes())
+        except FaultError as error:
+            raise FaultError(f"{source}: {error}") from error
     else:
         faults = source
     checked = []
     for number, fault in enumerate(faults, 1):
         try:
-            checked.append(check_fault(fault if isinstance(fault, Fault) else fault_from_json(fault)))
+            checked.append(_read_fault(fault))
         except FaultError as error:
             where = f"{source}: " if isinstance(source, str | Path) else ""
             raise FaultError(f"{where}fault {number}: {error}") from error
     return tuple(checked)
 
 
+def _read_fault(fault: AnyFault | Mapping[str, object]) -> AnyFault:
+    """A checked fault; the JSON form of one of the cluster has an action."""
+    if isinstance(fault, Mapping):
+        fault = cluster_fault_from_json(fault) if "action" in fault else fault_from_json(fault)
+    return check_cluster_fault(fault) if isinstance(fault, ClusterFault) else check_fault(fault)
+
+
 class FaultHandle:
     """A fault that was added; in a `with` block it is removed at the end."""
 
-    def __init__(self, active: ActiveFault, faults: Faults) -> None:
+    def __init__(self, active: ActiveFault | ActiveClusterFault, faults: Faults) -> None:
         self._active = active
         self._faults = faults
 
@@ -54,7 +72,7 @@ class FaultHandle:
         return self._active.name
 
     @property
-    def fault(self) -> Fault:
+    def fault(self) -> Fault | ClusterFault:
         """The fault."""
         return self._active.fault
 
@@ -108,6 +126,14 @@ class Faults:
         else:
             fault = create_fault(api, **options)
         return FaultHandle(self._run(lambda registry: registry.add(fault)), self)
+
+    def schedule(self, action: str | ClusterFault, **options: object) -> FaultHandle:
+        """Add a fault of the nodes, with the fields of `ClusterFault`: `schedule("kill-node", node=1, for_ms=5000)`.
+
+        Raises: FaultError for one that cannot happen; then nothing is changed.
+        """
+        fault = action if isinstance(action, ClusterFault) else create_cluster_fault(action, **options)
+        return FaultHandle(self._run(lambda registry: registry.schedule(fault)), self)
 
     def list(self) -> list[FaultHandle]:
         """The faults that were added and not removed, in that order."""

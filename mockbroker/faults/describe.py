@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
+    from mockbroker.faults.cluster_model import ClusterFault
     from mockbroker.faults.model import Fault
 
 
@@ -23,3 +24,13 @@ def _given_fields(struct: msgspec.Struct) -> list[str]:
         for name in struct.__struct_fields__
         if getattr(struct, name) != getattr(defaults, name)
     ]
+
+
+def describe_cluster_fault(fault: ClusterFault) -> str:
+    """The fault in one line: `kill-node at_ms=500 node=1`."""
+    given = [
+        f"{name}={getattr(fault, name)!r}"
+        for name, default in zip(fault.__struct_fields__[1:], fault.__struct_defaults__, strict=True)
+        if getattr(fault, name) != default
+    ]
+    return " ".join([fault.action, *given])

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from mockbroker.faults.cluster_model import ClusterFault
 from mockbroker.faults.fault_error import FaultError
 
 ErrorPlace = Literal["top", "topic", "partition"]
@@ -113,9 +114,10 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
 
 class FaultFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """The content of a file of faults, for `mockbroker --faults`."""
+    """The content of a file of faults, for `mockbroker --faults`: those of requests, and those of the cluster."""
 
-    faults: tuple[Fault, ...]
+    faults: tuple[Fault, ...] = ()
+    cluster_faults: tuple[ClusterFault, ...] = ()
 
 
 def fault_from_json(value: object) -> Fault:
@@ -126,12 +128,13 @@ def fault_from_json(value: object) -> Fault:
         raise FaultError(f"{error}") from error
 
 
-def faults_from_text(text: str | bytes) -> tuple[Fault, ...]:
+def faults_from_text(text: str | bytes) -> tuple[Fault | ClusterFault, ...]:
     """The faults of a JSON file. Raises: FaultError for a wrong form; the content is not checked."""
     try:
-        return msgspec.json.decode(text, type=FaultFile).faults
+        file = msgspec.json.decode(text, type=FaultFile)
     except msgspec.DecodeError as error:
         raise FaultError(f"{error}") from error
+    return *file.faults, *file.cluster_faults
 
 
 def faults_schema() -> dict[str, object]:

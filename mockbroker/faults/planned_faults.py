@@ -41,7 +41,7 @@ class PlannedFaults:
         self._sender = sender
         self._error_rows: list[msgspec.Struct] = []
         self._is_refused = False
-        self._request.exchange.faults = tuple(active.name for active in faults)
+        self._request.exchange.faults += tuple(active.name for active in faults)
 
     def start(self) -> bool:
         """Apply what comes before the work. Returns: whether the handler runs now."""

@@ -5,18 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mockbroker.engine.output import Close, HalfClose
+from mockbroker.faults.active_cluster_fault import ActiveClusterFault
 from mockbroker.faults.active_fault import ActiveFault
 from mockbroker.faults.answer_sender import AnswerSender
+from mockbroker.faults.cluster_control import ClusterControl
+from mockbroker.faults.cluster_model import check_cluster_fault
+from mockbroker.faults.fault_error import FaultError
+from mockbroker.faults.model import Fault
+from mockbroker.faults.node_effects import NodeEffects
 from mockbroker.faults.planned_faults import PlannedFaults
 from mockbroker.faults.request_facts import RequestFacts
 from mockbroker.faults.response_fields import read_leaders
 from mockbroker.faults.validation import check_fault
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mockbroker.engine.active_request import ActiveRequest
     from mockbroker.engine.context import ConnectionInfo
     from mockbroker.engine.core import Core
-    from mockbroker.faults.model import Fault
+    from mockbroker.faults.cluster_control import Listeners
+    from mockbroker.faults.cluster_model import ClusterFault
+    from mockbroker.faults.node_effects import HeldRequest
 
 
 class FaultRegistry:
@@ -25,25 +35,30 @@ class FaultRegistry:
     `added`: every fault since the start or the last `clear`, also removed ones.
     """
 
-    def __init__(self, core: Core) -> None:
-        self.added: list[ActiveFault] = []
+    def __init__(self, core: Core, listeners: Callable[[], Listeners | None] = lambda: None) -> None:
+        self.added: list[ActiveFault | ActiveClusterFault] = []
         self._core = core
         self._active: list[ActiveFault] = []
+        self._cluster_faults: list[ActiveClusterFault] = []
+        self._control = ClusterControl(core, listeners)
+        self._effects = NodeEffects(core, self._restart, self._update)
         self._by_api: dict[str, list[ActiveFault]] = {}
         self._added_count = 0
         self._sender = AnswerSender(core)
 
     @property
-    def active(self) -> list[ActiveFault]:
-        """The faults that may act, in the order in which they were added; spent ones are among them."""
-        return list(self._active)
+    def active(self) -> list[ActiveFault | ActiveClusterFault]:
+        """The faults that were not removed, those of requests first, in the order in which they were added."""
+        return [*self._active, *self._cluster_faults]
+
+    def add_any(self, fault: Fault | ClusterFault) -> ActiveFault | ActiveClusterFault:
+        """Add a fault of requests or of the nodes. Raises: as the other methods."""
+        return self.add(fault) if isinstance(fault, Fault) else self.schedule(fault)
 
     def add(self, fault: Fault) -> ActiveFault:
         """Add a fault. Raises: FaultError for one that can never match or act; then nothing is changed."""
         check_fault(fault)
-        # The id of the cluster comes from its seed; the cluster's own random numbers stay as without faults.
-        self._added_count += 1
-        seed = f"{self._core.state.cluster_id}/{self._added_count}"
+        seed = self._next_seed()
         leaders = read_leaders(self._core) if fault.then.stale else {}
         active = ActiveFault(fault, seed=seed, now_ms=self._core.now_ms, leaders=leaders)
         self.added.append(active)
@@ -51,25 +66,57 @@ class FaultRegistry:
         self._update()
         return active
 
-    def remove(self, active: ActiveFault) -> None:
-        """Remove a fault; does nothing for one that is removed."""
-        if active in self._active:
+    def schedule(self, fault: ClusterFault) -> ActiveClusterFault:
+        """Add a fault of the nodes. Raises: FaultError for one that cannot happen; then nothing is changed."""
+        check_cluster_fault(fault)
+        nodes = self._core.state.nodes
+        for name in ("node", "to"):
+            if getattr(fault, name) is not None and getattr(fault, name) not in nodes:
+                raise FaultError(f"{name}: {getattr(fault, name)} is not one of {', '.join(map(str, nodes))}")
+        active = ActiveClusterFault(fault, self._core, self._control, self._effects, seed=self._next_seed())
+        self.added.append(active)
+        self._cluster_faults.append(active)
+        return active
+
+    def _next_seed(self) -> str:
+        # The id of the cluster comes from its seed; the cluster's own random numbers stay as without faults.
+        self._added_count += 1
+        return f"{self._core.state.cluster_id}/{self._added_count}"
+
+    def remove(self, active: ActiveFault | ActiveClusterFault) -> None:
+        """Remove a fault, and end it; does nothing for one that is removed."""
+        if isinstance(active, ActiveClusterFault):
+            if active in self._cluster_faults:
+                self._cluster_faults.remove(active)
+                active.remove()
+        elif active in self._active:
             self._active.remove(active)
             self._update()
 
     def clear(self) -> None:
         """Remove all faults, and forget which were added."""
+        for active in list(self._cluster_faults):
+            self.remove(active)
         self.added.clear()
         self._active.clear()
         self._update()
 
-    def without_hits(self) -> list[ActiveFault]:
+    def without_hits(self) -> list[ActiveFault | ActiveClusterFault]:
         """The faults since the last `clear` that have not acted though they should have."""
         return [active for active in self.added if not active.hits and not active.fault.optional]
 
-    def match_request(self, request: ActiveRequest) -> PlannedFaults | None:
+    def _restart(self, request: ActiveRequest) -> None:
+        """Handle a request that a paused node has held."""
+        request.faults = self.match_request(request)
+        if request.faults is None or request.faults.start():
+            self._core.run_handler(request)
+
+    def match_request(self, request: ActiveRequest) -> PlannedFaults | HeldRequest | None:
         """The faults that act on a request, or None. A fault that ends the request is the last one."""
-        if not self._active and self._sender.is_idle:  # The last late answer has been sent.
+        held = self._effects.hold_request(request)
+        if held is not None:
+            return held
+        if not self._active and self._sender.is_idle:  # As after the last late answer has been sent.
             self._update()
             return None
         api_name = request.incoming.api_name
@@ -103,7 +150,8 @@ class FaultRegistry:
 
     def _update(self) -> None:
         self._by_api.clear()
-        self._core.faults = self if self._active or not self._sender.is_idle else None
+        is_needed = self._active or not self._sender.is_idle or self._effects.has_pause
+        self._core.faults = self if is_needed else None
 
 
 def ends_request(fault: Fault) -> bool:

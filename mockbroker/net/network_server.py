@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 #: How many frames may wait behind a parked request before reading of the connection is paused.
 _BACKLOG_MAX = 1
+#: How many connections the system accepts before the event loop does.
+_BACKLOG_OF_LISTENER = 512
 
 
 class _BoundListener(NamedTuple):
@@ -52,6 +54,7 @@ class NetworkServer:
         self._bound_listeners: dict[int, list[_BoundListener]] = {}
         self._tls: Mapping[str, ssl.SSLContext] = {}
         self._rules: dict[str, PrincipalRules] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms: int | None = None
 
@@ -90,24 +93,26 @@ class NetworkServer:
             lambda: ClientConnection(self, node_id, listener.name, encrypted=encrypted),
             sock=sock,
             ssl=self._tls[listener.name] if encrypted else None,
-            backlog=512,
+            backlog=_BACKLOG_OF_LISTENER,
         )
         self._servers.setdefault(node_id, []).append(server)
 
     def stop_node(self, node_id: int) -> None:
         """Stop a node cleanly: its leaderships move, its responses are sent, its listeners and connections close."""
         self.core.stop_node(node_id, self.clock.now_ms())
-        self._close_listeners(node_id)
+        self.close_listeners(node_id)
+        self.run_due()
 
     def kill_node(self, node_id: int) -> None:
         """Kill a node; output that was not sent yet is lost."""
         self.core.kill_node(node_id, self.clock.now_ms())
-        self._close_listeners(node_id)
+        self.close_listeners(node_id)
+        self.run_due()
 
-    def _close_listeners(self, node_id: int) -> None:
+    def close_listeners(self, node_id: int) -> None:
+        """Refuse new connections to a node; those that are open stay."""
         for server in self._servers.pop(node_id, []):
             server.close()
-        self.run_due()
 
     async def start_node(self, node_id: int) -> None:
         """Start a node that was stopped or killed, at its previous addresses.
@@ -115,18 +120,35 @@ class NetworkServer:
         Raises: OSError if an address is in use by now; KafkaError if the node is running or unknown.
         """
         self.core.start_node(node_id, self.clock.now_ms())
-        bound: list[tuple[_BoundListener, socket.socket]] = []
         try:
-            for bound_listener in self._bound_listeners[node_id]:
-                bound.append((bound_listener, _bind(bound_listener.listener.host, bound_listener.port)))
+            bound = self._bind_again(node_id)
+        except OSError:
+            self.kill_node(node_id)
+            raise
+        for listener, sock in bound:
+            await self._serve(node_id, listener, sock)
+        self.run_due()
+
+    def open_listeners(self, node_id: int) -> None:
+        """Listen again at the previous addresses of a node. Raises: OSError if one is in use by now."""
+        if node_id in self._servers:
+            return
+        for listener, sock in self._bind_again(node_id):
+            sock.listen(_BACKLOG_OF_LISTENER)  # From here on, clients can connect.
+            self._tasks.add(task := asyncio.get_running_loop().create_task(self._serve(node_id, listener, sock)))
+            task.add_done_callback(self._tasks.discard)
+
+    def _bind_again(self, node_id: int) -> list[tuple[Listener, socket.socket]]:
+        """Sockets at the previous addresses of a node, all or none. Raises: OSError if one is in use by now."""
+        bound: list[tuple[Listener, socket.socket]] = []
+        try:
+            for listener, port in self._bound_listeners[node_id]:
+                bound.append((listener, _bind(listener.host, port)))
         except OSError:
             for _, sock in bound:
                 sock.close()
-            self.kill_node(node_id)
             raise
-        for bound_listener, sock in bound:
-            await self._serve(node_id, bound_listener.listener, sock)
-        self.run_due()
+        return bound
 
     async def stop(self) -> None:
         """Stop accepting, close every connection, and release the addresses."""
@@ -134,6 +156,7 @@ class NetworkServer:
         self._notify_watchers()
         if self._timer is not None:
             self._timer.cancel()
+        await asyncio.gather(*self._tasks)
         servers = [server for node_servers in self._servers.values() for server in node_servers]
         for server in servers:
             server.close()

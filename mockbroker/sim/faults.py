@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from mockbroker.faults.cluster_control import ClusterControl
 from mockbroker.kafka_error import KafkaError
 from mockbroker.sim.network import NetworkConditions, NetworkSimulator
 from mockbroker.sim.random_choice import perform_action
@@ -17,6 +18,7 @@ class Faults:
 
     def __init__(self, cluster: SimulatedCluster, rng: Random) -> None:
         self._cluster = cluster
+        self._control = ClusterControl(cluster.core)
         self._count = cluster.coverage.count
         self._rng = rng
         self._stopped_node: int | None = None
@@ -37,13 +39,14 @@ class Faults:
 
     def restore(self) -> None:
         """End all faults."""
-        self._network.conditions = NetworkConditions.IDEAL
+        self._network.conditions = NetworkConditions.IDEAL.value
         if self._stopped_node is not None:
             self._start_node()
 
     def _change_conditions(self) -> str:
-        self._network.conditions = self._rng.choice(list(NetworkConditions))
-        return f"network conditions: {self._network.conditions.name.lower()}"
+        conditions = self._rng.choice(list(NetworkConditions))
+        self._network.conditions = conditions.value
+        return f"network conditions: {conditions.name.lower()}"
 
     def _move_leader(self) -> str:
         queues = self._cluster.queue_topics()
@@ -60,7 +63,7 @@ class Faults:
     def _move_partition(self, topic: str, partition_index: int, coverage_name: str) -> str:
         to = self._rng.choice(list(self._cluster.core.state.metadata.node_ids))
         try:
-            self._cluster.core.move_leader(topic, partition_index, self._cluster.now_ms, to=to)
+            self._control.move_leader(topic, partition_index, to=to)
         except KafkaError:
             return f"{topic}-{partition_index} cannot move to {to}"
         self._count(coverage_name)
@@ -68,14 +71,13 @@ class Faults:
         return f"{topic}-{partition_index} moves to {to}"
 
     def _stop_node(self) -> str:
-        core = self._cluster.core
         self._record_disturbance()
-        self._stopped_node = self._rng.choice(list(core.state.metadata.node_ids))
+        self._stopped_node = self._rng.choice(list(self._cluster.core.state.metadata.node_ids))
         if self._rng.random() < 0.5:
-            core.kill_node(self._stopped_node, self._cluster.now_ms)
+            self._control.kill_node(self._stopped_node)
             self._count("node killed")
             return f"node {self._stopped_node} is killed"
-        core.stop_node(self._stopped_node, self._cluster.now_ms)
+        self._control.stop_node(self._stopped_node)
         self._count("node stopped")
         return f"node {self._stopped_node} is stopped"
 
@@ -83,6 +85,6 @@ class Faults:
         assert self._stopped_node is not None
         self._record_disturbance()
         node_id, self._stopped_node = self._stopped_node, None
-        self._cluster.core.start_node(node_id, self._cluster.now_ms)
+        self._control.start_node(node_id)
         self._count("node started")
         return f"node {node_id} starts"

@@ -1,4 +1,4 @@
-"""Simulated network between the nodes: latency of calls, and loss."""
+"""Simulated network between the nodes: the conditions that change during a simulation."""
 
 from __future__ import annotations
 
@@ -6,50 +6,29 @@ from collections.abc import Callable
 from enum import Enum
 from random import Random
 
-from mockbroker.cluster_services.inter_broker import Delivery, Loss
+from mockbroker.cluster_services.inter_broker import Loss
+from mockbroker.faults import node_network
+from mockbroker.faults.node_network import NodeNetwork
 from mockbroker.sim.coverage import Coverage
 
 
 class NetworkConditions(Enum):
     """The maximum latency of a message in milliseconds, and the percentage of lost messages."""
 
-    IDEAL = (0, 0)
-    SLOW = (60, 0)
-    LOSSY = (900, 10)
-    BAD = (2_500, 60)
-    CUT = (20, 100)
+    IDEAL = node_network.NetworkConditions(0, 0)
+    SLOW = node_network.NetworkConditions(60, 0)
+    LOSSY = node_network.NetworkConditions(900, 10)
+    BAD = node_network.NetworkConditions(2_500, 60)
+    CUT = node_network.NetworkConditions(20, 100)
 
 
-class NetworkSimulator:
-    """Plans the delivery of calls. Messages to one node, and its responses, stay in order, as on a connection.
-
-    No two messages reach a node in the same millisecond, so that each can be checked alone. on_loss: called when a
-    message is lost.
-    """
+class NetworkSimulator(NodeNetwork):
+    """A network of nodes that counts what happens. on_loss: called when a message is lost."""
 
     def __init__(self, rng: Random, coverage: Coverage, on_loss: Callable[[], None]) -> None:
-        self._on_loss = on_loss
-        self.conditions = NetworkConditions.IDEAL
-        self._rng = rng
-        self._coverage = coverage
-        self._arrived_ms: dict[int, int] = {}
-        self._answered_ms: dict[int, int] = {}
+        def record_loss(loss: Loss) -> None:
+            on_loss()
+            coverage.count("request lost" if loss is Loss.REQUEST else "response lost")
 
-    def plan_delivery(self, to: int, now_ms: int) -> Delivery:
-        """The delivery of a call to a node that is sent now."""
-        latency_ms, loss_percentage = self.conditions.value
-        arrives_ms = max(now_ms + self._rng.randint(0, latency_ms), self._arrived_ms.get(to, -1) + 1)
-        answered_ms = max(arrives_ms + self._rng.randint(0, latency_ms), self._answered_ms.get(to, 0))
-        self._arrived_ms[to], self._answered_ms[to] = arrives_ms, answered_ms
-        loss = None
-        if self._rng.randrange(100) < loss_percentage:
-            loss = self._rng.choice((Loss.REQUEST, Loss.ANSWER))
-            self._on_loss()
-            self._coverage.count("request lost" if loss is Loss.REQUEST else "response lost")
-        if answered_ms > now_ms:
-            self._coverage.count("call delayed")
-        return Delivery(arrives_ms - now_ms, answered_ms - arrives_ms, loss)
-
-    def loading_ms(self, _node_id: int, _now_ms: int) -> int:
-        """How long a node takes to load a partition of a coordinator's topic: disks are as slow as the network."""
-        return self._rng.randint(0, self.conditions.value[0])
+        conditions = NetworkConditions.IDEAL.value
+        super().__init__(rng, conditions, on_loss=record_loss, on_delay=lambda: coverage.count("call delayed"))

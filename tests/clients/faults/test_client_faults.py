@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -56,7 +58,8 @@ def _end_offset(kafka: Cluster, partition: int = 0) -> int:
 
 def _wait_for(kafka: Cluster, condition: Callable[[], bool], poll: Callable[[], object]) -> None:
     """Poll a client until a condition holds."""
-    for _ in range(int(PATIENCE_S * 20)):
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
         poll()
         if condition():
             return
@@ -276,3 +279,38 @@ def test_a_producer_finds_the_leader_after_stale_metadata() -> None:
 
         assert kafka.exchanges("Produce")[0].response is not None
         assert _end_offset(kafka) == 1
+
+
+def test_a_producer_survives_nodes_that_go_down_pause_and_refuse_connections() -> None:
+    properties = {"default.replication.factor": 3}
+    with Cluster(nodes=3, topics={"orders": 1}, properties=properties, profile="quick", seed=5) as kafka:
+        producer = Producer(_settings(kafka, **{"enable.idempotence": True, "reconnect.backoff.max.ms": 100}))
+        assert _produce(producer, b"0") == [None]
+        faults = [
+            kafka.faults.schedule("stop-node", node=0, for_ms=300),
+            kafka.faults.schedule("pause-node", node=1, at_ms=400, for_ms=200),
+            kafka.faults.schedule("refuse-connections", node=2, at_ms=400, for_ms=300),
+            kafka.faults.schedule("move-leader", topic="orders", at_ms=500),
+        ]
+        count = 1
+
+        def produce_one() -> None:
+            nonlocal count
+            assert _produce(producer, b"%d" % count) == [None]
+            count += 1
+
+        _wait_for(kafka, lambda: all(fault.hits for fault in faults), produce_one)
+        _wait_for(kafka, lambda: len(kafka.run(lambda server: server.core.state.inter_broker.nodes)) == 3, produce_one)
+
+        assert _end_offset(kafka) == count
+
+
+def test_refused_connections_are_refused_by_the_system() -> None:
+    with Cluster(nodes=2) as kafka:
+        kafka.clock.freeze()
+        host, _, port = kafka.bootstrap_servers.split(",")[1].rpartition(":")
+        with kafka.faults.schedule("refuse-connections", node=1):
+            kafka.clock.advance(1)
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((host, int(port)), PATIENCE_S)
+        socket.create_connection((host, int(port)), PATIENCE_S).close()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mockbroker.faults import Fault, FaultError, Then, When
+from mockbroker.faults import ClusterFault, Fault, FaultError, Then, When
 from mockbroker.faults.model import fault_from_json, faults_from_text, faults_schema
 
 _TEXT = st.none() | st.text(max_size=8)
@@ -63,8 +63,8 @@ def test_a_file_that_is_no_json_is_refused() -> None:
 def test_the_schema_describes_every_field_of_the_model() -> None:
     definitions: dict[str, Any] = faults_schema()["$defs"]  # type: ignore[assignment]
 
-    assert set(definitions) == {"FaultFile", "Fault", "When", "Then"}
-    for kind in (When, Then, Fault):
+    assert set(definitions) == {"FaultFile", "Fault", "When", "Then", "ClusterFault"}
+    for kind in (When, Then, Fault, ClusterFault):
         assert set(definitions[kind.__name__]["properties"]) == set(kind.__struct_encode_fields__)
         assert definitions[kind.__name__]["additionalProperties"] is False
 
@@ -72,7 +72,7 @@ def test_the_schema_describes_every_field_of_the_model() -> None:
 def test_the_published_schema_is_the_one_of_the_model() -> None:
     published = resources.files("mockbroker.faults").joinpath("faults.schema.json").read_text("utf-8")
 
-    assert json.loads(published) == faults_schema()
+    assert json.loads(published) == json.loads(json.dumps(faults_schema()))
 
 
 def test_a_fault_is_frozen_and_hashable() -> None:

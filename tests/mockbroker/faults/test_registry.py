@@ -210,7 +210,8 @@ def test_a_wrong_fault_changes_nothing() -> None:
         broker.faults.add({"when": {"api": "Produce"}, "then": {"dorp": "close"}})
 
     assert broker.faults.list() == []
-    assert broker.faults.add({"when": {"api": "Produce"}, "then": {"drop": "close"}}).fault.when.api == "Produce"
+    added = broker.faults.add({"when": {"api": "Produce"}, "then": {"drop": "close"}})
+    assert added.fault == Fault(when=When(api="Produce"), then=Then(drop="close"))
 
 
 def test_a_thousand_faults_act_on_their_own_requests_only() -> None:

@@ -47,7 +47,7 @@ def test_a_call_is_delayed_and_lost_in_both_directions(loss: Loss | None, handle
 @pytest.mark.parametrize("conditions", list(NetworkConditions))
 def test_messages_to_a_node_keep_their_order_and_a_millisecond_each(conditions: NetworkConditions) -> None:
     network = NetworkSimulator(random.Random(1), Coverage(), on_loss=lambda: None)
-    network.conditions = conditions
+    network.conditions = conditions.value
 
     deliveries = [(sent_ms, network.plan_delivery(0, sent_ms)) for sent_ms in (5, 5, 6, 6, 6, 40, 3_000)]
 

@@ -1,0 +1,89 @@
+"""`ClusterControl`: stops, starts and pauses nodes and moves leaders, for faults and for the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from mockbroker.kafka_error import KafkaError
+
+if TYPE_CHECKING:
+    from mockbroker.engine.core import Core
+    from mockbroker.state.metadata.topics import CoordinatorKind
+
+
+class Listeners(Protocol):
+    """The listening sockets of the nodes. Implemented by `mockbroker.net`."""
+
+    def close_listeners(self, node_id: int) -> None:
+        """Refuse new connections to a node."""
+
+    def open_listeners(self, node_id: int) -> None:
+        """Listen again at the previous addresses of a node. Raises: OSError if one is in use by now."""
+
+
+class ClusterControl:
+    """Acts on the nodes of a cluster. listeners: returns their sockets, None for a cluster without sockets.
+
+    It may be used inside a deadline of the core. Every method raises KafkaError where the cluster is in no state for
+    it: a node that is down is stopped, or a partition has no other in-sync replica.
+    """
+
+    def __init__(self, core: Core, listeners: Callable[[], Listeners | None] = lambda: None) -> None:
+        self._core = core
+        self._listeners = listeners
+
+    def stop_node(self, node_id: int) -> None:
+        """Stop a node cleanly: others become leaders first."""
+        self._core.stop_node(node_id, self._core.now_ms)
+        self.close_listeners(node_id)
+
+    def kill_node(self, node_id: int) -> None:
+        """Kill a node: others become leaders when its session expires."""
+        self._core.kill_node(node_id, self._core.now_ms)
+        self.close_listeners(node_id)
+
+    def start_node(self, node_id: int) -> None:
+        """Start a node that is down, at its previous addresses."""
+        self._core.start_node(node_id, self._core.now_ms)
+        self.open_listeners(node_id)
+
+    def close_listeners(self, node_id: int) -> None:
+        """Refuse new connections to a node."""
+        listeners = self._listeners()
+        if listeners is not None:
+            listeners.close_listeners(node_id)
+
+    def open_listeners(self, node_id: int) -> None:
+        """Accept connections to a node again."""
+        listeners = self._listeners()
+        if listeners is not None:
+            listeners.open_listeners(node_id)
+
+    def move_leader(self, topic: str, partition_index: int, *, to: int | None) -> None:
+        """Make another in-sync replica the leader of a partition."""
+        self._core.move_leader(topic, partition_index, self._core.now_ms, to=to)
+
+    def move_leaders(self, topic_name: str, partition_index: int | None, *, to: int | None) -> int:
+        """Move the leaders of a topic, or of one partition. Returns: how many moved, at least one.
+
+        Raises: the KafkaError of the last one that could not move, if none could.
+        """
+        topic = self._core.state.metadata.topic(topic_name)
+        indexes = [partition_index] if partition_index is not None else []
+        if topic is not None and partition_index is None:
+            indexes = [partition.index for partition in topic.partitions]
+        moved, last_error = 0, None
+        for index in indexes:
+            try:
+                self.move_leader(topic_name, index, to=to)
+                moved += 1
+            except KafkaError as error:
+                last_error = error
+        if not moved and last_error is not None:
+            raise last_error
+        return moved
+
+    def move_coordinators(self, kind: CoordinatorKind, *, to: int | None) -> int:
+        """Move the coordinators of a kind: the leaders of all partitions of their topic. Returns, raises: as above."""
+        return self.move_leaders(self._core.state.metadata.internal_topic(kind).name, None, to=to)

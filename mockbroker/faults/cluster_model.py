@@ -1,0 +1,114 @@
+"""`ClusterFault`: something that happens to the nodes of a cluster at a time, as a frozen value with a JSON form."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from mockbroker.faults.fault_error import FaultError, suggest
+
+Action = Literal[
+    "stop-node",
+    "kill-node",
+    "pause-node",
+    "refuse-connections",
+    "move-leader",
+    "move-coordinator",
+    "slow-network",
+]
+CoordinatorName = Literal["group", "transaction", "share"]
+#: What each action acts on, besides its times; the first name of each is required.
+_ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "stop-node": ("node",),
+    "kill-node": ("node",),
+    "pause-node": ("node",),
+    "refuse-connections": ("node",),
+    "move-leader": ("topic", "partition", "to"),
+    "move-coordinator": ("coordinator", "to"),
+    "slow-network": ("node", "latency_ms", "loss"),
+}
+#: Actions that last until they are ended.
+_WITH_END = ("stop-node", "kill-node", "pause-node", "refuse-connections", "slow-network")
+_Milliseconds = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class ClusterFault(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, rename="camel"
+):
+    """What happens to the nodes, and when, by the cluster's clock.
+
+    action: "stop-node" and "kill-node", after which the node starts again; "pause-node": it answers nothing until the
+    end, and then all; "refuse-connections": its listeners are closed, and its connections stay; "move-leader": of a
+    partition, or of every one of the topic; "move-coordinator": of every partition of a coordinator's topic;
+    "slow-network": messages between nodes to this one, or to all, take up to `latency_ms` for each way, and are lost
+    with the probability `loss`, either the request or its answer.
+    node: None for one that the cluster's seed chooses, in each repetition another one; for a network all.
+    at_ms: since the fault was added. for_ms: how long it lasts; None for ever. every_ms: the period of its repetition.
+    times: how often it is repeated at most. to: the new leader; None for the next in-sync replica.
+    """
+
+    action: Action
+    at_ms: _Milliseconds = 0
+    for_ms: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    every_ms: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    times: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    node: int | None = None
+    topic: str | None = None
+    partition: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    to: int | None = None
+    coordinator: CoordinatorName | None = None
+    latency_ms: _Milliseconds = 0
+    loss: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0
+    name: str = ""
+    optional: bool = False
+
+    def to_json(self) -> dict[str, object]:
+        """The fault as plain values; `cluster_fault_from_json` reads them."""
+        fields: dict[str, object] = msgspec.to_builtins(self)
+        return fields
+
+
+def cluster_fault_from_json(value: object) -> ClusterFault:
+    """A fault from its JSON form. Raises: FaultError for a wrong form; the content is not checked."""
+    try:
+        return msgspec.convert(value, ClusterFault)
+    except msgspec.ValidationError as error:
+        raise FaultError(f"{error}") from error
+
+
+def create_cluster_fault(action: str, **options: object) -> ClusterFault:
+    """A checked fault. Raises: FaultError."""
+    for name in options:
+        if name not in ClusterFault.__struct_fields__:
+            known = [known_name for known_name in ClusterFault.__struct_fields__ if known_name != "action"]
+            raise FaultError(f"a fault of the cluster has no {name!r}; {suggest(name, known)}")
+    if action not in _ARGUMENTS:
+        raise FaultError(f"action: {action!r} is none; {suggest(action, _ARGUMENTS)}")
+    return check_cluster_fault(ClusterFault(action=action, **options))  # type: ignore[arg-type]
+
+
+def check_cluster_fault(fault: ClusterFault) -> ClusterFault:
+    """The fault itself. Raises: FaultError for one that cannot happen."""
+    cluster_fault_from_json(fault.to_json())  # The types and ranges of all fields.
+    allowed = _ARGUMENTS[fault.action]
+    arguments = {name for names in _ARGUMENTS.values() for name in names}
+    for name in sorted(arguments):
+        if name not in allowed and getattr(fault, name) not in (None, 0):
+            raise FaultError(f"{name}: {fault.action} has none; it has {', '.join(allowed)}")
+    if fault.action.startswith("move-"):
+        required = allowed[0]
+        if getattr(fault, required) is None:
+            raise FaultError(f"{required}: {fault.action} requires one")
+        if fault.for_ms is not None:
+            raise FaultError(f"for_ms: {fault.action} happens at once; add a second fault that moves it back")
+    if fault.action == "slow-network" and not fault.latency_ms and not fault.loss:
+        raise FaultError("slow-network: does nothing; set latency_ms or loss")
+    if fault.every_ms is not None and fault.action in _WITH_END:
+        if fault.for_ms is None:
+            raise FaultError(f"every_ms: {fault.action} lasts for ever; set for_ms, shorter than every_ms")
+        if fault.for_ms >= fault.every_ms:
+            raise FaultError(f"for_ms: {fault.for_ms} is not shorter than every_ms, {fault.every_ms}")
+    if fault.times is not None and fault.every_ms is None:
+        raise FaultError("times: without every_ms it happens once; set every_ms")
+    return fault
