@@ -16,6 +16,8 @@ class Clock:
         self._base_ns = time.time_ns() - time.monotonic_ns()
         self._moved_ms = 0
         self._frozen_at: int | None = None
+        #: How long no request may arrive before the clock jumps, milliseconds of the wall clock; None: it does not.
+        self.auto_settle_ms: int | None = None
 
     def now_ms(self) -> int:
         """The current time."""
@@ -34,14 +36,27 @@ class Clock:
 
     def freeze(self) -> None:
         """Freeze the clock; only `advance` moves it from now on."""
+        self.auto_settle_ms = None
         if self._frozen_at is None:
             self._frozen_at = self.now_ms()
 
     def thaw(self) -> None:
-        """Let a frozen clock run again, from its current time."""
+        """Let a frozen or jumping clock run as the wall clock, from its current time."""
+        self.auto_settle_ms = None
         if self._frozen_at is not None:
             self._moved_ms = self._frozen_at - self._wall_ms()
             self._frozen_at = None
+
+    def start_auto(self, settle_ms: int) -> None:
+        """Let the clock run, and jump to the next deadline that clients wait for, whenever all of them wait.
+
+        All wait if no request has arrived and no answer was sent for `settle_ms` of the wall clock. The network server
+        jumps. Raises: ValueError for a negative time.
+        """
+        if settle_ms < 0:
+            raise ValueError(f"settle_ms: {settle_ms}; expected 0 or more")
+        self.thaw()
+        self.auto_settle_ms = settle_ms
 
     @property
     def is_frozen(self) -> bool:

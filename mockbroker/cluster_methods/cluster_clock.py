@@ -23,6 +23,16 @@ class ClusterClock:
         """Freeze the clock: only `advance` moves it, and a test gets the same times in each run."""
         self._cluster.run(lambda server: server.clock.freeze())
 
+    def auto(self, *, settle_ms: int = 10) -> None:
+        """Let the clock run, and jump to the next deadline that clients wait for whenever all of them wait.
+
+        All clients wait if no request has arrived and no answer was sent for `settle_ms` of the wall clock. They wait
+        for a deadline if a request of theirs is parked (a long poll, an answer that is delayed), or a first rebalance
+        waits for more members. On the way every other deadline runs at its own time; only the session and rebalance
+        timeouts of group members stay as far away as they were, since clients send heartbeats by their own clocks.
+        """
+        self._cluster.run(lambda server: server.clock.start_auto(settle_ms))
+
     def thaw(self) -> None:
-        """Let the clock run again."""
+        """Let the clock run as the wall clock again, after `freeze` or `auto`."""
         self._cluster.run(lambda server: server.clock.thaw())

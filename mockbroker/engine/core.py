@@ -1,7 +1,6 @@
 """The synchronous cluster: frames and time in, frames out. The network server and the simulator drive it.
 
-Nothing here waits. `submit` runs a handler; `advance` moves the clock and runs, each at its own time, calls between
-nodes, the deadlines of the nodes, and parked requests whose deadline has come. `take_output` returns what must be sent.
+Nothing here waits. `submit` runs a handler; `advance` moves the clock and runs every deadline at its own time.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import msgspec
 
 from mockbroker.broker.controller import Controller
 from mockbroker.engine.active_request import ActiveRequest, Connection
+from mockbroker.engine.awaited_deadlines import next_awaited_ms
 from mockbroker.engine.context import ANONYMOUS, ConnectionInfo, Context
 from mockbroker.engine.dispatch import Undispatchable, build_error_response, decode_request, encode_response
 from mockbroker.engine.journal_record import record_request, record_undispatchable
@@ -165,10 +165,7 @@ class Core:
         self._process_ready()
 
     def stop_node(self, node_id: int, now_ms: int) -> None:
-        """Stop a broker cleanly: first others become leaders, and requests that wait for this are answered.
-
-        Raises: BROKER_NOT_AVAILABLE when it does not run.
-        """
+        """Stop a broker cleanly: others become leaders first. Raises: BROKER_NOT_AVAILABLE when it does not run."""
         self._move_clock(now_ms)
         self._controller.start_controlled_shutdown(node_id, now_ms=self.now_ms)
         self._process_ready()
@@ -224,6 +221,11 @@ class Core:
             *(node.next_deadline_ms() for node in self._running.values()),
         ]
         return min((due for due in deadlines if due is not None), default=None)
+
+    def next_awaited_ms(self) -> int | None:
+        """The next deadline that clients wait for, or None: see `Clock.start_auto`."""
+        busy = (connection.is_busy for connection in self._connections.values())
+        return next_awaited_ms(self.state, answer_ms=self._purgatory.next_answer_ms(), is_busy=any(busy))
 
     def take_output(self) -> list[Output]:
         """Take the pending output, in order; the caller sends it."""

@@ -23,11 +23,13 @@ class Park(msgspec.Struct, frozen=True):
 
     `resume` runs any number of times and must be safe to repeat; it returns a `Reply`, or parks again.
     At the deadline (`ctx.now_ms >= deadline_ms`) it must not park with the same deadline again.
+    is_recheck: the deadline is no time at which the client gets an answer.
     """
 
     deadline_ms: int
     wakes_on: tuple[WakeKey, ...]
     resume: Callable[[Context], Outcome]
+    is_recheck: bool = False
 
 
 class NoReply(msgspec.Struct, frozen=True):

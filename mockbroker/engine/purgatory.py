@@ -76,6 +76,11 @@ class Purgatory(Generic[R]):
             heapq.heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
+    def next_answer_ms(self) -> int | None:
+        """The earliest deadline at which a client gets its answer, or None; it takes time for each request."""
+        waiting = (delayed for _, _, _, delayed in self._deadlines if delayed.is_waiting)
+        return min((delayed.park.deadline_ms for delayed in waiting if not delayed.park.is_recheck), default=None)
+
     def take_due(self, *, now_ms: int) -> list[DelayedRequest[R]]:
         """The requests whose deadline has passed, in order of deadline and then of arrival."""
         due_requests = []

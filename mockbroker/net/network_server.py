@@ -8,6 +8,7 @@ import socket
 import ssl
 from typing import TYPE_CHECKING, NamedTuple
 
+from mockbroker.engine.awaited_deadlines import postpone_sessions
 from mockbroker.engine.core import Core
 from mockbroker.engine.output import Close, HalfClose, Note, Send, SendBytes
 from mockbroker.net.connection import ClientConnection
@@ -57,6 +58,8 @@ class NetworkServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms: int | None = None
+        self._settle_timer: asyncio.TimerHandle | None = None
+        self._last_traffic_s = 0.0
 
     async def start(self, listeners: list[Listener], tls: Mapping[str, ssl.SSLContext]) -> None:
         """Bind every listener of every node, set the nodes' endpoints, then accept. tls: contexts by listener name.
@@ -154,8 +157,9 @@ class NetworkServer:
         """Stop accepting, close every connection, and release the addresses."""
         self.is_stopped = True
         self._notify_watchers()
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._settle_timer):
+            if timer is not None:
+                timer.cancel()
         await asyncio.gather(*self._tasks)
         servers = [server for node_servers in self._servers.values() for server in node_servers]
         for server in servers:
@@ -200,6 +204,7 @@ class NetworkServer:
 
         An internal error in one request closes only that connection, and is logged with its traceback.
         """
+        self._last_traffic_s = asyncio.get_running_loop().time()
         try:
             for frame in frames:
                 self.core.submit(connection.id, frame, self.clock.now_ms(), arrived_ns=arrived_ns)
@@ -226,6 +231,7 @@ class NetworkServer:
             self._flush_output()
             due_ms = self.core.next_deadline_ms()
         self._set_timer(due_ms, now_ms)
+        self._set_settle_timer()
         self._notify_watchers()
 
     def _notify_watchers(self) -> None:
@@ -239,6 +245,7 @@ class NetworkServer:
                 continue
             match output:
                 case Send():
+                    self._last_traffic_s = asyncio.get_running_loop().time()
                     connection.send(output)
                     self.update_reading(connection)
                 case Close():
@@ -268,6 +275,30 @@ class NetworkServer:
         self._timer = None
         self._timer_due_ms = None
         self.run_due()
+
+    def _set_settle_timer(self) -> None:
+        """While the clock is in the mode `auto`: look after the settling time whether all clients wait."""
+        settle_ms = self.clock.auto_settle_ms
+        if settle_ms is not None and self._settle_timer is None:
+            loop = asyncio.get_running_loop()
+            self._settle_timer = loop.call_at(self._last_traffic_s + settle_ms / 1000, self._on_settled)
+
+    def _on_settled(self) -> None:
+        """Jump to the next deadline if there was no traffic meanwhile and a client waits; else wait for an event."""
+        self._settle_timer = None
+        settle_ms = self.clock.auto_settle_ms
+        if settle_ms is None or self.is_stopped:
+            return
+        if self._last_traffic_s + settle_ms / 1000 > asyncio.get_running_loop().time():
+            self._set_settle_timer()
+            return
+        due_ms = self.core.next_deadline_ms()
+        if self.core.next_awaited_ms() is not None and due_ms is not None:
+            step_ms = max(due_ms - self.clock.now_ms(), 0)
+            postpone_sessions(self.core.state, step_ms)
+            self.clock.advance(step_ms)
+            self._last_traffic_s = asyncio.get_running_loop().time()
+            self.run_due()
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 
 TimerKey = tuple[Hashable, ...]
+
+#: The first part of the keys of timers at which a first rebalance ends that waits for more members.
+INITIAL_DELAY = "initial delay"
+#: The first parts of the keys of timers at which a member counts as dead or slow.
+LIVENESS = frozenset({"session", "rebalance", "join", "sync"})
 
 
 class Timers:
@@ -30,6 +35,16 @@ class Timers:
         """Remove all deadlines of a group: its id is the second part of their keys."""
         for key in [key for key in self._actions if key[1] == group_id]:
             del self._actions[key]
+
+    def postpone(self, kinds: Collection[Hashable], duration_ms: int) -> None:
+        """Move the deadlines of all timers of these kinds, the first parts of their keys."""
+        for key, (deadline_ms, _, action) in list(self._actions.items()):
+            if key[0] in kinds:
+                self.set_timer(key, deadline_ms + duration_ms, action)
+
+    def next_of_kind(self, kind: Hashable) -> int | None:
+        """The earliest deadline of a kind, or None."""
+        return min((entry[0] for key, entry in self._actions.items() if key[0] == kind), default=None)
 
     def has_timer(self, key: TimerKey) -> bool:
         """Return whether a deadline is set."""

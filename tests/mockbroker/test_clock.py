@@ -32,3 +32,14 @@ def test_a_thawed_clock_goes_on_from_where_it_stood() -> None:
 def test_the_clock_refuses_to_go_back() -> None:
     with pytest.raises(ValueError, match="cannot go back"):
         Clock().advance(-1)
+
+
+def test_a_clock_that_jumps_runs_as_the_wall_clock_in_between() -> None:
+    clock = Clock()
+    clock.freeze()
+    clock.start_auto(5)
+
+    assert not clock.is_frozen
+    assert clock.auto_settle_ms == 5
+    clock.thaw()
+    assert clock.auto_settle_ms is None

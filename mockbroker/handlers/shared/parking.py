@@ -21,4 +21,4 @@ def park_until(key: WakeKey, attempt: Callable[[Context], Outcome | None], ctx: 
     outcome = attempt(ctx)
     if outcome is not None:
         return outcome
-    return Park(ctx.now_ms + _RECHECK_MS, (key,), lambda now: park_until(key, attempt, now))
+    return Park(ctx.now_ms + _RECHECK_MS, (key,), lambda now: park_until(key, attempt, now), is_recheck=True)

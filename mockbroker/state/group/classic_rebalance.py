@@ -21,7 +21,7 @@ from mockbroker.state.group.coordinator_records import (
 )
 from mockbroker.state.group.group import GroupType
 from mockbroker.state.settings import Settings, read_int
-from mockbroker.state.timers import Timers
+from mockbroker.state.timers import INITIAL_DELAY, Timers
 
 
 class ClassicState(Enum):
@@ -247,7 +247,7 @@ class ClassicRebalance:
         if delay_ms <= 0:
             on_delay_end(now_ms)
         else:
-            self._timers.set_timer(("join", self.group_id), now_ms + delay_ms, on_delay_end)
+            self._timers.set_timer((INITIAL_DELAY, self.group_id), now_ms + delay_ms, on_delay_end)
 
     def _complete_if_all_joined(self, now_ms: int) -> None:
         preparing = self.state is ClassicState.PREPARING_REBALANCE and self._previous_state is not ClassicState.EMPTY
@@ -265,7 +265,8 @@ class ClassicRebalance:
 
         Without a common protocol Kafka's coordinator fails: the members wait until one of them leaves.
         """
-        self._timers.cancel_timer(("join", self.group_id))
+        for kind in ("join", INITIAL_DELAY):
+            self._timers.cancel_timer((kind, self.group_id))
         for member in self.members.in_map_order():
             if member.pending_join is None and member.group_instance_id is None:
                 self._remove_member(member.member_id)

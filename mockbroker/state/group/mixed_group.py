@@ -18,7 +18,7 @@ from mockbroker.state.group.coordinator_rules import RULES_4_3, GroupCoordinator
 from mockbroker.state.group.group import Assignment, Topics
 from mockbroker.state.metadata.topics import TopicPartitionKey
 from mockbroker.state.settings import Settings
-from mockbroker.state.timers import Timers
+from mockbroker.state.timers import INITIAL_DELAY, Timers
 
 CONSUMER_PROTOCOL = "consumer"
 
@@ -174,7 +174,7 @@ class MixedGroup(ConsumerGroup):
 
     def start_classic_sessions(self, *, now_ms: int) -> None:
         """The group was converted from a classic one: its members have their own session timeouts."""
-        for key in (("join", self.group_id), ("sync", self.group_id)):
+        for key in (("join", self.group_id), (INITIAL_DELAY, self.group_id), ("sync", self.group_id)):
             self._timers.cancel_timer(key)
         for member in self.members.values():
             if member.classic is not None:

@@ -42,7 +42,7 @@ from mockbroker.state.streams.streams_membership import StreamsMembership, requi
 from mockbroker.state.streams.streams_rules import DEFAULT_STREAMS_RULES, StreamsRules
 from mockbroker.state.streams.streams_topics import ConfiguredTopology, StatusCode, StreamsStatus, configure
 from mockbroker.state.streams.streams_topology import StreamsInternalTopic, Topology
-from mockbroker.state.timers import Timers
+from mockbroker.state.timers import INITIAL_DELAY, Timers
 
 
 class StreamsHeartbeat(NamedTuple):
@@ -106,7 +106,7 @@ class StreamsGroup(StreamsMembership):
         self.configured: ConfiguredTopology | None = None
         self._shutdown_by: str | None = None
         self._endpoint_epoch = 0
-        self._delay_key = ("streams delay", group_id)
+        self._delay_key = (INITIAL_DELAY, group_id)
 
     @property
     def state_name(self) -> str:
