@@ -83,6 +83,7 @@ def _parse_options(parsed: argparse.Namespace) -> Options:
         share_edition=parsed.share_edition,
         share_persister=parsed.share_persister,
         faults=_load_faults(parsed.faults),
+        chaos=_choose_chaos(parsed.chaos, parsed.seed),
     )
 
 
@@ -97,6 +98,22 @@ def _load_faults(path: Path | None) -> tuple[Fault | ClusterFault, ...]:
         return load_faults(path)
     except FaultError as error:
         raise ConfigError(f"--faults {error}") from error
+
+
+def _choose_chaos(profile: str | None, seed: int | None) -> tuple[str, int] | None:
+    """The profile and its seed, which is that of the cluster if it has one. Raises: ConfigError for an unknown one."""
+    if profile is None:
+        return None
+    from mockbroker.faults.chaos import check_profile, choose_seed
+    from mockbroker.faults.fault_error import FaultError
+
+    try:
+        check_profile(profile)
+    except FaultError as error:
+        raise ConfigError(f"--{error}") from error
+    chosen = choose_seed() if seed is None else seed
+    logging.getLogger("mockbroker").warning("chaos %s, seed %d: repeat it with --seed %d", profile, chosen, chosen)
+    return profile, chosen
 
 
 def _parse_topics(texts: Iterable[str]) -> dict[str, int]:
@@ -150,6 +167,7 @@ def _create_parser() -> argparse.ArgumentParser:
     persisters = "where share groups store their state: default, no-op (nowhere) or control-records"
     add("--share-persister", default="default", metavar="P", help=persisters)
     add("--faults", type=Path, metavar="FILE.json", help="faults from the start: see docs/faults.md")
+    add("--chaos", metavar="PROFILE", help="disturb the cluster: a profile of docs/faults.md, as rolling-restart")
     add("--control", type=int, help=argparse.SUPPRESS)  # Refused: see docs/not-supported.md.
     add("--data-dir", help=argparse.SUPPRESS)
     add("--version", action=_Version)

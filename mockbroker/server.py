@@ -37,6 +37,7 @@ class Options:
     topics: name to partition count, created before the first client connects. seed: of all randomness in the cluster.
     share_edition: of KIP-932, None for that of the release. share_persister: where share groups store their state.
     add_scram: initial users, in the format of `kafka-storage.sh`; they contain passwords. faults: added at the start.
+    chaos: a profile of faults, and its seed.
     """
 
     nodes: int = 1
@@ -50,6 +51,7 @@ class Options:
     share_persister: str = "default"
     add_scram: tuple[str, ...] = field(default=(), repr=False)
     faults: tuple[Fault | ClusterFault, ...] = ()
+    chaos: tuple[str, int] | None = None
 
 
 class Server:
@@ -80,6 +82,8 @@ class Server:
         self._nodes = list(self.core.state.nodes.values())
         for fault in options.faults:
             self.faults.add_any(fault)
+        if options.chaos is not None:
+            self.faults.add_chaos(*options.chaos)
 
     def _record_topic_names(self) -> None:
         """Requests name topics by their ids; the journal has the names of deleted topics too."""

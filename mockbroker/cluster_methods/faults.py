@@ -10,7 +10,7 @@ from mockbroker.cluster_methods.cluster_thread import ClusterThread
 
 if TYPE_CHECKING:
     from mockbroker.faults.cluster_model import ClusterFault
-    from mockbroker.faults.control import Faults
+    from mockbroker.faults.control import Chaos, Faults
     from mockbroker.faults.model import Fault
 
     #: Faults, each as a value or in its JSON form, or the path of a JSON file with them.
@@ -29,6 +29,16 @@ class FaultMethods(ClusterThread):
         if self._thread is None:
             return Faults(lambda action: action(server.faults))
         return Faults(lambda action: self.run(lambda server: action(server.faults)))
+
+    def chaos(self, profile: str, *, seed: int | None = None) -> Chaos:
+        """Disturb the cluster by a named profile until the returned object is stopped (docs/faults.md).
+
+        The seed is printed, so that a test that fails can be repeated with it. Raises: FaultError for an unknown
+        profile.
+        """
+        chaos = self.faults.start_chaos(profile, seed)
+        print(f"chaos {profile!r}, seed {chaos.seed}")
+        return chaos
 
     def check_faults(self) -> None:
         """Check that every fault has acted, except optional ones; the fixture `kafka` does so at the end of a test.

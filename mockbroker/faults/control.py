@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from mockbroker.faults.chaos import choose_seed
 from mockbroker.faults.cluster_model import (
     ClusterFault,
     check_cluster_fault,
@@ -100,6 +101,34 @@ class FaultHandle:
         return f"<fault {self.name}: {self.hits} hits>"
 
 
+class Chaos:
+    """The faults of a chaos profile, until `stop` or the end of the `with` block. seed: repeats them."""
+
+    def __init__(self, profile: str, seed: int, faults: Sequence[FaultHandle]) -> None:
+        self.profile = profile
+        self.seed = seed
+        self.faults = tuple(faults)
+
+    @property
+    def hits(self) -> int:
+        """How often its faults have acted."""
+        return sum(fault.hits for fault in self.faults)
+
+    def stop(self) -> None:
+        """Remove its faults: nodes that are down start again."""
+        for fault in self.faults:
+            fault.remove()
+
+    def __enter__(self) -> Chaos:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<chaos {self.profile}, seed {self.seed}: {self.hits} hits>"
+
+
 class Faults:
     """The faults of a cluster. run: calls a function with the registry in the cluster's thread."""
 
@@ -134,6 +163,15 @@ class Faults:
         """
         fault = action if isinstance(action, ClusterFault) else create_cluster_fault(action, **options)
         return FaultHandle(self._run(lambda registry: registry.schedule(fault)), self)
+
+    def start_chaos(self, profile: str, seed: int | None = None) -> Chaos:
+        """Add the faults of a profile; without a seed, by one that is chosen.
+
+        Raises: FaultError for an unknown profile.
+        """
+        chosen = choose_seed() if seed is None else seed
+        added = self._run(lambda registry: registry.add_chaos(profile, chosen))
+        return Chaos(profile, chosen, [FaultHandle(active, self) for active in added])
 
     def list(self) -> list[FaultHandle]:
         """The faults that were added and not removed, in that order."""

@@ -8,6 +8,7 @@ from mockbroker.engine.output import Close, HalfClose
 from mockbroker.faults.active_cluster_fault import ActiveClusterFault
 from mockbroker.faults.active_fault import ActiveFault
 from mockbroker.faults.answer_sender import AnswerSender
+from mockbroker.faults.chaos import chaos_faults
 from mockbroker.faults.cluster_control import ClusterControl
 from mockbroker.faults.cluster_model import check_cluster_fault
 from mockbroker.faults.fault_error import FaultError
@@ -55,10 +56,23 @@ class FaultRegistry:
         """Add a fault of requests or of the nodes. Raises: as the other methods."""
         return self.add(fault) if isinstance(fault, Fault) else self.schedule(fault)
 
-    def add(self, fault: Fault) -> ActiveFault:
-        """Add a fault. Raises: FaultError for one that can never match or act; then nothing is changed."""
+    def add_chaos(self, profile: str, seed: int) -> list[ActiveFault | ActiveClusterFault]:
+        """Add the faults of a chaos profile. Raises: FaultError for an unknown one."""
+        faults = chaos_faults(profile, list(self._core.state.nodes), seed)
+        return [
+            self.add(fault, seed=f"{seed}/{number}")
+            if isinstance(fault, Fault)
+            else self.schedule(fault, seed=f"{seed}/{number}")
+            for number, fault in enumerate(faults)
+        ]
+
+    def add(self, fault: Fault, *, seed: str | None = None) -> ActiveFault:
+        """Add a fault; seed: instead of the cluster's.
+
+        Raises: FaultError for one that can never match or act; then nothing is changed.
+        """
         check_fault(fault)
-        seed = self._next_seed()
+        seed = seed or self._next_seed()
         leaders = read_leaders(self._core) if fault.then.stale else {}
         active = ActiveFault(fault, seed=seed, now_ms=self._core.now_ms, leaders=leaders)
         self.added.append(active)
@@ -66,14 +80,18 @@ class FaultRegistry:
         self._update()
         return active
 
-    def schedule(self, fault: ClusterFault) -> ActiveClusterFault:
-        """Add a fault of the nodes. Raises: FaultError for one that cannot happen; then nothing is changed."""
+    def schedule(self, fault: ClusterFault, *, seed: str | None = None) -> ActiveClusterFault:
+        """Add a fault of the nodes; seed: instead of the cluster's.
+
+        Raises: FaultError for one that cannot happen; then nothing is changed.
+        """
         check_cluster_fault(fault)
         nodes = self._core.state.nodes
         for name in ("node", "to"):
             if getattr(fault, name) is not None and getattr(fault, name) not in nodes:
                 raise FaultError(f"{name}: {getattr(fault, name)} is not one of {', '.join(map(str, nodes))}")
-        active = ActiveClusterFault(fault, self._core, self._control, self._effects, seed=self._next_seed())
+        seed = seed or self._next_seed()
+        active = ActiveClusterFault(fault, self._core, self._control, self._effects, seed=seed)
         self.added.append(active)
         self._cluster_faults.append(active)
         return active

@@ -137,3 +137,15 @@ def test_a_wrong_file_of_faults_is_one_line(tmp_path: Path, capsys: pytest.Captu
         f"mockbroker: --faults {path}: fault 1: group: a Produce request names no group;"
         " it names partition, topic, transactional_id\n"
     )
+
+
+def test_a_chaos_profile_is_started_with_its_seed_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--chaos", "rolling"]) == 2
+    assert "mockbroker: --chaos: 'rolling' is not the name of a profile; did you mean" in capsys.readouterr().err
+    with _running("--port", "0", "--nodes", "2", "--chaos", "slow-network", "--seed", "7") as (process, bootstrap):
+        with Client(bootstrap.strip()) as client:
+            client.send(MetadataRequest(topics=None))
+        process.send_signal(signal.SIGINT)
+        _, log = process.communicate(timeout=30)
+
+    assert "chaos slow-network, seed 7: repeat it with --seed 7" in log
