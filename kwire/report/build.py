@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql import Row, SparkSession
 
-from kwire.report import row_types, tables
+from kwire.report import formats, round_times, row_types, tables
 from kwire.report.collect_tables import ROWS_MAX, collect_tables, small_capture_settings, with_micros, write_tables
 from kwire.report.model import Report, Timeline
 from kwire.report.share_panels import compute_panels
@@ -20,10 +20,6 @@ Tables = Mapping[str, list[Row]]
 T = TypeVar("T")
 
 BINS = 48
-# Round lengths of time bins, microseconds.
-STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400)
-STEPS_US = [*(unit * 10**power for power in range(6) for unit in (1, 2, 5)), *(step * 1_000_000 for step in STEPS_S)]
-DAY_US = 86_400_000_000
 
 
 def build_report(
@@ -40,7 +36,7 @@ def build_report(
         each step. parquet: a folder to write the tables to; it must not contain any of them yet.
     """
     with small_capture_settings(spark, files):
-        progress(f"decoding {len(files)} capture file{'s' if len(files) != 1 else ''}")
+        progress(f"decoding {formats.plural(len(files), 'capture file')}")
         levels = tables.read_levels(spark, files, options)
         overview = with_micros(analyses.overview(levels.messages)).collect()
         rows = [_file_row(row) for row in overview]
@@ -48,11 +44,11 @@ def build_report(
         spans = start_us, step_us, _ = time_bins(rows)
         has_shares = any(row["share_requests"] for row in overview)
         table_frames = tables.build_tables(levels, start_us=start_us, step_us=step_us, has_shares=has_shares)
-        progress(f"computing {len(table_frames)} tables")
+        progress(f"computing {formats.plural(len(table_frames), 'table')}")
         table_rows, omitted = collect_tables(table_frames)
-        panels = compute_panels(table_frames["share_timeline"], *spans) if has_shares else []
+        panels = compute_panels(table_frames["share_timeline"]) if has_shares else []
         if parquet is not None:
-            progress(f"writing {len(table_frames)} tables to {parquet}")
+            progress(f"writing {formats.plural(len(table_frames), 'table')} to {parquet}")
             write_tables(table_frames, parquet)
         levels.unpersist()
         for table in table_frames.values():
@@ -163,11 +159,7 @@ def time_bins(files: Sequence[row_types.FileRow]) -> tuple[int, int, int]:
     span = row_types.span_of_files(files)
     if span is None:
         return 0, 1, 1
-    first, last = span
-    step_min = max(1, (last - first) // BINS)
-    step = next((step for step in STEPS_US if step >= step_min), -(-step_min // DAY_US) * DAY_US)
-    start = first - first % step
-    return start, step, (last - start) // step + 1
+    return round_times.time_bins(*span, BINS)
 
 
 def _timeline(counts: Sequence[Row], start_us: int, step_us: int, bins: int) -> Timeline:

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from kwire.report import percentiles
 from kwire.report.model import Report
 from kwire.report.row_types import LatencyRow
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-# Smaller shifts, and shifts over fewer requests, are not significant.
+# Smaller shifts are not significant.
 SHIFT_RATIO = 1.25
 SHIFT_US = 100
-SHIFT_REQUESTS_MIN = 20
 
 NO_CLIENT = "(no client id)"
 
@@ -31,19 +31,20 @@ class LatencyChange:
 
     @property
     def ratio(self) -> float | None:
-        """Latency at p95 after, divided by that before."""
+        """Latency at p95 after, divided by that before; None unless both captures have enough requests for it."""
         if self.before is None or self.after is None:
+            return None
+        if not percentiles.is_meaningful(95, min(self.before.requests, self.after.requests)):
             return None
         return max(self.after.p95_us, 1) / max(self.before.p95_us, 1)
 
     @property
     def is_shift(self) -> bool:
-        """Whether the change at p95 is large and frequent enough to be significant."""
+        """Whether there are enough requests for p95, and its change is large enough to be significant."""
         if self.before is None or self.after is None or self.ratio is None:
             return False
-        is_frequent = min(self.before.requests, self.after.requests) >= SHIFT_REQUESTS_MIN
         is_large = abs(self.after.p95_us - self.before.p95_us) >= SHIFT_US
-        return is_frequent and is_large and not 1 / SHIFT_RATIO < self.ratio < SHIFT_RATIO
+        return is_large and not 1 / SHIFT_RATIO < self.ratio < SHIFT_RATIO
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from kwire.report import formats, page
+from kwire.report import formats, page, percentiles
 from kwire.report.diff import Changes, CountChange, LatencyChange, SetChange
 from kwire.report.findings import Finding, sort_by_kind
 from kwire.report.markup import Markup, tag
@@ -15,6 +15,7 @@ from kwire.report.sections import Figure, Section, Table
 
 TITLE = "What changed between two captures"
 ROWS_MAX = 200
+LATENCY_COLUMNS = ("p50", "p95", "p99", "Slowest")
 # Limit of findings of one kind, so that the list stays short.
 SENTENCES_MAX = 4
 
@@ -52,7 +53,7 @@ def _header(changes: Changes) -> Markup:
     when = f"From {_capture_name(changes.before)} to {_capture_name(changes.after)}"
     after = _tile_numbers(changes.after)
     tiles = {
-        name: tag("dd", tag("span", f"{before} \N{RIGHTWARDS ARROW} ", class_="before"), after[name])
+        name: tag("dd", tag("span", f"{before} \N{RIGHTWARDS ARROW}", class_="before"), " ", tag("span", after[name]))
         for name, before in _tile_numbers(changes.before).items()
     }
     return page.render_header("kwire report --compare", TITLE, when, tiles, build_findings(changes))
@@ -64,14 +65,14 @@ def _tile_numbers(report: Report) -> dict[str, str]:
         "Connections": formats.count(report.connections),
         "Clients": formats.count(report.clients),
         "Error responses": formats.count(report.error_responses),
-        "Rules broken": formats.count(report.breach_count),
+        "Breaches of rules": formats.count(report.breach_count),
         "Data": formats.size(report.req_bytes + report.resp_bytes),
     }
 
 
 def _capture_name(report: Report) -> str:
     files = [row.name for row in report.files]
-    return formats.path(files[0]) if len(files) == 1 else f"{len(files)} files"
+    return formats.path(files[0]) if len(files) == 1 else formats.plural(len(files), "file")
 
 
 def _latency_findings(changes: Changes) -> Iterator[Finding]:
@@ -96,7 +97,11 @@ def _error_findings(changes: Changes) -> Iterator[Finding]:
         counts = f"{formats.count(row.before)} before, {formats.count(row.after)} after"
         yield Finding("bad", f"More often: {row.name[0]} to {row.name[1]}, {counts}.", "errors")
     if gone := sum(row.change == "gone" for row in changes.errors):
-        yield Finding("good", f"{formats.plural(gone, 'kind')} of error no longer occur.", "errors")
+        yield Finding(
+            "good",
+            f"{formats.plural(gone, 'kind')} of error no longer {formats.number_form(gone, 'occurs', 'occur')}.",
+            "errors",
+        )
 
 
 def _rule_findings(changes: Changes) -> Iterator[Finding]:
@@ -111,8 +116,11 @@ def _client_findings(changes: Changes) -> Iterator[Finding]:
         rows = [row for row in changes.clients if row.change == change]
         if rows:
             names = ", ".join(formats.name(row.name[0]) for row in rows[:SENTENCES_MAX])
+            clients = formats.number_form(len(rows), "Client")
             more = f" and {len(rows) - SENTENCES_MAX} more" if len(rows) > SENTENCES_MAX else ""
-            subject = "Clients with other software" if change == "changed" else f"Clients that are {change}"
+            subject = (
+                f"{clients} with other software" if change == "changed" else f"{change.capitalize()} {clients.lower()}"
+            )
             yield Finding("note", f"{subject}: {names}{more}.", "clients")
 
 
@@ -120,19 +128,25 @@ def _latency_figure(changes: Changes) -> Figure:
     cells = []
     for row in changes.latency:
         both = row.before, row.after
-        times = [getattr(latency, name, None) for name in ("p50_us", "p95_us", "p99_us") for latency in both]
+        shown = [
+            {} if latency is None else {**latency.shown_percentiles, "Slowest": latency.max_us} for latency in both
+        ]
+        times = [values.get(name) for name in LATENCY_COLUMNS for values in shown]
         requests = [0 if latency is None else latency.requests for latency in both]
         cells.append((row.api, _ratio(row), *map(formats.span, times), *map(formats.count, requests)))
-    columns = [f"{name} {when}" for name in ("p50", "p95", "p99", "Answered") for when in ("before", "after")]
+    columns = [f"{name} {when}" for name in (*LATENCY_COLUMNS, "Answered") for when in ("before", "after")]
     head = ("API", "p95", *columns)
-    note = "Above: before; below: after. From p50 (dot) over p95 (ring) to p99 (diamond), on a logarithmic scale."
+    note = (
+        "Above: before; below: after, on a logarithmic scale. Percentiles are shown where there are enough answered "
+        f"requests: {percentiles.NOTE}."
+    )
     plot = latency_change.plot_latency_changes(changes.latency) if changes.latency else None
     return Figure("Before and after", note, plot, Table(head, cells), is_wide=True)
 
 
 def _ratio(row: LatencyChange) -> str:
     if row.ratio is None:
-        return "new" if row.before is None else "gone"
+        return "-" if row.before and row.after else "new" if row.before is None else "gone"
     return f"\N{MULTIPLICATION SIGN} {row.ratio:.3g}"
 
 

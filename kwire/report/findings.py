@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ from kwire.report.model import Report
 
 # Limit of share groups with findings, so that the list stays short.
 GROUPS_MAX = 3
+# Limit of kinds of errors that are named in one sentence.
+ERRORS_MAX = 2
 # Producers with fewer requests are not judged by their request sizes.
 TINY_REQUESTS_MIN = 10
 
@@ -42,8 +45,12 @@ def _completeness_findings(report: Report) -> Iterator[Finding]:
     if not report.requests:
         yield Finding("bad", "No Kafka request was found in these captures.")
     elif not incomplete:
-        requests = formats.plural(report.requests, "request")
-        yield Finding("good", f"All {requests} were read completely, each with its response.")
+        sentence = (
+            "The only request was read completely, with its response."
+            if report.requests == 1
+            else f"All {formats.count(report.requests)} requests were read completely, each with its response."
+        )
+        yield Finding("good", sentence)
     else:
         counts = [f"{formats.count(count)} {status.replace('_', ' ')}" for status, count in sorted(incomplete.items())]
         kind = "bad" if incomplete.keys() & {"undecodable", "gap", "truncated"} else "note"
@@ -52,10 +59,17 @@ def _completeness_findings(report: Report) -> Iterator[Finding]:
 
 def _latency_findings(report: Report) -> Iterator[Finding]:
     rows = [row for row in report.latency if not row.is_long_poll]
-    if rows:
-        slow = max(rows, key=lambda row: (row.p99_us, row.api))
+    # Where there are enough requests for p99, the slowest of all is an outlier.
+    frequent = [row for row in rows if row.shown_percentiles["p99"] is not None]
+    if frequent:
+        slow = max(frequent, key=lambda row: (row.p99_us, row.api))
         details = f"p50 {formats.span(slow.p50_us)}, {formats.plural(slow.requests, 'request')}"
         sentence = f"Slowest at p99, without long polls: {slow.api} with {formats.span(slow.p99_us)} ({details})."
+        yield Finding("note", sentence, "latency")
+    elif rows:
+        slow = max(rows, key=lambda row: (row.max_us, row.api))
+        count = formats.plural(slow.requests, "request")
+        sentence = f"Slowest request, without long polls: {slow.api} with {formats.span(slow.max_us)} ({count})."
         yield Finding("note", sentence, "latency")
 
 
@@ -65,27 +79,33 @@ def _error_findings(report: Report) -> Iterator[Finding]:
     if not report.error_responses:
         yield Finding("good", "No response carries an error.")
         return
-    first = max(report.error_rows, key=lambda row: row.failures)
-    responses = f"{formats.plural(report.error_responses, 'response')} of {formats.count(report.requests)}"
-    most_frequent = f"{first.error_name} to {first.api_name} ({formats.count(first.failures)})"
-    yield Finding("bad", f"{responses} carry an error; most often {most_frequent}.", "time")
+    carry = formats.number_form(report.error_responses, "carries", "carry")
+    responses = f"{formats.plural(report.error_responses, 'response')} to {formats.plural(report.requests, 'request')}"
+    counts = Counter[tuple[str, str]]()
+    for row in report.error_rows:
+        counts[row.error_name or "?", row.api_name] += row.failures
+    kinds = [f"{error} to {api} ({formats.count(count)})" for (error, api), count in counts.most_common(ERRORS_MAX)]
+    more = f" and {formats.plural(len(counts) - ERRORS_MAX, 'other kind')}" if len(counts) > ERRORS_MAX else ""
+    listed = f"; counted by partition: {', '.join(kinds)}{more}" if kinds else ""
+    yield Finding("bad", f"{responses} {carry} an error{listed}.", "time")
 
 
 def _delivery_findings(report: Report) -> Iterator[Finding]:
     for row in report.groups[:GROUPS_MAX]:
         group = f"Share group {formats.name(row.group)}"
-        records, times = formats.plural(row.records, "record"), formats.plural(row.acquisitions, "time")
-        summary = f"{group}: {records} acquired {times}"
+        records = formats.plural(row.records, "record")
+        summary = f"{group}: {records} in {formats.plural(row.acquisitions, 'delivery', 'deliveries')}"
         if row.redelivered:
-            redelivered = f"{formats.count(row.redelivered)} more than once, up to delivery {row.delivery_count_max}"
-            yield Finding("note", f"{summary}; {redelivered}.", "share-groups")
+            redelivered = formats.plural(row.redelivered, "record was", "records were")
+            highest = f"the highest delivery count is {formats.count(row.delivery_count_max)}"
+            yield Finding("note", f"{summary}; {redelivered} redelivered, {highest}.", "share-groups")
         else:
-            yield Finding("good", f"{summary}, none more than once.")
+            yield Finding("good", f"{summary}, none redelivered.")
         outcomes = report.outcomes.get(row.group, {})
         names = [name for name in ("rejected", "exhausted") if outcomes.get(name)]
         if names:
             archived = ", ".join(f"{formats.count(outcomes[name])} {name}" for name in names)
-            yield Finding("bad", f"{group}: archived without being accepted: {archived}.", "share-groups")
+            yield Finding("bad", f"{group}: records archived without being accepted: {archived}.", "share-groups")
 
 
 def _refusal_findings(report: Report) -> Iterator[Finding]:
@@ -113,10 +133,16 @@ def _producer_findings(report: Report) -> Iterator[Finding]:
 
 def _connection_findings(report: Report) -> Iterator[Finding]:
     sums = report.connection_problems
-    for field, description in (("retransmits", "retransmitted packets"), ("zero_windows", "a full receive window")):
+    for field, description in (
+        ("retransmits", "retransmitted packets"),
+        ("zero_windows", "a full receive window (zero window)"),
+    ):
         if sums.get(field):
-            connections, times = formats.plural(sums[f"with_{field}"], "connection"), formats.count(sums[field])
-            yield Finding("note", f"{connections} with {description}, {times} times.", "connections")
+            connections, packets = (
+                formats.plural(sums[f"with_{field}"], "connection"),
+                formats.plural(sums[field], "packet"),
+            )
+            yield Finding("note", f"{connections} with {description}: {packets}.", "connections")
     endings = {"resets": "ended by a reset", "idle_closes": "closed after being idle for a minute or more"}
     for field, description in endings.items():
         if sums.get(field):
@@ -139,6 +165,6 @@ def _rule_findings(report: Report) -> Iterator[Finding]:
     if report.rules:
         worst = report.rules[0]
         rest = sum(row.breaches for row in report.rules[1:])
-        more = f", and {formats.count(rest)} of other kinds" if rest else ""
-        times = formats.plural(worst.breaches, "time")
-        yield Finding("bad", f"Protocol rules were broken {times}: {worst.rule}{more}.", "conformance")
+        more = f", and {formats.plural(rest, 'breach', 'breaches')} of other rules" if rest else ""
+        breaches = formats.plural(worst.breaches, "breach", "breaches")
+        yield Finding("bad", f"Rules of the protocol were broken: {worst.rule}, {breaches}{more}.", "conformance")

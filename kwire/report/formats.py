@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from kwire.report.round_times import DAY_US, HOUR_US, MINUTE_US
+
 # A name from the wire may have 32,767 characters; longer ones are cut to this.
 NAME_LIMIT = 80
 
@@ -47,8 +49,10 @@ def file(value: str) -> str:
     return name(value.rsplit("/", 1)[-1])
 
 
-def size(value: int) -> str:
+def size(value: int | None) -> str:
     """Bytes in a suitable unit: 512 B, 1.5 KiB, 3.2 MiB."""
+    if value is None:
+        return "-"
     if value < 1024:
         return f"{value} B"
     amount, unit = value / 1024, "KiB"
@@ -59,9 +63,14 @@ def size(value: int) -> str:
     return f"{amount:.3g} {unit}" if amount < 1000 else f"{amount:,.0f} {unit}"
 
 
-def plural(value: int, noun: str) -> str:
-    """1 request, 2 requests."""
-    return f"{value:,} {noun}{'' if value == 1 else 's'}"
+def plural(value: int, noun: str, plural_noun: str | None = None) -> str:
+    """1 request, 2 requests; 1 delivery, 2 deliveries; 1 rule was, 2 rules were."""
+    return f"{value:,} {number_form(value, noun, plural_noun)}"
+
+
+def number_form(value: int, singular: str, plural_form: str | None = None) -> str:
+    """The form of a noun or verb after a number: by default the plural has an s."""
+    return singular if value == 1 else plural_form or f"{singular}s"
 
 
 def span(us: int | None) -> str:
@@ -111,21 +120,46 @@ def moment(us: int | None) -> str:
 
 
 def clock(us: int | None) -> str:
-    """10:42:03, for contexts where the day is known."""
-    if us is None:
-        return "-"
-    time = _datetime(us)
-    return f"{time:%H:%M:%S}" if time else str(us)
+    """10:42:03.250, for contexts where the day is known."""
+    return "-" if us is None else _time_text(us, "%H:%M:%S", digits=3)
 
 
-def axis_label(us: int, *, start_us: int, step_us: int) -> str:
-    """A time below an axis: the time of day where the steps are seconds, else the distance from the start."""
+def step_time(us: int, *, step_us: int) -> str:
+    """The time of a step of this length, as exact as the step: 21 Nov, 21 Nov 10:00, 10:42, 10:42:03, 10:42:03.25."""
+    if step_us >= DAY_US:
+        return _time_text(us, "%d %b")
+    if step_us >= HOUR_US:
+        return _time_text(us, "%d %b %H:%M")
+    if step_us >= MINUTE_US:
+        return _time_text(us, "%H:%M")
+    digits = next(digits for digits in range(7) if step_us % 10 ** (6 - digits) == 0)
+    return _time_text(us, "%H:%M:%S", digits=digits)
+
+
+def axis_label(us: int, *, step_us: int, previous_us: int | None) -> str:
+    """A time below an axis, without what it has in common with the label before it: after 10:42:03.5 comes :04.
+
+    A leading colon stands for the same hour and minute.
+    """
+    text = step_time(us, step_us=step_us)
+    if previous_us is None or step_us >= DAY_US:
+        return text
+    previous = step_time(previous_us, step_us=step_us)
+    # Days and times of day are separated by the last blank, seconds by the last colon.
+    separator = " " if step_us >= HOUR_US else ":" if step_us < MINUTE_US else ""
+    if not separator or text.rpartition(separator)[0] != previous.rpartition(separator)[0]:
+        return text
+    rest = text.rpartition(separator)[2]
+    return f":{rest}" if separator == ":" else rest
+
+
+def _time_text(us: int, pattern: str, *, digits: int = 0) -> str:
+    """A time by a pattern, with this many digits of the second's fraction; a time outside the calendar is a number."""
     time = _datetime(us)
-    if time is None or step_us < 1_000_000:
-        return f"+{span(us - start_us)}" if us != start_us else "0"
-    if step_us >= 3_600_000_000:
-        return f"{time:%d %b %H:%M}"
-    return f"{time:%H:%M:%S}" if step_us < 60_000_000 else f"{time:%H:%M}"
+    if time is None:
+        return str(us)
+    fraction = f".{us % 1_000_000:06d}"[: digits + 1] if digits else ""
+    return time.strftime(pattern) + fraction
 
 
 def _datetime(us: int) -> datetime | None:

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from string import Template
 
-from kwire.report import formats, sections
+from kwire.report import colours, formats, sections
 from kwire.report.findings import Finding, build_findings
 from kwire.report.markup import Markup, data_island, join, tag, text
 from kwire.report.model import Report
@@ -36,7 +36,7 @@ def render_report(report: Report) -> str:
 
 def render_document(title: str, header: Markup, page_sections: Sequence[sections.Section], data: object) -> str:
     """A page of sections below a header. Args: data: embedded in the page as JSON."""
-    style, script = _read_asset("report.css"), _read_asset("report.js")
+    style, script = colours.style_sheet() + _read_asset("report.css"), _read_asset("report.js")
     policy = POLICY.format(style=_digest(style), script=_digest(script))
     links = [tag("li", tag("a", part.short or part.title, href=f"#{part.anchor}")) for part in page_sections]
     return Template(_read_asset("report.html")).substitute(
@@ -67,7 +67,11 @@ def _title(report: Report) -> str:
 
 def _header(report: Report) -> Markup:
     span = report.span_us
-    when = f"{formats.moment(span[0])}, {formats.span(span[1] - span[0])} long" if span else "No traffic was found."
+    when = (
+        f"{formats.moment(span[0])}, {formats.span(span[1] - span[0])} from the first message to the last"
+        if span
+        else "No traffic was found."
+    )
     tiles = {name: tag("dd", value) for name, value in _tiles(report).items()}
     return render_header("kwire report", _title(report), when, tiles, build_findings(report))
 
@@ -95,11 +99,11 @@ def _tiles(report: Report) -> dict[str, str]:
         "Clients": formats.count(report.clients),
         "Data": formats.size(report.req_bytes + report.resp_bytes),
         "Error responses": formats.count(report.error_responses),
-        "Rules broken": formats.count(report.breach_count),
+        "Breaches of rules": formats.count(report.breach_count),
     }
     if report.groups:
-        tiles["Share records"] = formats.count(sum(row.records for row in report.groups))
-        tiles["Redelivered"] = formats.count(sum(row.redelivered for row in report.groups))
+        tiles["Records delivered"] = formats.count(sum(row.records for row in report.groups))
+        tiles["Redelivered records"] = formats.count(sum(row.redelivered for row in report.groups))
     return tiles
 
 
@@ -114,7 +118,7 @@ def _render_figure(figure: sections.Figure) -> Markup:
     # A scrolling region must be reachable by keyboard, so it is focusable and has a name.
     label = f"{figure.title}: table"
     table = tag("div", sections.render_table(figure.table), class_="table", tabindex=0, role="region", aria_label=label)
-    omitted = tag("p", f"and {formats.plural(figure.omitted, 'row')} more", class_="empty") if figure.omitted else None
+    omitted = tag("p", f"and {formats.plural(figure.omitted, 'more row')}", class_="empty") if figure.omitted else None
     content = [tag("div", figure.plot, class_="plots") if figure.plot else None, table if rows else None, omitted]
     if not rows and not figure.plot:
         content = [tag("p", "Nothing in this capture.", class_="empty")]

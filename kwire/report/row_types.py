@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kwire.report import percentiles
 from kwire.spark.long_polls import LONG_POLLS
 
 
@@ -51,6 +52,12 @@ class LatencyRow:
     def is_long_poll(self) -> bool:
         """Whether the broker may have waited for data on purpose."""
         return self.api in LONG_POLLS
+
+    @property
+    def shown_percentiles(self) -> dict[str, int | None]:
+        """The percentiles by name; None where there are too few requests for one."""
+        values = {50: self.p50_us, 95: self.p95_us, 99: self.p99_us}
+        return {f"p{rank}": percentiles.shown(rank, value, self.requests) for rank, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +213,13 @@ class LockRow:
 
 @dataclass(frozen=True, slots=True)
 class LockUseRow:
-    """How one member used its acquisition locks, in records."""
+    """How one member used its acquisition locks, in records; the percentiles are those of `ranges` times."""
 
     group_id: str | None
     member_id: str | None
     client_id: str | None
     records: int
+    ranges: int
     p50_us: int
     p95_us: int
     max_us: int
@@ -265,7 +273,7 @@ class BatchRow:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionRow:
-    """One connection, from its first packet to its last."""
+    """One connection, from its first packet to its last; latencies are those of `answered` requests, no long polls."""
 
     file: str
     conn_id: str
@@ -278,6 +286,7 @@ class ConnectionRow:
     first_packet: int | None
     requests: int
     errors: int
+    answered: int
     p50_us: int | None
     max_us: int | None
     in_flight_max: int | None

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 
 from kwire.capture.share_timeline.events import OPEN_ENDED
+from kwire.report import round_times
 from kwire.report.model import Reading, SharePanel
 from kwire.report.plots.share_partitions import STATES
 from kwire.spark.analyses.common import time_bin
 
 PANELS_MAX = 12
-#: How many steps replace one time bin of the other plots: acquisition locks are short.
-FINER_STEPS = 4
+#: More steps than time bins in other plots: acquisition locks are short.
+STEPS = 192
 READINGS_MAX = 24
 _PARTITION_KEY = ("group_id", "topic_id", "partition")
 
 
-def compute_panels(timeline: DataFrame, start_us: int, step_us: int, bins: int) -> list[SharePanel]:
+def compute_panels(timeline: DataFrame) -> list[SharePanel]:
     """The share partitions with the most transitions, at most `PANELS_MAX`, computed by Spark.
 
-    Args: timeline: the result of `share_timeline`. start_us, step_us, bins: the time bins, as in `Timeline`; each is
-        divided into smaller steps.
+    Their steps have one length, and extend from the first transition of any of them to the last.
+
+    Args: timeline: the result of `share_timeline`.
     """
-    steps_per_bin = FINER_STEPS if step_us % FINER_STEPS == 0 else 1
-    step_us, bins = step_us // steps_per_bin, bins * steps_per_bin
     partitions = timeline.groupBy(*_PARTITION_KEY).agg(
         F.count("*").alias("transitions"),
         F.count_if("is_inferred").alias("inferred"),
@@ -34,11 +35,14 @@ def compute_panels(timeline: DataFrame, start_us: int, step_us: int, bins: int) 
         F.min_by("start_offset", "number").alias("begin"),
         F.max_by("start_offset", "number").alias("end"),
         F.max("delivery_count").alias("deliveries_max"),
+        F.unix_micros(F.min("ts")).alias("first_us"),
+        F.unix_micros(F.max("ts")).alias("last_us"),
     )
     panel_rows = partitions.orderBy(F.desc("transitions"), *_PARTITION_KEY).limit(PANELS_MAX).collect()
     panel_keys = [F.struct(*(F.lit(row[name]) for name in _PARTITION_KEY)) for row in panel_rows]
     is_on_panel = F.struct(*_PARTITION_KEY).isin(*panel_keys)
     state = F.struct("start_offset", "end_offset", *STATES)
+    time_bins = start_us, step_us, _ = _time_bins(panel_rows)
     bin_column = time_bin(F.col("ts"), start_us, step_us)
     binned = (timeline.filter(is_on_panel) if panel_rows else timeline.limit(0)).groupBy(*_PARTITION_KEY, bin_column)
     rows_by_partition: dict[tuple[object, ...], dict[int, Row]] = defaultdict(dict)
@@ -49,8 +53,12 @@ def compute_panels(timeline: DataFrame, start_us: int, step_us: int, bins: int) 
     )
     for row in states.filter(F.col("bin").isNotNull()).collect():
         rows_by_partition[_partition_key(row)][row["bin"]] = row
-    time_bins = start_us, step_us, bins
     return [_build_panel(row, rows_by_partition[_partition_key(row)], time_bins) for row in panel_rows]
+
+
+def _time_bins(rows: Sequence[Row]) -> tuple[int, int, int]:
+    times = [row[name] for row in rows for name in ("first_us", "last_us") if row[name] is not None]
+    return round_times.time_bins(min(times, default=0), max(times, default=0), STEPS)
 
 
 def _partition_key(row: Row) -> tuple[object, ...]:

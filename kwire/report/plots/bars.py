@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from kwire.report import formats
 from kwire.report.markup import Markup, join, tag
@@ -14,14 +14,18 @@ ROW_HEIGHT = 20
 BAR_HEIGHT = 12
 MIDDLE = ROW_HEIGHT // 2
 
+# The name of the mark at the maximum.
+SLOWEST = "slowest"
 DIAMOND = "M0 -5.5L5.5 0L0 5.5L-5.5 0Z"
 
 
 def plot_latency(rows: Sequence[LatencyRow]) -> Markup:
-    """One line for each API on a logarithmic scale, with marks for p50, p95, p99 and the slowest."""
-    scale = latency_scale([us for row in rows for us in (row.p50_us, row.max_us)])
+    """One line for each API on a logarithmic scale, with marks for the slowest and for percentiles."""
+    scale = latency_scale([us for row in rows for us in latency_points(row).values()])
     lines = [labelled_row(row.api, formats.plural(row.requests, "request"), _latency_line(row, scale)) for row in rows]
-    return join(tag("ul", tag("li", scale.x_axis()), *lines, class_="rows"), _latency_legend())
+    names = {name for row in rows for name in latency_points(row)}
+    axis = tag("li", scale.x_axis(), class_="axis")
+    return join(tag("ul", axis, *lines, class_="rows"), draw_latency_legend(names))
 
 
 def plot_bars(rows: Sequence[tuple[str, int]], *, class_: str) -> Markup:
@@ -31,11 +35,14 @@ def plot_bars(rows: Sequence[tuple[str, int]], *, class_: str) -> Markup:
 
 
 def plot_stacked_bars(
-    rows: Sequence[tuple[str, Mapping[str, int]]], classes: Mapping[str, str], *, noun: str = "record"
+    rows: Sequence[tuple[str, Mapping[str, int]]],
+    classes: Mapping[str, str],
+    *,
+    nouns: tuple[str, str] = ("record", "records"),
 ) -> Markup:
     """A bar of full width for each label, divided by kind; the legend has the kinds that occur."""
     lines = [
-        labelled_row(label, formats.plural(sum(parts.values()), noun), _stacked_bar(label, parts, classes))
+        labelled_row(label, formats.plural(sum(parts.values()), *nouns), _stacked_bar(label, parts, classes))
         for label, parts in rows
     ]
     entries = [(kind, class_) for kind, class_ in classes.items() if any(parts.get(kind) for _, parts in rows)]
@@ -49,21 +56,29 @@ def labelled_row(label: str, value: str, plot: Markup) -> Markup:
 
 
 def _latency_line(row: LatencyRow, scale: Scale) -> Markup:
-    points = {"p50": row.p50_us, "p95": row.p95_us, "p99": row.p99_us, "max": row.max_us}
+    points = latency_points(row)
     description = ", ".join(f"{name} {formats.span(us)}" for name, us in points.items())
-    p50, p95, slowest = map(scale.x, (row.p50_us, row.p95_us, row.max_us))
+    first = scale.x(next(iter(points.values())))
     parts = [
         *scale.grid(ROW_HEIGHT),
-        tag("line", class_="reach", x1=p50, x2=slowest, y1=MIDDLE, y2=MIDDLE),
-        tag("line", class_="usual", x1=p50, x2=p95, y1=MIDDLE, y2=MIDDLE),
+        tag("line", class_="reach", x1=first, x2=scale.x(row.max_us), y1=MIDDLE, y2=MIDDLE),
         *(_point(name, us, scale.x(us)) for name, us in reversed(points.items())),
     ]
+    if "p95" in points:
+        usual = tag("line", class_="usual", x1=first, x2=scale.x(points["p95"]), y1=MIDDLE, y2=MIDDLE)
+        parts.insert(len(scale.ticks) + 1, usual)
     return draw_svg(f"{row.api}: {description}", *parts, height=ROW_HEIGHT)
+
+
+def latency_points(row: LatencyRow) -> dict[str, int]:
+    """The marks of a latency: the percentiles for which there are enough requests, and the slowest."""
+    percentiles = {name: us for name, us in row.shown_percentiles.items() if us is not None}
+    return {**percentiles, SLOWEST: row.max_us}
 
 
 def _point(name: str, us: int, x: str) -> Markup:
     title = tag("title", f"{name} {formats.span(us)}")
-    if name == "max":
+    if name == SLOWEST:
         return tag("line", title, class_="mark max", x1=x, x2=x, y1=MIDDLE - 7, y2=MIDDLE + 7)
     if name == "p99":
         # A nested drawing, since a path cannot be placed by percentages itself.
@@ -71,18 +86,20 @@ def _point(name: str, us: int, x: str) -> Markup:
     return tag("circle", title, class_=f"mark {name}", cx=x, cy=MIDDLE, r=5)
 
 
-def _latency_legend() -> Markup:
+def draw_latency_legend(names: Collection[str]) -> Markup:
+    """The legend of these marks of a latency."""
     marks = {
-        "half were faster (p50)": tag("circle", class_="p50", cx=7, cy=7, r=5),
-        "p95": tag("circle", class_="p95", cx=7, cy=7, r=5),
-        "p99": tag("path", class_="p99", d="M7 1.5L12.5 7L7 12.5L1.5 7Z"),
-        "slowest": tag("line", class_="max", x1=7, x2=7, y1=0, y2=14),
+        "p50": ("half were faster (p50)", tag("circle", class_="p50", cx=7, cy=7, r=5)),
+        "p95": ("p95", tag("circle", class_="p95", cx=7, cy=7, r=5)),
+        "p99": ("p99", tag("path", class_="p99", d="M7 1.5L12.5 7L7 12.5L1.5 7Z")),
+        SLOWEST: (SLOWEST, tag("line", class_="max", x1=7, x2=7, y1=0, y2=14)),
     }
     items = [
-        tag("li", tag("svg", mark, width=14, height=14, aria_hidden="true"), tag("span", name))
-        for name, mark in marks.items()
+        tag("li", tag("svg", mark, width=14, height=14, aria_hidden="true"), tag("span", description))
+        for name, (description, mark) in marks.items()
+        if name in names
     ]
-    return tag("ul", *items, class_="legend")
+    return tag("ul", *items, class_="legend marks")
 
 
 def _bar(label: str, value: int, top: int, class_: str) -> Markup:

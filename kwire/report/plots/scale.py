@@ -35,7 +35,7 @@ class Scale:
         """The position of a value along the x axis."""
         return percent(PAD + (100 - 2 * PAD) * self.position(value))
 
-    def x_labels(self, y: int) -> list[Markup]:
+    def x_labels(self, y: float) -> list[Markup]:
         """The labels of the ticks along the x axis."""
         return [
             tag("text", self.label(tick), x=self.x(tick), y=y, text_anchor=tick_anchor(index, len(self.ticks)))
@@ -46,9 +46,9 @@ class Scale:
         """The labels of the ticks as a drawing of their own."""
         return tag("svg", *self.x_labels(12), width="100%", height=16, aria_hidden="true")
 
-    def grid(self, height: int) -> list[Markup]:
-        """Vertical lines at the ticks."""
-        return [tag("line", class_="grid", x1=x, x2=x, y1="0", y2=height) for x in map(self.x, self.ticks)]
+    def grid(self, height: float, *, top: float = 0) -> list[Markup]:
+        """Vertical lines at the ticks, from `top` to `height`."""
+        return [tag("line", class_="grid", x1=x, x2=x, y1=top, y2=height) for x in map(self.x, self.ticks)]
 
 
 def log_scale(

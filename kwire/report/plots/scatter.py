@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from kwire.report.markup import Markup, join, tag
 from kwire.report.plots.scale import Scale
 from kwire.report.plots.svg import draw_legend, draw_svg
 
-TOP = 14
+# Space for the name of a line above the highest tick.
+TOP = 20
 PLOT_HEIGHT = 200
 HEIGHT = TOP + PLOT_HEIGHT + 24
 RADIUS = 4
@@ -25,9 +27,22 @@ class Point:
     tooltip: str
 
 
+class HorizontalScale(Protocol):
+    """The x axis: positions of values, labels of ticks, and lines at them."""
+
+    def x(self, value: float, /) -> str:
+        """The position of a value along the axis."""
+
+    def x_labels(self, y: float, /) -> list[Markup]:
+        """The labels of the ticks, at this height."""
+
+    def grid(self, height: float, /, *, top: float) -> list[Markup]:
+        """Vertical lines at the ticks, from `top` to `height`."""
+
+
 def plot_scatter(
     points: Sequence[Point],
-    x: Scale,
+    x: HorizontalScale,
     y: Scale,
     *,
     title: str,
@@ -37,6 +52,7 @@ def plot_scatter(
     """The points, over a grid. Args: line: the y value of a horizontal line, and its name."""
     height = {tick: TOP + PLOT_HEIGHT * (1 - y.position(tick)) for tick in y.ticks}
     parts = [tag("line", class_="grid", x1="0", x2="100%", y1=line_y, y2=line_y) for line_y in height.values()]
+    parts += x.grid(TOP + PLOT_HEIGHT, top=TOP)
     if line is not None:
         line_y = TOP + PLOT_HEIGHT * (1 - y.position(line[0]))
         parts.append(tag("line", class_="limit", x1="0", x2="100%", y1=line_y, y2=line_y))

@@ -7,21 +7,28 @@ from typing import TypeVar
 
 from kwire.capture.share_timeline.events import CAUSES
 from kwire.report import formats
+from kwire.report.colours import class_of
 from kwire.report.markup import Markup, join, tag
 from kwire.report.model import SharePanel
 from kwire.report.plots.bars import labelled_row
-from kwire.report.plots.svg import draw_legend, draw_svg, percent, tick_anchor
+from kwire.report.plots.svg import draw_legend, draw_svg, percent
+from kwire.report.plots.time_axis import TimeScale
 
 #: The plotted states from bottom to top, with the CSS class of their colour.
-STATES = {"acquired": "c0", "available": "c1", "acknowledged": "ack-accept", "archived": "ack-reject"}
+STATES = {
+    "acquired": class_of("acquired"),
+    "available": class_of("available"),
+    "acknowledged": class_of("accepted"),
+    "archived": class_of("archived"),
+}
 TOP, OFFSETS_HEIGHT, GAP, STATES_HEIGHT = 14, 56, 20, 72
 FLOOR = TOP + OFFSETS_HEIGHT + GAP + STATES_HEIGHT
 HEIGHT = FLOOR + 20
 
 #: Entries of the legend other than the states.
-BAND = ("offsets from start to end", "band")
-PEAK = ("acquired within the step", "peak")
-READ = ("state is read or reset", "read")
+BAND = ("offsets from start to end", f"{class_of('offsets')} band")
+PEAK = ("most acquired within the step", f"{class_of('acquired')} peak")
+READ = ("state is read or reset", f"{class_of('state-read')} read")
 T = TypeVar("T")
 
 
@@ -37,8 +44,8 @@ def _draw_panel(panel: SharePanel) -> Markup:
     top = max([*sums, *panel.peaks, 1])
     offsets = f"start {formats.count(panel.begin)} to {formats.count(panel.end)}"
     value = f"{offsets}; at most {formats.plural(max(sums, default=0), 'record')} in flight"
-    attempts = f"delivered up to {formats.plural(panel.deliveries_max, 'time')}"
-    parts = [*_offsets(panel), *_states(panel, top), *_readings(panel), *_axis(panel, len(sums))]
+    attempts = f"highest delivery count {formats.count(panel.deliveries_max)}"
+    parts = [*_time_axis(panel), *_offsets(panel), *_states(panel, top), *_readings(panel)]
     return labelled_row(name, value, draw_svg(name, *parts, height=HEIGHT, description=f"{value}; {attempts}."))
 
 
@@ -56,9 +63,11 @@ def _offsets(panel: SharePanel) -> Iterator[Markup]:
         x_range = _x_range(panel, first, last)
         y = floor_y - (end - low) * scale
         height = max(2.0, (end - start) * scale)
-        tooltip = f"{_clock(panel, first)}  start {formats.count(start)}, end {formats.count(end)}"
-        yield tag("rect", tag("title", tooltip), class_="mark band", y=min(y, floor_y - 2), height=height, **x_range)
-        yield tag("rect", class_="edge", y=min(y + height, floor_y) - 1.5, height=1.5, **x_range)
+        tooltip = f"{_step_time(panel, first)}  start {formats.count(start)}, end {formats.count(end)}"
+        yield tag(
+            "rect", tag("title", tooltip), class_=f"mark {BAND[1]}", y=min(y, floor_y - 2), height=height, **x_range
+        )
+        yield tag("rect", class_=class_of("offsets"), y=min(y + height, floor_y) - 1.5, height=1.5, **x_range)
 
 
 def _states(panel: SharePanel, top: int) -> Iterator[Markup]:
@@ -69,8 +78,10 @@ def _states(panel: SharePanel, top: int) -> Iterator[Markup]:
     for first, last, peak in _value_runs(panel.peaks):
         if peak:
             height = STATES_HEIGHT * peak / top
-            tooltip = tag("title", f"{_clock(panel, first)}  at most acquired within the step: {formats.count(peak)}")
-            yield tag("rect", tooltip, class_="peak", y=FLOOR - height, height=height, **_x_range(panel, first, last))
+            tooltip = tag(
+                "title", f"{_step_time(panel, first)}  at most acquired within the step: {formats.count(peak)}"
+            )
+            yield tag("rect", tooltip, class_=PEAK[1], y=FLOOR - height, height=height, **_x_range(panel, first, last))
     floors = [float(FLOOR)] * len(panel.peaks)
     for name, class_ in STATES.items():
         for first, last, (value, floor) in _value_runs(list(zip(panel.series[name], floors, strict=True))):
@@ -78,7 +89,7 @@ def _states(panel: SharePanel, top: int) -> Iterator[Markup]:
                 continue
             height = STATES_HEIGHT * value / top
             floors[first : last + 1] = [floor - height] * (last - first + 1)
-            tooltip = tag("title", f"{_clock(panel, first)}  {name}: {formats.count(value)}")
+            tooltip = tag("title", f"{_step_time(panel, first)}  {name}: {formats.count(value)}")
             x_range = _x_range(panel, first, last)
             yield tag("rect", tooltip, class_=f"mark {class_}", y=floor - height, height=height, **x_range)
 
@@ -87,9 +98,9 @@ def _readings(panel: SharePanel) -> Iterator[Markup]:
     """The steps where another leader read the state, or an administrator changed it."""
     for reading in panel.readings:
         x = percent(100 * reading.bin / max(1, len(panel.peaks)))
-        tooltip = tag("title", f"{_clock(panel, reading.bin)}  {CAUSES[reading.cause]}")
+        tooltip = tag("title", f"{_step_time(panel, reading.bin)}  {CAUSES[reading.cause]}")
         for low, high in ((TOP, TOP + OFFSETS_HEIGHT), (FLOOR - STATES_HEIGHT, FLOOR)):
-            yield tag("line", tooltip, class_="read", x1=x, x2=x, y1=low, y2=high)
+            yield tag("line", tooltip, class_=READ[1], x1=x, x2=x, y1=low, y2=high)
 
 
 def _x_range(panel: SharePanel, first: int, last: int) -> dict[str, str]:
@@ -106,12 +117,11 @@ def _value_runs(values: Sequence[T]) -> Iterator[tuple[int, int, T]]:
             first = index + 1
 
 
-def _axis(panel: SharePanel, bins: int) -> list[Markup]:
-    return [
-        tag("text", _clock(panel, tick), x=x, y=FLOOR + 14, text_anchor=tick_anchor(index, 2))
-        for index, (tick, x) in enumerate(((0, "0%"), (bins, "100%")))
-    ]
+def _time_axis(panel: SharePanel) -> list[Markup]:
+    scale = TimeScale(panel.start_us, panel.start_us + max(1, len(panel.peaks)) * panel.step_us)
+    lines = [*scale.grid(TOP + OFFSETS_HEIGHT, top=TOP), *scale.grid(FLOOR, top=FLOOR - STATES_HEIGHT)]
+    return [*lines, *scale.x_labels(FLOOR + 14)]
 
 
-def _clock(panel: SharePanel, index: int) -> str:
-    return formats.axis_label(panel.start_us + index * panel.step_us, start_us=panel.start_us, step_us=panel.step_us)
+def _step_time(panel: SharePanel, index: int) -> str:
+    return formats.step_time(panel.start_us + index * panel.step_us, step_us=panel.step_us)

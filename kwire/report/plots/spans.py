@@ -54,7 +54,7 @@ def _draw_line(line: Line, scale: TimeScale, classes: Mapping[str, str]) -> Mark
     for bar in line.bars:
         y = bar.row * BAR_ROW_HEIGHT + 4
         title = tag("title", f"{bar.tooltip}, {formats.span(max(bar.end_us - bar.start_us, 0))}")
-        class_ = f"mark {classes.get(bar.kind, 'c4')}"
+        class_ = f"mark {classes[bar.kind]}"
         parts.append(scale.bar(bar.start_us, bar.end_us, title, y=y, height=BAR_HEIGHT, class_=class_))
         left, right = scale.position(bar.start_us), scale.position(bar.end_us)
         if bar.text and right - left >= TEXT_WIDTH_MIN_PERCENT:

@@ -2,70 +2,72 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from kwire.report import formats
 from kwire.report.markup import Markup, join, tag
 from kwire.report.model import Timeline
-from kwire.report.plots.svg import draw_legend, draw_svg, percent, tick_anchor
+from kwire.report.plots.svg import draw_legend, draw_svg, percent
+from kwire.report.plots.time_axis import TimeScale
 
+# The table of colours has as many ranks.
 SERIES_MAX = 6
 OTHERS = "others"
 
 TOP = 14
 PLOT_HEIGHT = 168
 HEIGHT = TOP + PLOT_HEIGHT + 24
-TICKS = 4
+# More lines across the plot would be too close to each other.
+INTERVALS_MAX = 5
 
 
-def plot_stacked_columns(data: Timeline, *, title: str, colours: str) -> Markup:
-    """Stacked columns over time, one colour for each series; small series beyond six are combined as `others`.
-
-    Args: colours: prefix of the CSS classes of the series' colours, numbered from 0.
-    """
-    series = group_small_series(data)
-    classes = {name: f"{colours}{index}" for index, name in enumerate(series)}
+def plot_stacked_columns(data: Timeline, classes: Mapping[str, str], *, title: str) -> Markup:
+    """Stacked columns over time, one colour for each series. Args: classes: by series, from bottom to top."""
+    series = {name: data.series[name] for name in classes if name in data.series}
     sums = [sum(values[index] for values in series.values()) for index in range(data.bins)]
     highest = max(sums, default=0)
-    top = nice_ceiling(highest)
+    levels = count_levels(highest)
     total, step = formats.count(data.total), formats.span(data.step_us)
     description = f"{total} in all, in steps of {step}; at most {highest} in one step."
-    parts = [*_grid(top), *_marks(data, series, classes, top), _axis(data)]
+    scale = TimeScale(data.start_us, data.start_us + data.bins * data.step_us)
+    times = [*scale.grid(TOP + PLOT_HEIGHT, top=TOP), *scale.x_labels(TOP + PLOT_HEIGHT + 16)]
+    parts = [*_grid(levels), *times, *_marks(data, series, classes, levels[-1])]
     plot = draw_svg(title, *parts, height=HEIGHT, description=description)
-    return join(tag("div", _scale(top), plot, class_="scaled"), draw_legend(list(classes.items())))
+    legend = draw_legend([(name, class_) for name, class_ in classes.items() if name in series])
+    return join(tag("div", _scale(levels), plot, class_="scaled"), legend)
 
 
-def group_small_series(data: Timeline) -> dict[str, list[int]]:
-    """The series to plot: the largest ones, and the sum of the rest."""
+def group_small_series(data: Timeline) -> Timeline:
+    """The series to plot: the largest ones, and the sum of the rest as `others`."""
     names = list(data.series)
     if len(names) <= SERIES_MAX:
-        return data.series
+        return data
     largest = {name: data.series[name] for name in names[: SERIES_MAX - 1]}
     rest = [data.series[name] for name in names[SERIES_MAX - 1 :]]
-    return {**largest, OTHERS: [sum(column) for column in zip(*rest, strict=True)]}
+    return replace(data, series={**largest, OTHERS: [sum(column) for column in zip(*rest, strict=True)]})
 
 
-def nice_ceiling(value: int) -> int:
-    """The next number suitable as the end of an axis: 1, 2, 4, 6, 8 times a power of ten, even from 2 on."""
-    if value <= 1:
-        return 1
-    power = int(10 ** math.floor(math.log10(value)))
-    return next(step * power for step in (1, 2, 4, 6, 8, 10) if step * power >= value)
+def count_levels(highest: int) -> list[int]:
+    """The levels of an axis of counts: 0 and multiples of 1, 2 or 5 times a power of ten, up to the highest count."""
+    steps = (unit * 10**power for power in range(19) for unit in (1, 2, 5))
+    step = next((step for step in steps if step * INTERVALS_MAX >= highest), max(1, highest))
+    return [index * step for index in range(max(1, -(-highest // step)) + 1)]
 
 
-def _levels(top: int) -> list[tuple[int, float]]:
-    levels = [0, top // 2, top] if top % 2 == 0 else [0, top]
-    return [(level, TOP + PLOT_HEIGHT * (1 - level / top)) for level in levels]
+def _level_y(level: int, top: int) -> float:
+    return TOP + PLOT_HEIGHT * (1 - level / top)
 
 
-def _grid(top: int) -> list[Markup]:
-    return [tag("line", class_="grid", x1="0", x2="100%", y1=y, y2=y) for _, y in _levels(top)]
+def _grid(levels: list[int]) -> list[Markup]:
+    heights = [_level_y(level, levels[-1]) for level in levels]
+    return [tag("line", class_="grid", x1="0", x2="100%", y1=y, y2=y) for y in heights]
 
 
-def _scale(top: int) -> Markup:
+def _scale(levels: list[int]) -> Markup:
     """The labels of the y axis, as a separate SVG of fixed width next to the plot."""
-    labels = [tag("text", _short(level), x="100%", y=y + 4, text_anchor="end") for level, y in _levels(top)]
+    heights = [(level, _level_y(level, levels[-1])) for level in levels]
+    labels = [tag("text", _short(level), x="100%", y=y + 4, text_anchor="end") for level, y in heights]
     return tag("svg", *labels, width="100%", height=HEIGHT, aria_hidden="true")
 
 
@@ -91,15 +93,5 @@ def _marks(data: Timeline, series: Mapping[str, list[int]], classes: Mapping[str
     return parts
 
 
-def _axis(data: Timeline) -> Markup:
-    ticks = sorted({round(data.bins * part / (TICKS - 1)) for part in range(TICKS)})
-    labels = []
-    for index, tick in enumerate(ticks):
-        x, y = percent(100 * tick / data.bins), TOP + PLOT_HEIGHT + 16
-        labels.append(tag("text", _bin_name(data, tick), x=x, y=y, text_anchor=tick_anchor(index, len(ticks))))
-    return join(*labels)
-
-
 def _bin_name(data: Timeline, index: int) -> str:
-    start_us = data.start_us + index * data.step_us
-    return formats.axis_label(start_us, start_us=data.start_us, step_us=data.step_us)
+    return formats.step_time(data.start_us + index * data.step_us, step_us=data.step_us)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kwire.report import formats
+from kwire.report.colours import class_of
 from kwire.report.model import Report
 from kwire.report.plots import bars as rowplots
 from kwire.report.sections.figures import Figure, Section, Table
@@ -32,8 +33,8 @@ def build_section(report: Report) -> Section:
         for row in report.files
     ]
     note = "Every request with its response, or which of the two is missing."
-    plot = rowplots.plot_bars(bars, class_="c0") if bars else None
-    file_table = Table(("File", "Requests", "Whole", "Connections", "Begins", "Lasts"), files)
+    plot = rowplots.plot_bars(bars, class_=class_of("amount")) if bars else None
+    file_table = Table(("File", "Requests", "Complete", "Connections", "Begins", "Lasts"), files)
     figures = [
         Figure("Exchanges", note, plot, Table(("Status", "Meaning", "Exchanges"), statuses, labels=2)),
         Figure("Files", "In the order given.", None, file_table),

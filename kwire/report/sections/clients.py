@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from kwire.report import formats
+from kwire.report import formats, percentiles
+from kwire.report.colours import class_of
 from kwire.report.model import Report
 from kwire.report.plots import bars as rowplots
 from kwire.report.sections.figures import Figure, Section, Table
 
 BARS_MAX = 16
-TINY_CLASSES = {"below 1 KiB": "e1", "larger": "c0"}
+TINY_CLASSES = {"below 1 KiB": class_of("below-1-kib"), "larger": class_of("larger")}
 
 
 def build_section(report: Report) -> Section:
@@ -34,7 +35,7 @@ def _client_figure(report: Report) -> Figure:
     ]
     head = ("Client", "Software", "Requests", "A second", "Connections", "APIs", "Errors", "Sent", "Received")
     note = "By client id and the software that its ApiVersions requests name."
-    plot = rowplots.plot_bars(bars, class_="c0") if bars else None
+    plot = rowplots.plot_bars(bars, class_=class_of("amount")) if bars else None
     omitted = report.omitted.get("clients", 0)
     return Figure("Requests by client", note, plot, Table(head, cells, labels=2), is_wide=True, omitted=omitted)
 
@@ -48,20 +49,25 @@ def _batch_figure(report: Report) -> Figure:
             row.api_name,
             ", ".join(row.codecs) or "-",
             "-" if row.file is None else formats.file(row.file),
-            *map(formats.count, (row.requests, row.tiny, row.records, row.p50_records)),
-            formats.size(row.p50_bytes),
+            *map(formats.count, (row.requests, row.tiny, row.records)),
+            formats.size(row.batch_bytes),
+            formats.count(percentiles.shown(50, row.p50_records, row.requests)),
+            formats.size(percentiles.shown(50, row.p50_bytes, row.requests)),
             formats.number(row.req_packet),
         )
         for row in report.batches
     ]
-    head = ("Client", "API", "Codecs", "File", "Requests", "Tiny", "Records", "Records p50", "Size p50", "Packet")
+    head = (
+        *("Client", "API", "Codecs", "File", "Requests", "Below 1 KiB", "Records", "Size"),
+        *("Records p50", "Size p50", "Packet"),
+    )
     note = (
         "Produce requests and fetch responses with records, by the size of their records. Below 1 KiB there is more "
         "overhead than data: larger linger.ms and batch.size help, or fetch.min.bytes. File and packet are those of "
-        "the first tiny one."
+        f"the first below 1 KiB. The medians are of the requests, where there are at least {percentiles.COUNT_MIN[50]}."
     )
     rows = list(zip(names, parts, strict=True))[:BARS_MAX]
-    plot = rowplots.plot_stacked_bars(rows, TINY_CLASSES, noun="request")
+    plot = rowplots.plot_stacked_bars(rows, TINY_CLASSES, nouns=("request", "requests"))
     omitted = report.omitted.get("batch_sizes", 0)
     return Figure("Size of requests", note, plot, Table(head, cells, labels=4), is_wide=True, omitted=omitted)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from kwire.report import formats
+from kwire.report import formats, percentiles
+from kwire.report.colours import class_of
 from kwire.report.markup import Markup
 from kwire.report.model import Report
 from kwire.report.plots import heat_map, scatter, spans
@@ -20,13 +21,15 @@ from kwire.spark.analyses.connections import IDLE_US
 ROWS_MAX = 24
 ENDED = {"fin": "closed", "rst": "reset", "reuse": "ports reused", "quiet": "inactive", "end": "open at the end"}
 ENDED_CLASSES = {
-    "closed": "c0",
-    "idle, then closed": "c3",
-    "reset": "e0",
-    "ports reused": "c1",
-    "inactive": "c4",
-    "open at the end": "c2",
+    "closed": class_of("closed"),
+    "idle, then closed": class_of("idle-closed"),
+    "reset": class_of("failure"),
+    "ports reused": class_of("ports-reused"),
+    "inactive": class_of("inactive"),
+    "open at the end": class_of("open-at-end"),
 }
+CHURN_CLASSES = {"opened": class_of("opened"), "closed": class_of("closed")}
+TCP_ISSUE_CLASSES = {"retransmits only": class_of("retransmitted"), "zero windows": class_of("zero-window")}
 
 
 def build_section(report: Report) -> Section:
@@ -37,7 +40,9 @@ def build_section(report: Report) -> Section:
     churn = report.connection_churn
     if churn is not None and churn.total:
         note = "Connections whose handshake or end was captured, counted"
-        figures.append(counts_figure(churn, "Connections opened and closed", note, "Connections", value="In all"))
+        figures.append(
+            counts_figure(churn, CHURN_CLASSES, "Connections opened and closed", note, ("Event", "Connections"))
+        )
     if report.connection_rows:
         figures.append(_tcp_issue_figure(report))
     figures += _in_flight_figures(report)
@@ -60,21 +65,29 @@ def _lifetime_figure(report: Report) -> Figure:
             formats.span(row.last_us - row.first_us),
             *map(formats.count, (row.requests, row.errors)),
             formats.size(row.bytes),
-            *map(formats.span, (row.rtt_us, row.p50_us, row.idle_us)),
+            *map(formats.span, (row.rtt_us, _p50(row), row.max_us, row.idle_us)),
             formats.number(row.first_packet),
         )
         for row in report.connection_rows
     ]
     head = (
         *("Connection", "Client", "Ended", "File", "Begins", "Lasts", "Requests", "Errors", "Bytes"),
-        *("Round trip", "Latency p50", "Idle", "Packet"),
+        *("Round trip", "Latency p50", "Slowest", "Idle", "Packet"),
     )
-    note = "From the first packet to the last. Idle, then closed: no request for a minute before."
+    note = (
+        "From the first packet to the last. Idle, then closed: no request for a minute before. Latencies are "
+        f"those of responses without long polls; the median is shown where there are at least "
+        f"{percentiles.COUNT_MIN[50]}."
+    )
     if len(report.connection_rows) > ROWS_MAX:
         note += f" The plot shows the {ROWS_MAX} with the most TCP issues and the most requests."
     plot = spans.plot_spans(lines, ENDED_CLASSES)
     omitted = report.omitted.get("connections", 0)
     return Figure("Lifetimes of connections", note, plot, Table(head, cells, labels=4), is_wide=True, omitted=omitted)
+
+
+def _p50(row: ConnectionRow) -> int | None:
+    return percentiles.shown(50, row.p50_us, row.answered)
 
 
 def _end_text(row: ConnectionRow) -> str:
@@ -101,7 +114,7 @@ def _tcp_issue_figure(report: Report) -> Figure:
             formats.name_or_dash(row.client_id),
             formats.file(row.file),
             *map(formats.count, (row.packets, row.retransmits, row.zero_windows, row.lost_bytes)),
-            *map(formats.span, (row.rtt_us, row.p50_us, row.max_us)),
+            *map(formats.span, (row.rtt_us, _p50(row), row.max_us)),
         )
         for row in rows
     ]
@@ -122,24 +135,23 @@ def _scatter_plot(rows: list[ConnectionRow]) -> Markup:
     points = []
     for row in rows:
         kind = "zero windows" if row.zero_windows else "retransmits only"
-        issues = f"{row.retransmits} retransmits, {row.zero_windows} zero windows"
+        issues = f"{formats.plural(row.retransmits, 'retransmit')}, {formats.plural(row.zero_windows, 'zero window')}"
         tooltip = f"{row.conn_id}: {issues}, {formats.span(row.max_us)}"
         points.append(Point(row.retransmits + row.zero_windows, row.max_us or 0, kind, tooltip))
     x = log_scale([1, *(point.x for point in points)], lambda value: f"{value:,.0f}")
     y = log_scale([row.max_us or 1 for row in rows], lambda us: formats.span(int(us)))
-    classes = {"retransmits only": "c0", "zero windows": "e0"}
     title = "Slowest response of a connection by number of TCP issues"
-    return scatter.plot_scatter(points, x, y, title=title, classes=classes, line=None)
+    return scatter.plot_scatter(points, x, y, title=title, classes=TCP_ISSUE_CLASSES, line=None)
 
 
 def _in_flight_figures(report: Report) -> list[Figure]:
     figures = []
     if any(row.in_flight_max > 1 for row in report.requests_in_flight):
         note = "The most requests in flight at once. One is a client that waits for each response."
-        figures.append(_heat_figure(report, "Requests in flight", note, "in_flight_max", "c0"))
+        figures.append(_heat_figure(report, "Requests in flight", note, "in_flight_max", class_of("amount")))
     if any(row.throttle_ms_max for row in report.requests_in_flight):
         note = "The longest throttle time in a response: the client must not send requests for this long."
-        figures.append(_heat_figure(report, "Throttling", note, "throttle_ms_max", "e0"))
+        figures.append(_heat_figure(report, "Throttling", note, "throttle_ms_max", class_of("throttled")))
     return figures
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kwire.report import formats
+from kwire.report.colours import class_of
 from kwire.report.markup import Markup
 from kwire.report.model import Report
 from kwire.report.plots import spans
@@ -11,12 +12,12 @@ from kwire.report.row_types import StepRow
 from kwire.report.sections.figures import Figure, Section, Table
 
 CLASSES = {
-    "joining": "c1",
-    "syncing": "c3",
-    "member, odd epoch": "c0",
-    "member, even epoch": "c2",
-    "error": "e0",
-    "left": "c4",
+    "joining": class_of("joining"),
+    "syncing": class_of("syncing"),
+    "member, odd epoch": class_of("member-odd"),
+    "member, even epoch": class_of("member-even"),
+    "error": class_of("failure"),
+    "left": class_of("left"),
 }
 GROUPS_MAX = 8
 MEMBERS_MAX = 24
@@ -44,7 +45,7 @@ def _overview_figure(report: Report) -> Figure:
         )
         for row in report.rebalances
     ]
-    head = ("Group", "Kind", "Members", "Epochs", "Left", "Errors", "Joining and syncing")
+    head = ("Group", "Kind", "Members", "Different epochs", "Left", "Errors", "Joining and syncing")
     note = "Epochs are member epochs, or generations of classic groups. The time is the sum over all members."
     omitted = report.omitted.get("rebalances", 0)
     return Figure("Groups", note, None, Table(head, cells, labels=2), omitted=omitted)

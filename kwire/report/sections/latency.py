@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kwire.report import formats
+from kwire.report import formats, percentiles
 from kwire.report.model import Report
 from kwire.report.plots import bars
 from kwire.report.row_types import LatencyRow
@@ -22,7 +22,10 @@ def build_section(report: Report) -> Section:
         figures.append(_latency_figure("Long polls", f"{note}is mostly waiting time.", waiting))
     if report.slowest:
         figures.append(_slowest_figure(report))
-    lead = "Response latency by API. The scale is logarithmic."
+    lead = (
+        "Response latency by API, on logarithmic scales. Percentiles are shown where there are enough answered "
+        f"requests: {percentiles.NOTE}."
+    )
     return Section("latency", "Latency by API", lead, figures, "Latency")
 
 
@@ -32,7 +35,7 @@ def _latency_figure(title: str, note: str, rows: Sequence[LatencyRow]) -> Figure
             row.api,
             row.versions,
             formats.count(row.requests),
-            *map(formats.span, (row.p50_us, row.p95_us, row.p99_us, row.max_us)),
+            *map(formats.span, (*row.shown_percentiles.values(), row.max_us)),
         )
         for row in rows
     ]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from kwire.report import formats
+from kwire.report import formats, percentiles
+from kwire.report.colours import class_of
 from kwire.report.markup import Markup
 from kwire.report.model import Report, Timeline
 from kwire.report.plots import scatter
-from kwire.report.plots.scale import Scale, log_scale
+from kwire.report.plots.scale import log_scale
 from kwire.report.plots.scatter import Point
+from kwire.report.plots.time_axis import TimeScale
 from kwire.report.row_types import LockRow
 from kwire.report.sections.figures import Figure, Section, Table
-from kwire.report.sections.shares import ACK_CLASSES
+from kwire.report.sections.shares import ACK_CLASSES, REFUSED
 
-CLASSES = {**ACK_CLASSES, "refused": "refused"}
+CLASSES = {**ACK_CLASSES, REFUSED: class_of("failure")}
 LATE_MAX = 200
-TICKS = 3
 
 
 def build_section(report: Report) -> Section:
@@ -32,16 +33,24 @@ def _member_figure(report: Report) -> Figure:
         (
             *map(formats.name_or_dash, (row.member_id, row.client_id, row.group_id)),
             formats.count(row.records),
-            *map(formats.span, (row.p50_us, row.p95_us, row.max_us)),
+            formats.count(row.ranges),
+            formats.span(percentiles.shown(50, row.p50_us, row.ranges)),
+            formats.span(percentiles.shown(95, row.p95_us, row.ranges)),
+            formats.span(row.max_us),
             formats.span_ms(row.lock_timeout_ms),
             *map(formats.count, (row.renewals, row.late, row.refused)),
         )
         for row in report.lock_use
     ]
-    head = ("Member", "Client", "Group", "Records", "Held p50", "p95", "Longest", "Lock", "Renewals", "Late", "Refused")
+    head = (
+        *("Member", "Client", "Group", "Records", "Ranges", "Held p50", "Held p95", "Held longest"),
+        *("Lock", "Renewals", "Late", "Refused"),
+    )
     note = (
         "Each point is a range of records that were acquired together and acknowledged together. Its height is the "
-        "used part of the lock, counted from the last renewal: above the line the acknowledgement was late."
+        "used part of the lock, counted from the last renewal: above the line the acknowledgement was late. "
+        f"In the table, times are those of ranges, with percentiles where there are enough: {percentiles.NOTE}; "
+        "renewals, late and refused acknowledgements are counted in records."
     )
     points = [row for row in report.locks if row.lock_share is not None]
     if report.omitted.get("lock_times"):
@@ -52,14 +61,7 @@ def _member_figure(report: Report) -> Figure:
 
 
 def _lock_plot(rows: list[LockRow], spans: Timeline) -> Markup:
-    first, last = spans.start_us, spans.start_us + spans.bins * spans.step_us
-    step = (last - first) // (TICKS - 1)
-
-    def moment(us: float) -> str:
-        """A tick of the axis."""
-        return formats.axis_label(int(us), start_us=first, step_us=step)
-
-    x = Scale(first, last, False, [first + step * index for index in range(TICKS)], moment)
+    x = TimeScale(spans.start_us, spans.start_us + spans.bins * spans.step_us)
     shares = [1.0, *(row.lock_share or 0 for row in rows)]
     y = log_scale(shares, lambda share: f"{100 * share:g} %", low_min=1e-4)
     points = [Point(row.ack_us, row.lock_share or 0, _point_kind(row), _tooltip(row)) for row in rows]
@@ -68,7 +70,7 @@ def _lock_plot(rows: list[LockRow], spans: Timeline) -> Markup:
 
 
 def _point_kind(row: LockRow) -> str:
-    return "refused" if row.ack_error else row.ack_name if row.ack_name in CLASSES else "gap"
+    return REFUSED if row.ack_error else row.ack_name if row.ack_name in CLASSES else "gap"
 
 
 def _tooltip(row: LockRow) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kwire.report import formats
+from kwire.report.colours import class_of
 from kwire.report.model import Report
 from kwire.report.plots import bars as rowplots
 from kwire.report.sections.figures import Figure, Section, Table
@@ -36,8 +37,8 @@ def build_section(report: Report) -> Section:
         "producers without gaps; checksums; known tagged fields; unique correlation ids; acknowledgements within the "
         "lock."
     )
-    plot = rowplots.plot_bars(bars, class_="e0") if bars else None
-    figures = [Figure("Rules broken", note, plot, Table(("Rule", "Times", "Connections", "First", "Last"), sums))]
+    plot = rowplots.plot_bars(bars, class_=class_of("failure")) if bars else None
+    figures = [Figure("Rules broken", note, plot, Table(("Rule", "Breaches", "Connections", "First", "Last"), sums))]
     if cells:
         omitted = report.omitted.get("conformance", 0)
         breach_note = "One row for each breach, rule by rule."

@@ -15,7 +15,8 @@ IDLE_US = 60_000_000
 def connections(flows: DataFrame, messages: DataFrame) -> DataFrame:
     """Each connection: its packets and TCP issues, its requests and their latency, how it ended.
 
-    `idle_us`: from its last request or response to its last packet. Latency excludes long polls.
+    `idle_us`: from its last request or response to its last packet. Latency excludes long polls; `answered` is the
+    number of responses that it is made of.
     """
     is_long_poll = F.col("api_name").isin(*LONG_POLLS)
     message_ts = F.coalesce("resp_end_ts", "resp_ts", "req_end_ts", "req_ts")
@@ -25,6 +26,7 @@ def connections(flows: DataFrame, messages: DataFrame) -> DataFrame:
         .agg(
             F.count("in_flight").alias("requests"),
             F.count_if(F.col("error_code") != 0).alias("errors"),
+            F.count(F.when(~is_long_poll, F.col("latency_us"))).alias("answered"),
             F.percentile_approx(F.when(~is_long_poll, F.col("latency_us")), 0.5, 1_000).alias("p50_us"),
             F.max(F.when(~is_long_poll, F.col("latency_us"))).alias("max_us"),
             F.max("in_flight").alias("in_flight_max"),
@@ -41,6 +43,7 @@ def connections(flows: DataFrame, messages: DataFrame) -> DataFrame:
         *("client_id", "kind", "tls", "ended", "first_ts", "last_ts", "first_packet", "last_packet"),
         F.coalesce("requests", F.lit(0)).alias("requests"),
         F.coalesce("errors", F.lit(0)).alias("errors"),
+        F.coalesce("answered", F.lit(0)).alias("answered"),
         *("p50_us", "max_us", "in_flight_max", "throttle_ms_max", "rtt_us"),
         *sums,
         micros_between(F.col("last_message_ts"), F.col("last_ts")).alias("idle_us"),

@@ -38,8 +38,8 @@ def deliveries_by_count(acquired: DataFrame) -> DataFrame:
 
 
 def deliveries_over_time(acquired: DataFrame, *, start_us: int, step_us: int) -> DataFrame:
-    """Records acquired in time bins of `step_us`, separately for the `first time` and `again`."""
-    name = F.when(F.col("delivery_count") > 1, "again").otherwise("first time")
+    """Records delivered in time bins of `step_us`; `name` is their delivery count as text, "1" for first deliveries."""
+    name = F.greatest(F.col("delivery_count").cast("int"), F.lit(1)).cast("string")
     valid = acquired.filter(is_valid_range() & F.col("ts").isNotNull())
     by_bin = valid.groupBy(name.alias("name"), time_bin(F.col("ts"), start_us, step_us))
     return by_bin.agg(F.sum(range_length()).alias("count"))

@@ -86,11 +86,14 @@ def lock_times(deliveries: DataFrame) -> DataFrame:
 def lock_use(held: DataFrame) -> DataFrame:
     """For each member: how long it held records, its renewals, and its late and refused acknowledgements.
 
+    `ranges`: how many times the percentiles are made of, one for each row of `lock_times`.
+
     Args: held: the result of `lock_times`.
     """
     return held.groupBy("group_id", "member_id").agg(
         F.first("client_id", ignorenulls=True).alias("client_id"),
         F.sum("records").alias("records"),
+        F.count("*").alias("ranges"),
         F.percentile_approx("held_us", 0.5, 1_000).alias("p50_us"),
         F.percentile_approx("held_us", 0.95, 1_000).alias("p95_us"),
         F.max("held_us").alias("max_us"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,22 @@ def test_findings_of_kind_bad_come_first() -> None:
     assert sentences[0] == ("bad", "Produce takes 3 times as long: from 4.3 ms to 12.9 ms at p95.")
     assert ("bad", "New: NOT_LEADER_OR_FOLLOWER to Produce, 40 times.") in sentences
     assert ("bad", "More often: INVALID_RECORD_STATE to ShareAcknowledge, 14 before, 90 after.") in sentences
-    assert ("note", "Clients with other software: orders.") in sentences
+    assert ("note", "Client with other software: orders.") in sentences
+
+
+def test_an_api_with_few_requests_is_compared_without_percentiles() -> None:
+    few = replace(report(), latency=[replace(row, requests=4) for row in report().latency])
+
+    texts = Reader(diff_page.render_changes(compare_reports(few, report()))).texts
+
+    assert "too few requests for p95" in texts
+    assert not [text for text in texts if text.endswith("at p95")]
+
+
+def test_one_kind_of_error_occurs_no_longer() -> None:
+    findings = diff_page.build_findings(compare_reports(report(), changed_report()))
+
+    assert "1 kind of error no longer occurs." in [finding.sentence for finding in findings]
 
 
 @pytest.mark.parametrize("width", [1280, 390])

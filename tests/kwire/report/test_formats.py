@@ -1,4 +1,4 @@
-"""Formatting of durations, percentages, ordinals and times."""
+"""Formatting of durations, percentages, plurals, ordinals and times."""
 
 from __future__ import annotations
 
@@ -50,3 +50,42 @@ def test_ordinals_are_english() -> None:
 def test_a_time_beyond_the_calendar_stays_a_number() -> None:
     assert formats.moment(2**62) == f"{2**62} µs"
     assert formats.moment(0) == "1970-01-01 00:00:00 UTC"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (formats.plural(1, "time"), "1 time"),
+        (formats.plural(0, "time"), "0 times"),
+        (formats.plural(1_200, "time"), "1,200 times"),
+        (formats.plural(1, "delivery", "deliveries"), "1 delivery"),
+        (formats.plural(2, "delivery", "deliveries"), "2 deliveries"),
+        (formats.number_form(1, "carries", "carry"), "carries"),
+        (formats.number_form(2, "carries", "carry"), "carry"),
+    ],
+)
+def test_nouns_and_verbs_agree_with_their_number(text: str, expected: str) -> None:
+    assert text == expected
+
+
+def test_times_of_day_are_exact_to_the_millisecond() -> None:
+    assert formats.clock(1_234_567) == "00:00:01.234"
+    assert formats.clock(None) == "-"
+    assert formats.clock(2**62) == str(2**62)
+
+
+@pytest.mark.parametrize(
+    ("step_us", "text"),
+    [
+        (1, "00:00:01.234567"),
+        (200, "00:00:01.2345"),
+        (50_000, "00:00:01.23"),
+        (100_000, "00:00:01.2"),
+        (1_000_000, "00:00:01"),
+        (60_000_000, "00:00"),
+        (3_600_000_000, "01 Jan 00:00"),
+        (86_400_000_000, "01 Jan"),
+    ],
+)
+def test_the_time_of_a_step_is_as_exact_as_the_step(step_us: int, text: str) -> None:
+    assert formats.step_time(1_234_567, step_us=step_us) == text

@@ -6,11 +6,14 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
 from kwire.report import page
+from kwire.report.colours import COLOURS, class_of
 from kwire.report.model import Report, Timeline
 from tests.support.spark.browser import Browser
 from tests.support.spark.report_page import Reader, assert_page_is_rendered
@@ -74,7 +77,7 @@ def test_the_page_loads_nothing_and_its_policy_allows_only_its_own_script() -> N
 def test_every_number_of_a_plot_is_in_a_table_too() -> None:
     texts = Reader(page.render_report(report())).texts
 
-    for number in ("v12-v13", "1.75 ms", "INVALID_RECORD_STATE", "1,310", "700", "no response"):
+    for number in ("v12-v13", "2.01 ms", "INVALID_RECORD_STATE", "1,310", "700", "no response"):
         assert number in texts
 
 
@@ -83,6 +86,128 @@ def test_an_empty_report_has_a_finding_about_it() -> None:
 
     assert "No Kafka request was found in these captures." in text
     assert "Share groups" not in text
+
+
+def test_percentiles_of_few_requests_are_not_on_the_page() -> None:
+    few = [replace(row, requests=4) for row in report().latency]
+    uses = [replace(row, ranges=4) for row in report().lock_use]
+    connections = [replace(row, answered=4, p50_us=851) for row in report().connection_rows]
+
+    for whole, is_shown in (
+        (report(), True),
+        (replace(report(), latency=few, lock_use=uses, connection_rows=connections), False),
+    ):
+        texts = Reader(page.render_report(whole)).texts
+        for number in ("620 µs", "2.01 ms", "41 ms", "900 ms"):
+            assert (number in texts) is is_shown, number
+        assert "851 µs" not in texts
+        assert "5.41 ms" in texts
+
+
+# What one colour stands for, where it has more than one name: an acknowledgement, the outcome and the state after it.
+SYNONYMS = [
+    {"accept", "accepted", "acknowledged"},
+    {"release", "released", "available"},
+    {"reject", "rejected"},
+    {"open", "not acknowledged"},
+    {"acquired", "most acquired within the step"},
+    {"refused", "reset", "error"},
+]
+LEGENDS = """[...document.querySelectorAll('.legend:not(.marks) li')].map(entry => {
+    const style = getComputedStyle(entry.querySelector('rect'));
+    return [entry.textContent, style.fill];
+})"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_colour_has_one_meaning_on_the_whole_page(chromium: Browser, tmp_path: Path, dark: bool) -> None:
+    open_page(chromium, tmp_path, page.render_report(report()), dark=dark)
+    names: dict[str, set[str]] = {}
+    colours: dict[str, set[str]] = {}
+    for name, colour in chromium.evaluate(LEGENDS):
+        # The shades of a heat map are steps of one amount.
+        if not name.startswith("up to "):
+            names.setdefault(colour, set()).add(name)
+            colours.setdefault(name, set()).add(colour)
+
+    assert len(names) >= 25
+    assert [one for one in names.values() if len(one) > 1 and not any(one <= synonyms for synonyms in SYNONYMS)] == []
+    # The sums of small series of both plots are `others`.
+    assert {name: one for name, one in colours.items() if len(one) > 1} == {}
+
+
+def test_every_mark_has_a_colour_of_the_table() -> None:
+    text = page.render_report(report())
+    used = set(re.findall(r'class="(?:[\w-]+ )*(m-[\w-]+)', text))
+
+    assert used
+    assert used <= {class_of(meaning) for meaning in COLOURS}
+    assert not re.search(r'class="(mark )?[cde][0-9]', text)
+
+
+FILL = """[...document.querySelectorAll('.panels')].map(list => {
+    const boxes = [...list.children].map(panel => panel.getBoundingClientRect()), whole = list.getBoundingClientRect();
+    return (Math.max(...boxes.map(box => box.right)) - whole.left) / whole.width;
+})"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_the_plots_of_share_partitions_fill_their_card(
+    chromium: Browser, tmp_path: Path, count: int, width: int
+) -> None:
+    open_page(chromium, tmp_path, page.render_report(replace(report(), panels=report().panels * count)), width=width)
+
+    assert chromium.evaluate(FILL) == [pytest.approx(1, abs=0.01)]
+
+
+TICKS = """[...document.querySelectorAll('text.tick')].filter(tick => tick.getBoundingClientRect().width).map(tick => {
+    const box = tick.getBoundingClientRect(), plot = tick.closest('figure').getBoundingClientRect();
+    return {text: tick.textContent, row: Math.round(box.top), left: box.left, right: box.right,
+            inside: box.left >= plot.left && box.right <= plot.right};
+})"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_time_ticks_are_round_and_apart_in_every_plot(chromium: Browser, tmp_path: Path, width: int) -> None:
+    open_page(chromium, tmp_path, page.render_report(report()), width=width)
+    ticks = chromium.evaluate(TICKS)
+
+    assert len(ticks) >= 25
+    # The capture lasts 47 s from 10:42:03 on: every plot has its ticks at tens of seconds.
+    assert {tick["text"][-3:] for tick in ticks} == {":10", ":20", ":30", ":40", ":50"}
+    assert all(tick["inside"] for tick in ticks)
+    for first, second in combinations(ticks, 2):
+        if first["row"] == second["row"]:
+            assert first["right"] < second["left"] or second["right"] < first["left"], (first, second)
+
+
+def test_deliveries_have_one_name_on_the_page() -> None:
+    texts = " ".join(text for text in Reader(page.render_report(report())).texts if not text.startswith("{")).lower()
+    words = set(re.findall(r"[a-z-]+", re.sub(r"<style>.*?</style>", "", texts)))
+
+    assert {"delivery", "deliveries", "redelivered"} <= words
+    assert not words & {"acquisitions", "attempts", "hand-outs", "handed"}
+
+
+def test_no_number_one_has_a_plural() -> None:
+    whole = report()
+    states = {"acquired": [1], "available": [0], "acknowledged": [0], "archived": [0]}
+    panel = replace(whole.panels[0], series=states, peaks=[1], starts=[1], ends=[2], readings=[])
+    one = replace(
+        whole,
+        latency=[replace(row, requests=1) for row in whole.latency],
+        panels=[panel],
+        poison=[replace(whole.poison[0], deliveries=1)],
+        connection_rows=[replace(whole.connection_rows[0], requests=1, retransmits=1, zero_windows=0)],
+        omitted={"conformance": 1},
+    )
+    text = re.sub(r"<(style|script)[^>]*>.*?</\1>", "", page.render_report(one), flags=re.DOTALL)
+
+    # Not the end of a larger number, and no unit: "1 ms".
+    assert re.findall(r"(?<![\d.,:])1 [a-z]{3,}s\b", text) == []
+    for phrase in ("1 request<", "1 TCP issue<", "1 delivery, ", "at most 1 record in flight", "and 1 more row<"):
+        assert phrase in text, phrase
 
 
 @pytest.mark.parametrize("width", [1280, 390])

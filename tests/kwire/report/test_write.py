@@ -75,7 +75,7 @@ def test_the_report_has_the_counts_of_the_capture(hostile_page: Path) -> None:
     counts = {"acquisitions": 12, "records": 10, "redelivered": 2, "delivery_count_max": 2}
     assert report["deliveries"] == [{**partition, **counts}]
     traffic = {name: sum(values) for name, values in report["share_traffic"]["series"].items()}
-    assert traffic == {"first time": 10, "again": 2}
+    assert traffic == {"1": 10, "2": 2}
     assert report["outcomes"] == {HOSTILE: {"accepted": 3, "rejected": 1, "open": 6}}
     acks = select(report["acks"], "member", "client", "records", "refused")
     assert acks == [(HOSTILE, HOSTILE, {"accept": 3, "reject": 1}, 1)]

@@ -72,7 +72,7 @@ def report(name: str = "orders") -> Report:
             SlowRow("Produce", 13, name, 48_210, "NONE", START_US + 9_000_000, file(name), CONNECTION, 41, 901, 917),
             SlowRow("CreateTopics", 7, None, 21_000, None, None, file(name), CONNECTION, 2, None, None),
         ],
-        share_traffic=Timeline(START_US, 1_000_000, 48, {"first time": [38] * 48, "again": [0] * 40 + [15] * 8}),
+        share_traffic=Timeline(START_US, 1_000_000, 48, {"1": [38] * 48, "2": [0] * 40 + [15] * 8}),
         groups=[GroupRow(name, 1_950, 1_840, 74, 4)],
         deliveries=[
             DeliveryRow(name, name, 0, 1_310, 1_200, 74, 4),
@@ -143,7 +143,7 @@ def _locks(name: str) -> dict[str, Any]:
     words = ["accept"] * 8 + ["release", "reject"]
     return {
         "poison": [
-            PoisonRow(name, name, 0, 77, 4, 5, 2, "exhausted", file(name), 5_512),
+            PoisonRow(name, name, 0, 77, 5, 6, 2, "exhausted", file(name), 5_512),
             PoisonRow(name, None, 1, 9, 1, 1, 1, "rejected", file(name), None),
         ],
         "delivery_histories": [
@@ -156,8 +156,10 @@ def _locks(name: str) -> dict[str, Any]:
         "locks": [lock(index, 0.002 * (1 + index % 40) ** 1.7, words[index % 10], None) for index in range(96)]
         + [lock(97, 1.3, "accept", "INVALID_RECORD_STATE")],
         "lock_use": [
-            LockUseRow(name, "q2Jm0sXlR8aYx1Yw0rA1Bg", f"{name}-1", 931, 41_000, 900_000, 9_900_000, 10_000, 0, 0, 0),
-            LockUseRow(name, "b4WcJk0hTz2sT7rKc1k9dw", None, 193, 52_000, 9_900_000, 13_000_000, 10_000, 12, 30, 14),
+            LockUseRow(
+                name, "q2Jm0sXlR8aYx1Yw0rA1Bg", f"{name}-1", 931, 93, 41_000, 900_000, 9_900_000, 10_000, 0, 0, 0
+            ),
+            LockUseRow(name, "b4WcJk0hTz2sT7rKc1k9dw", None, 193, 4, 52_000, 9_900_000, 13_000_000, 10_000, 12, 30, 14),
         ],
     }
 
@@ -182,7 +184,7 @@ def _connections(name: str) -> dict[str, Any]:
         """One connection; `issues`: retransmits, lost bytes and zero windows."""
         return ConnectionRow(
             *(file(name), f"127.0.0.1:{port}>127.0.0.1:9092", 0, name, "kafka", ended, *at(first, last), port, 120, 3),
-            *(850, 4_000 * (1 + sum(issues)), 3, 0, 31, 1_900, 812_345, *issues, 200),
+            *(100, 850, 4_000 * (1 + sum(issues)), 3, 0, 31, 1_900, 812_345, *issues, 200),
         )
 
     values = [(1 + (index * 7) % 5, 200 * (index > 40)) for index in range(48)]

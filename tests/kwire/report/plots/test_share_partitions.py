@@ -38,7 +38,7 @@ def test_there_is_a_plot_for_each_share_partition_and_text_is_escaped() -> None:
     assert plot.count("<svg class=") + plot.count('<svg role="img"') == 2
     assert "<b>" not in plot
     assert "&lt;b&gt;: orders-3" in plot
-    assert "start 0 to 12; at most 8 records in flight; delivered up to 4 times." in plot
+    assert "start 0 to 12; at most 8 records in flight; highest delivery count 4." in plot
     assert plot.count("acquired: 5</title>") == 2
 
 

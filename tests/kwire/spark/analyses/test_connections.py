@@ -32,6 +32,7 @@ def test_a_connection_has_the_tcp_issues_of_both_sides_and_its_latency(spark: Sp
 
     assert (busy["retransmits"], busy["zero_windows"], busy["packets"]) == (4, 2, 2)
     assert (busy["requests"], busy["errors"], busy["p50_us"], busy["max_us"]) == (3, 1, 400, 900)
+    assert busy["answered"] == 2
     assert (busy["in_flight_max"], busy["throttle_ms_max"], busy["idle_us"]) == (2, 50, 80_000_000)
     assert (silent["requests"], silent["p50_us"], silent["idle_us"], silent["ended"]) == (0, None, None, "rst")
 

@@ -37,13 +37,13 @@ def test_deliveries_are_counted_by_group_topic_or_id_and_partition(spark: SparkS
     assert set(found) == {("g", "t", 0, 1), ("h", "t", 0, 1), ("g", "t", 1, 1), ("g", "AAA", 0, 1)}
 
 
-def test_deliveries_over_time_separate_first_from_later_ones(spark: SparkSession) -> None:
+def test_deliveries_over_time_are_separated_by_delivery_count(spark: SparkSession) -> None:
     rows = [acquired(0, 4), acquired(5, 6, at_s=0.9), acquired(1, 3, 2, at_s=2), acquired(1, 1, 3, at_s=2)]
     deliveries = frame(spark, "share_acquired", rows)
 
     counts = analyses.deliveries_over_time(deliveries, start_us=START_US, step_us=1_000_000)
 
-    assert set(counts.select("name", "bin", "count").collect()) == {("first time", 0, 7), ("again", 2, 4)}
+    assert set(counts.select("name", "bin", "count").collect()) == {("1", 0, 7), ("2", 2, 3), ("3", 2, 1)}
 
 
 def test_redeliveries_sum_up_the_records_of_a_partition(spark: SparkSession) -> None:

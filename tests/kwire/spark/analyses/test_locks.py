@@ -77,6 +77,7 @@ def test_lock_times_are_computed_for_ranges_and_summed_by_member(spark: SparkSes
 
     assert sorted(results) == [(0, 5, 6, 2_000_000), (6, 9, 4, 12_000_000), (20, 29, 10, 1_000_000)]
     assert (use["m"]["records"], use["m"]["late"], use["m"]["max_us"]) == (10, 4, 12_000_000)
+    assert (use["m"]["ranges"], use["n"]["ranges"]) == (2, 1)
     assert (use["n"]["records"], use["n"]["late"], use["n"]["lock_timeout_ms"]) == (10, 0, 10_000)
 
 
