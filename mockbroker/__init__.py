@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from mockbroker.cluster_methods.cluster_clock import ClusterClock
     from mockbroker.cluster_methods.waiting import WaitTimeout
     from mockbroker.config.keys import ConfigError
+    from mockbroker.faults.cluster_model import ClusterFault
+    from mockbroker.faults.fault_error import FaultError
+    from mockbroker.faults.model import Fault
     from mockbroker.journal.exchange import Exchange
     from mockbroker.journal.request_history import RequestHistory
     from mockbroker.kafka_error import KafkaError
@@ -21,8 +24,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Cluster",
     "ClusterClock",
+    "ClusterFault",
     "ConfigError",
     "Exchange",
+    "Fault",
+    "FaultError",
     "GroupOffset",
     "GroupView",
     "KafkaError",
@@ -36,8 +42,11 @@ __all__ = [
 _MODULES = {
     "Cluster": "mockbroker.cluster",
     "ClusterClock": "mockbroker.cluster_methods.cluster_clock",
+    "ClusterFault": "mockbroker.faults.cluster_model",
     "ConfigError": "mockbroker.config.keys",
     "Exchange": "mockbroker.journal.exchange",
+    "Fault": "mockbroker.faults.model",
+    "FaultError": "mockbroker.faults.fault_error",
     "GroupOffset": "mockbroker.broker.group_views",
     "GroupView": "mockbroker.broker.group_views",
     "KafkaError": "mockbroker.kafka_error",

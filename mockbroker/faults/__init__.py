@@ -6,7 +6,8 @@ a cluster, `planned_faults` applies those of one request. `cluster_model` has wh
 """
 
 from mockbroker.faults.cluster_model import ClusterFault
+from mockbroker.faults.control import Chaos, FaultHandle, Faults
 from mockbroker.faults.fault_error import FaultError
 from mockbroker.faults.model import Fault, Then, When
 
-__all__ = ["ClusterFault", "Fault", "FaultError", "Then", "When"]
+__all__ = ["Chaos", "ClusterFault", "Fault", "FaultError", "FaultHandle", "Faults", "Then", "When"]

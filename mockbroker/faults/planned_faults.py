@@ -70,7 +70,7 @@ class PlannedFaults:
     def _apply_error(self, fault: Fault, error: KafkaError) -> bool:
         """Apply an error before the work. Returns: whether the handler runs, for the other rows."""
         place, incoming = self._error_place(fault), self._request.incoming
-        if place == "top" or place is None:
+        if place == "top" or place is None or _expects_no_answer(incoming.request):
             self._refuse(error, at_top=place == "top")
             return False
         condition = self._condition(fault)
@@ -88,7 +88,7 @@ class PlannedFaults:
 
     def _refuse(self, error: KafkaError, *, at_top: bool) -> None:
         incoming = self._request.incoming
-        if getattr(incoming.request, "acks", None) == 0:
+        if _expects_no_answer(incoming.request):
             # As Kafka does, since there is no response that could carry the error.
             self._core.close_connection(self._request, f"{error.code.name} for a request without a response")
             return
@@ -224,6 +224,11 @@ class PlannedFaults:
             for topic in self._facts.topics
             if condition.includes_topic(topic.name, topic.topic_id)
         ]
+
+
+def _expects_no_answer(request: msgspec.Struct) -> bool:
+    """Whether this is a Produce request with acks=0, for which Kafka closes the connection after an error."""
+    return getattr(request, "acks", None) == 0
 
 
 def _kafka_error(fault: Fault) -> KafkaError:

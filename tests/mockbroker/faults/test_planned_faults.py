@@ -78,9 +78,10 @@ def test_two_faults_give_errors_to_their_own_rows() -> None:
     assert _produce_to_all(broker) == {"A0": 6, "A1": 0, "B0": 10, "B1": 10}
 
 
-def test_a_produce_without_an_answer_is_answered_by_closing_as_in_kafka() -> None:
+@pytest.mark.parametrize("options", [{}, {"topic": "A", "partition": 0}])
+def test_a_produce_without_an_answer_is_answered_by_closing_as_in_kafka(options: dict[str, Any]) -> None:
     broker = FaultyBroker()
-    broker.add("Produce", error="NOT_LEADER_OR_FOLLOWER")
+    broker.add("Produce", error="NOT_LEADER_OR_FOLLOWER", **options)
     broker.send(produce(broker.topic("A"), record_batch(), acks=0), 13)
 
     assert "NOT_LEADER_OR_FOLLOWER" in broker.closed["a"]
