@@ -111,7 +111,7 @@ def _delivery_findings(report: Report) -> Iterator[Finding]:
 def _refusal_findings(report: Report) -> Iterator[Finding]:
     if report.refused_acks:
         records = formats.plural(report.refused_acks, "record")
-        yield Finding("bad", f"The broker refused acknowledgements of {records}.", "locks")
+        yield Finding("bad", f"The broker refused acknowledgements, of {records} by their offsets.", "locks")
 
 
 def _lock_findings(report: Report) -> Iterator[Finding]:

@@ -12,12 +12,16 @@ DAY_US = 24 * HOUR_US
 
 _STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400)
 # Every length up to a day divides a day, so that its multiples are round times of day.
-STEPS_US = (*(unit * 10**power for power in range(6) for unit in (1, 2, 5)), *(step * SECOND_US for step in _STEPS_S))
+STEPS_US = (
+    *(unit * 10**power for power in range(6) for unit in (1, 2, 5)),
+    *(step * SECOND_US for step in _STEPS_S),
+    *(days * 10**power * DAY_US for power in range(6) for days in (2, 5, 10)),
+)
 
 
 def round_step(length_us: int) -> int:
-    """The next round length of time, microseconds: that of `STEPS_US`, or a number of days."""
-    return next((step for step in STEPS_US if step >= length_us), -(-length_us // DAY_US) * DAY_US)
+    """The next round length of time, microseconds: that of `STEPS_US`; beyond them, the length itself."""
+    return next((step for step in STEPS_US if step >= length_us), length_us)
 
 
 def time_bins(first_us: int, last_us: int, count: int) -> tuple[int, int, int]:

@@ -12,7 +12,7 @@ from kwire.report.markup import Markup, tag
 from kwire.report.plots.svg import percent
 from kwire.report.round_times import round_ticks
 
-TICKS_MAX = 5
+TICKS_MAX = 7
 # The width of the narrowest plot, on a page of 390 pixels, and of a character; with a space between two labels.
 PLOT_WIDTH_PX = 280
 CHARACTER_PX = 6.8

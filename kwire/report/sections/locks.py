@@ -50,7 +50,7 @@ def _member_figure(report: Report) -> Figure:
         "Each point is a range of records that were acquired together and acknowledged together. Its height is the "
         "used part of the lock, counted from the last renewal: above the line the acknowledgement was late. "
         f"In the table, times are those of ranges, with percentiles where there are enough: {percentiles.NOTE}; "
-        "renewals, late and refused acknowledgements are counted in records."
+        "renewals, late and refused acknowledgements are counted in records whose delivery is in the capture."
     )
     points = [row for row in report.locks if row.lock_share is not None]
     if report.omitted.get("lock_times"):

@@ -35,7 +35,7 @@ def build_section(report: Report) -> Section:
     note = (
         "Checked: responses in the order of their requests; versions that the broker offers; sequence numbers of "
         "producers without gaps; checksums; known tagged fields; unique correlation ids; acknowledgements within the "
-        "lock."
+        "lock. A range of records that are acknowledged together too late is one breach."
     )
     plot = rowplots.plot_bars(bars, class_=class_of("failure")) if bars else None
     figures = [Figure("Rules broken", note, plot, Table(("Rule", "Breaches", "Connections", "First", "Last"), sums))]

@@ -166,8 +166,8 @@ def _acknowledgement_figure(report: Report) -> Figure:
     ]
     table = Table(("Member", "Client", "Group", *map(str.capitalize, ACK_CLASSES), "Refused"), cells, labels=3)
     note = (
-        "Records by type of acknowledgement; a record that is delivered again may be acknowledged again. Refused: the "
-        "broker did not accept the acknowledgement."
+        "Records by type of acknowledgement; a record that is delivered again may be acknowledged again. Refused: "
+        "records in acknowledgements that the broker did not accept, whether they were delivered to the member or not."
     )
     plot = rowplots.plot_stacked_bars(rows[:MEMBERS_MAX], ACK_CLASSES) if rows else None
     omitted = report.omitted.get("acknowledgements", 0)

@@ -72,7 +72,7 @@ def report(name: str = "orders") -> Report:
             SlowRow("Produce", 13, name, 48_210, "NONE", START_US + 9_000_000, file(name), CONNECTION, 41, 901, 917),
             SlowRow("CreateTopics", 7, None, 21_000, None, None, file(name), CONNECTION, 2, None, None),
         ],
-        share_traffic=Timeline(START_US, 1_000_000, 48, {"1": [38] * 48, "2": [0] * 40 + [15] * 8}),
+        share_traffic=Timeline(START_US, 1_000_000, 48, _deliveries_over_time()),
         groups=[GroupRow(name, 1_950, 1_840, 74, 4)],
         deliveries=[
             DeliveryRow(name, name, 0, 1_310, 1_200, 74, 4),
@@ -112,6 +112,12 @@ def report(name: str = "orders") -> Report:
         ],
         omitted={"conformance": 2},
     )
+
+
+def _deliveries_over_time() -> dict[str, list[int]]:
+    """As many deliveries of each count as in `delivery_counts`."""
+    later = {"2": [10] * 7 + [4], "3": [3] * 8, "4": [1, 2] * 4}
+    return {"1": [40] * 46 + [0, 0], **{count: [0] * 40 + records for count, records in later.items()}}
 
 
 def file(name: str) -> str:
