@@ -64,6 +64,7 @@ class FaultRegistry:
             if isinstance(fault, Fault)
             else self.schedule(fault, seed=f"{seed}/{number}")
             for number, fault in enumerate(faults)
+            if not isinstance(fault, Fault) or fault.when.api is None or self.serves(fault.when.api)
         ]
 
     def add(self, fault: Fault, *, seed: str | None = None) -> ActiveFault:
@@ -72,6 +73,7 @@ class FaultRegistry:
         Raises: FaultError for one that can never match or act; then nothing is changed.
         """
         check_fault(fault)
+        self._check_served(fault)
         seed = seed or self._next_seed()
         leaders = read_leaders(self._core) if fault.then.stale else {}
         active = ActiveFault(fault, seed=seed, now_ms=self._core.now_ms, leaders=leaders)
@@ -86,15 +88,29 @@ class FaultRegistry:
         Raises: FaultError for one that cannot happen; then nothing is changed.
         """
         check_cluster_fault(fault)
-        nodes = self._core.state.nodes
-        for name in ("node", "to"):
-            if getattr(fault, name) is not None and getattr(fault, name) not in nodes:
-                raise FaultError(f"{name}: {getattr(fault, name)} is not one of {', '.join(map(str, nodes))}")
+        self._check_node("node", fault.node)
+        self._check_node("to", fault.to)
         seed = seed or self._next_seed()
         active = ActiveClusterFault(fault, self._core, self._control, self._effects, seed=seed)
         self.added.append(active)
         self._cluster_faults.append(active)
         return active
+
+    def _check_served(self, fault: Fault) -> None:
+        """Check that this cluster has the API and the node of a fault. Raises: FaultError."""
+        api, node = fault.when.api, fault.when.node
+        if api is not None and not self.serves(api):
+            raise FaultError(f"api: this cluster does not serve {api}")
+        self._check_node("node", node)
+
+    def serves(self, api: str) -> bool:
+        """Whether the cluster serves an API, in its release or edition."""
+        return any(route.name == api for route in self._core.routes.values())
+
+    def _check_node(self, name: str, node_id: int | None) -> None:
+        nodes = self._core.state.nodes
+        if node_id is not None and node_id not in nodes:
+            raise FaultError(f"{name}: {node_id} is not one of {', '.join(map(str, nodes))}")
 
     def _next_seed(self) -> str:
         # The id of the cluster comes from its seed; the cluster's own random numbers stay as without faults.
@@ -145,6 +161,8 @@ class FaultRegistry:
                 for active in self._active
                 if active.fault.when.on == "request" and active.fault.when.api in (api_name, None)
             ]
+        if not candidates and self._sender.is_idle:
+            return None
         matching: list[ActiveFault] = []
         facts = RequestFacts(request, self._core.state)
         for active in candidates:

@@ -99,7 +99,7 @@ def test_faults_do_not_change_the_random_numbers_of_the_cluster() -> None:
 def test_a_request_that_does_not_match_is_reported_with_the_condition_that_it_misses(
     options: dict[str, Any], reason: str
 ) -> None:
-    broker = FaultyBroker()
+    broker = FaultyBroker(nodes=2)
     broker.call(ApiVersionsRequest(client_software_name="kwire", client_software_version="1.0"), 3)
     handle = broker.add("ListGroups", error=_ERROR, **options)
 
@@ -202,6 +202,16 @@ def test_hits_are_in_the_journal() -> None:
     assert hit.to_json()["faults"] == ["down"]
 
 
+def test_a_fault_of_what_this_cluster_does_not_have_is_refused() -> None:
+    broker = FaultyBroker(release="4.3")
+    with pytest.raises(FaultError, match="api: this cluster does not serve StreamsGroupTopologyDescriptionUpdate"):
+        broker.add("StreamsGroupTopologyDescriptionUpdate", drop=True)
+    with pytest.raises(FaultError, match="node: 3 is not one of 0"):
+        broker.add("Produce", node=3, drop=True)
+
+    assert broker.faults.list() == []
+
+
 def test_a_wrong_fault_changes_nothing() -> None:
     broker = FaultyBroker()
     with pytest.raises(FaultError, match="names no group"):
@@ -237,7 +247,7 @@ def test_new_connections_are_dropped() -> None:
 
 
 def test_a_fault_of_connections_reports_those_that_it_missed() -> None:
-    broker = FaultyBroker()
+    broker = FaultyBroker(nodes=2)
     broker.add(on="connection", node=1, drop=True, name="refused")
     broker.connect("a")
 
