@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mockbroker.broker.group_views import GroupOffset, GroupView, MemberView
     from mockbroker.broker.inspection import SharePartitionView
+    from mockbroker.broker.topic_records import TopicRecord
     from mockbroker.cluster import Cluster
     from mockbroker.cluster_methods.cluster_clock import ClusterClock
     from mockbroker.cluster_methods.waiting import WaitTimeout
@@ -35,6 +36,7 @@ __all__ = [
     "MemberView",
     "RequestHistory",
     "SharePartitionView",
+    "TopicRecord",
     "WaitTimeout",
 ]
 
@@ -53,6 +55,7 @@ _MODULES = {
     "MemberView": "mockbroker.broker.group_views",
     "RequestHistory": "mockbroker.journal.request_history",
     "SharePartitionView": "mockbroker.broker.inspection",
+    "TopicRecord": "mockbroker.broker.topic_records",
     "WaitTimeout": "mockbroker.cluster_methods.waiting",
 }
 

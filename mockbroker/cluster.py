@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from mockbroker.cluster_methods.cluster_clock import ClusterClock
 from mockbroker.cluster_methods.faults import FaultMethods, load_faults
+from mockbroker.cluster_methods.groups import GroupMethods
 from mockbroker.cluster_methods.history import HistoryMethods
 from mockbroker.cluster_methods.nodes import NodeMethods
+from mockbroker.cluster_methods.topics import TopicMethods
 from mockbroker.cluster_methods.waits import WaitMethods
 from mockbroker.config.broker_config import NO_OP_PERSISTER, BrokerConfig, ConfigDialect, ConfigError
 from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
@@ -17,7 +19,6 @@ from mockbroker.config.releases import choose_release
 from mockbroker.server import Options
 
 if TYPE_CHECKING:
-    from mockbroker.broker.inspection import SharePartitionView
     from mockbroker.cluster_methods.faults import FaultSource
 
 __all__ = ["Cluster"]
@@ -30,7 +31,7 @@ SHARE_PERSISTERS = ("default", "no-op", "control-records")
 NODES_MAX = 100
 
 
-class Cluster(FaultMethods, HistoryMethods, WaitMethods, NodeMethods):
+class Cluster(FaultMethods, GroupMethods, HistoryMethods, NodeMethods, TopicMethods, WaitMethods):
     """A Kafka cluster on loopback sockets, for as long as the `with` block lasts.
 
     nodes: the number of brokers; each has its own port. port: of the first, the others follow; 0: a free port for each.
@@ -107,19 +108,6 @@ class Cluster(FaultMethods, HistoryMethods, WaitMethods, NodeMethods):
     def clock(self) -> ClusterClock:
         """The cluster's clock, to read and to move."""
         return ClusterClock(self)
-
-    def create_topic(self, name: str, partitions: int = 1) -> None:
-        """Create a topic, as CreateTopics does. Raises: KafkaError where that would be refused."""
-        self.run(lambda server: server.core.create_topic(name, partitions))
-
-    def share_partition(self, group_id: str, topic: str, partition: int) -> SharePartitionView | None:
-        """A copy of a share partition in its leader's memory: start, end, records in flight, `state_of(offset)`.
-
-        None if no fetch of the group has requested the partition there. Raises: KafkaError for an unknown partition.
-        """
-        from mockbroker.broker import inspection
-
-        return self._read(lambda server: inspection.share_partition(server.core.state, group_id, topic, partition))
 
 
 def check_node_count(nodes: int) -> None:

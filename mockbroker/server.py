@@ -20,6 +20,7 @@ from mockbroker.net.listeners import Listener, parse_listeners
 from mockbroker.net.network_server import NetworkServer
 
 if TYPE_CHECKING:
+    from mockbroker.engine.core import Core
     from mockbroker.faults.cluster_model import ClusterFault
     from mockbroker.faults.model import Fault
     from mockbroker.faults.registry import FaultRegistry
@@ -61,7 +62,20 @@ class Server:
         self.options = options
         self.clock = Clock()
         self._listeners: list[Listener] = parse_listeners(options.config, port=options.port, node_count=options.nodes)
-        self.core = build_core(
+        self.core = self._build_core()
+        self.network_server: NetworkServer | None = None
+        self._nodes = list(self.core.state.nodes.values())
+        self._add_faults()
+
+    def _add_faults(self) -> None:
+        for fault in self.options.faults:
+            self.faults.add_any(fault)
+        if self.options.chaos is not None:
+            self.faults.add_chaos(*self.options.chaos)
+
+    def _build_core(self) -> Core:
+        options = self.options
+        core = build_core(
             config=options.config,
             node_count=options.nodes,
             features=finalize_levels(
@@ -75,25 +89,26 @@ class Server:
             share_edition=options.share_edition,
             share_persister=options.share_persister,
         )
-        self._record_topic_names()
+        _record_topic_names(core)
         for user in options.add_scram:
-            self.core.state.security.add_scram(user)
-        self.network_server: NetworkServer | None = None
+            core.state.security.add_scram(user)
+        return core
+
+    def reset(self) -> None:
+        """Replace the cluster by a new one at the same addresses: nothing of the old one is left.
+
+        Connections are closed, nodes that are down start again, the clock runs as the wall clock. With a seed, the new
+        cluster has the same ids as the old one had. Raises: OSError if an address of a node that was down is in use.
+        """
+        self.clock = Clock()
+        self.__dict__.pop("faults", None)
+        previous, self.core = self.core, self._build_core()
+        for old in self._nodes:
+            self.core.state.nodes[old.node_id].copy_endpoints(old)
         self._nodes = list(self.core.state.nodes.values())
-        for fault in options.faults:
-            self.faults.add_any(fault)
-        if options.chaos is not None:
-            self.faults.add_chaos(*options.chaos)
-
-    def _record_topic_names(self) -> None:
-        """Requests name topics by their ids; the journal has the names of deleted topics too."""
-        metadata, names = self.core.state.metadata, self.core.journal.topic_names
-
-        def record_name(_: object, topic: Topic) -> None:
-            names[topic.topic_id] = topic.name
-
-        names.update((topic.topic_id, topic.name) for topic in metadata.topics())
-        metadata.add_listener(record_name)
+        self.core.connection_count = previous.connection_count
+        self.require_started().replace_core(self.core, self.clock)
+        self._add_faults()
 
     async def start(self) -> None:
         """Listen on every node; afterwards `bootstrap` returns the address list for clients."""
@@ -146,6 +161,17 @@ class Server:
         """HOST:PORT of every node, stopped nodes included, of the first listener or the named one."""
         name = listener or self._listeners[0].name
         return ",".join("{}:{}".format(*node.endpoint(name)) for node in self._nodes)
+
+
+def _record_topic_names(core: Core) -> None:
+    """Requests name topics by their ids; the journal has the names of deleted topics too."""
+    metadata, names = core.state.metadata, core.journal.topic_names
+
+    def record_name(_: object, topic: Topic) -> None:
+        names[topic.topic_id] = topic.name
+
+    names.update((topic.topic_id, topic.name) for topic in metadata.topics())
+    metadata.add_listener(record_name)
 
 
 def _open_capture(capture: Path | None) -> CaptureTap | None:

@@ -40,6 +40,11 @@ class FaultMethods(ClusterThread):
         print(f"chaos {profile!r}, seed {chaos.seed}")
         return chaos
 
+    @property
+    def has_faults(self) -> bool:
+        """Whether faults were ever added; without, their modules are not imported."""
+        return self._started().has_faults
+
     def check_faults(self) -> None:
         """Check that every fault has acted, except optional ones; the fixture `kafka` does so at the end of a test.
 

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
+
 from mockbroker.cluster_methods.cluster_thread import ClusterThread
+from mockbroker.state.metadata.topics import CoordinatorKind
+
+if TYPE_CHECKING:
+    from mockbroker.server import Server
+
+CoordinatorName = Literal["group", "transaction"]
+_KINDS = MappingProxyType({"group": CoordinatorKind.GROUP, "transaction": CoordinatorKind.TRANSACTION})
 
 
 class NodeMethods(ClusterThread):
@@ -34,3 +44,22 @@ class NodeMethods(ClusterThread):
         not an in-sync replica or leads already.
         """
         self.run(lambda server: server.core.move_leader(topic, partition, server.clock.now_ms(), to=to))
+
+    def coordinator(self, key: str, *, kind: CoordinatorName = "group") -> int:
+        """The node that coordinates a group or a transactional id; its internal topic is created on first use."""
+        return self.run(lambda server: server.core.state.metadata.coordinator_id(_KINDS[kind], key))
+
+    def move_coordinator(self, key: str, *, kind: CoordinatorName = "group", to: int | None = None) -> None:
+        """Make another node the coordinator of a group or a transactional id; it loads what it coordinates.
+
+        The leader of the partition of the internal topic moves, and with it everything else in this partition.
+        Raises: as `move_leader`.
+        """
+
+        def move(server: Server) -> None:
+            metadata = server.core.state.metadata
+            index = metadata.coordinator_partition_index(_KINDS[kind], key)
+            topic = metadata.internal_topic(_KINDS[kind]).name
+            server.core.move_leader(topic, index, server.clock.now_ms(), to=to)
+
+        self.run(move)

@@ -69,7 +69,7 @@ class Core:
         self.journal = Journal()
         self.now_ms = now_ms
         self._connections: dict[int, Connection] = {}
-        self._connection_count = 0
+        self.connection_count = 0
         self._purgatory: Purgatory[ActiveRequest] = Purgatory()
         self._woken: dict[WakeKey, None] = {}
         self._ready: deque[Connection] = deque()
@@ -83,8 +83,8 @@ class Core:
 
         principal: from the client's TLS certificate. At a SASL listener the client authenticates itself first.
         """
-        self._connection_count += 1
-        info = ConnectionInfo(self._connection_count, node_id, host, port, listener, principal)
+        self.connection_count += 1
+        info = ConnectionInfo(self.connection_count, node_id, host, port, listener, principal)
         info.protocol = self.state.security.security_protocol(listener)
         if node_id in self._running:
             self._connections[info.id] = Connection(info, self._create_authenticator(info))

@@ -153,6 +153,19 @@ class NetworkServer:
             raise
         return bound
 
+    def replace_core(self, core: Core, clock: Clock) -> None:
+        """Serve another cluster at the same addresses: connections close abruptly, nodes that are down listen again.
+
+        Raises: OSError if an address of a node that was down is in use.
+        """
+        for connection in list(self._connections.values()):
+            connection.close(is_abrupt=True)
+        self._connections.clear()
+        self.core, self.clock = core, clock
+        for node_id in self._bound_listeners:
+            self.open_listeners(node_id)
+        self.run_due()
+
     async def stop(self) -> None:
         """Stop accepting, close every connection, and release the addresses."""
         self.is_stopped = True

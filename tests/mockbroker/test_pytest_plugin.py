@@ -1,4 +1,4 @@
-"""The fixture `kafka`, in test files of its own."""
+"""The fixtures of clusters, in test files of their own."""
 
 from __future__ import annotations
 
@@ -6,10 +6,25 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
-def _run(folder: Path, text: str) -> str:
+from kwire.capture import read_rows
+
+
+def _run(folder: Path, text: str, *options: str) -> str:
     (folder / "test_it.py").write_text(text, "utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "test_it.py"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        "/dev/null",
+        "test_it.py",
+        *options,
+    ]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
 
 
@@ -102,3 +117,125 @@ def test_fails_by_itself(kafka):
     assert "the fault 'wrong client' never acted:" in printed
     assert "its client_id was 'kwire', not 'other'" in printed
     assert "'unused'" not in printed.split("short test summary")[0].replace('name="unused"', "")
+
+
+def test_several_clusters_are_started_by_call_and_end_with_the_test(tmp_path: Path) -> None:
+    printed = _run(
+        tmp_path,
+        """
+seen = []
+
+def test_two(kafka_cluster):
+    one, three = kafka_cluster(topics=["a"]), kafka_cluster(nodes=3, topics=["b"])
+    seen.extend([one, three])
+    assert [one.topics(), three.topics()] == [{"a": 1}, {"b": 1}]
+    assert len(three.bootstrap_servers.split(",")) == 3
+
+def test_they_have_ended():
+    assert ["not running" in repr(cluster) for cluster in seen] == [True, True]
+""",
+    )
+
+    assert "2 passed" in printed, printed
+
+
+SHARED = """
+import kwire
+import pytest
+from kwire.messages.metadata import MetadataRequest
+
+pytestmark = pytest.mark.kafka(topics=["orders"])
+addresses = set()
+
+@pytest.mark.parametrize("number", range(3))
+def test_each_test_finds_a_new_cluster_at_one_address(FIXTURE, number):
+    addresses.add(FIXTURE.bootstrap_servers)
+    FIXTURE.assert_never("Metadata")
+    with kwire.Client(FIXTURE.bootstrap_servers) as client:
+        client.send(MetadataRequest(topics=[]))
+    assert FIXTURE.topics() == {"orders": 1}
+    assert FIXTURE.read("orders") == []
+    FIXTURE.produce("orders", "espresso")
+    FIXTURE.create_topic("bills")
+    FIXTURE.clock.advance(3_600_000)
+    assert len(addresses) == 1
+"""
+
+
+@pytest.mark.parametrize("fixture", ["kafka_session", "kafka_module"])
+def test_a_shared_cluster_is_reset_after_each_test(tmp_path: Path, fixture: str) -> None:
+    options = "@pytest.fixture(scope='session')\ndef kafka_session_options():\n    return {'topics': ['orders']}\n"
+    (tmp_path / "conftest.py").write_text(f"import pytest\n\n{options}", "utf-8")
+
+    assert "3 passed" in _run(tmp_path, SHARED.replace("FIXTURE", fixture)), fixture
+
+
+def test_shared_clusters_work_in_parallel_processes(tmp_path: Path) -> None:
+    printed = _run(tmp_path, SHARED.replace("FIXTURE", "kafka_module"), "-p", "xdist", "-n", "2")
+
+    assert "3 passed" in printed, printed
+
+
+def test_a_marker_that_no_fixture_reads_is_an_error(tmp_path: Path) -> None:
+    printed = _run(
+        tmp_path,
+        """
+import pytest
+
+@pytest.mark.kafka(nodes=3)
+def test_it(kafka_session):
+    pass
+""",
+    )
+
+    assert "the marker kafka has no effect on a cluster that tests share" in printed
+    assert "1 error" in printed, printed
+
+
+FAILING = """
+import kwire
+import pytest
+from kwire.messages.metadata import MetadataRequest
+
+def ask(cluster):
+    with kwire.Client(cluster.bootstrap_servers, client_id="shop") as client:
+        client.send(MetadataRequest(topics=[]))
+
+def test_that_passes(kafka):
+    ask(kafka)
+
+def test_that_fails(kafka):
+    ask(kafka)
+    assert False
+
+def test_that_fails_with_a_shared_cluster(kafka_session):
+    ask(kafka_session)
+    assert False
+
+def test_without_a_cluster():
+    assert False
+"""
+
+
+def test_a_failing_test_prints_its_seed_and_the_last_exchanges(tmp_path: Path) -> None:
+    printed = _run(tmp_path, FAILING, "--kafka-seed", "7")
+
+    assert "3 failed, 1 passed" in printed, printed
+    assert printed.count("- mockbroker -") == 2
+    assert printed.count("seed 7 (repeat with --kafka-seed 7)\nthe last 2 of 2 exchanges:\n  #1 ApiVersions v4") == 2
+    assert "#2 Metadata v13, 'shop', node 0, NONE after" in printed
+
+
+def test_the_traffic_of_failing_tests_is_written_to_a_folder(tmp_path: Path) -> None:
+    _run(tmp_path, FAILING, "--kafka-artifacts", "out")
+
+    files = sorted(path.name.rpartition("-")[0] + path.suffix for path in (tmp_path / "out").iterdir())
+    assert files == [
+        "test_it.py-test_that_fails.pcapng",
+        "test_it.py-test_that_fails.txt",
+        "test_it.py-test_that_fails_with_a_shared_cluster.txt",
+    ]
+    (capture,) = (tmp_path / "out").glob("*.pcapng")
+    (text,) = (tmp_path / "out").glob("*test_that_fails-*.txt")
+    assert [row["api_name"] for row in read_rows(capture)] == ["ApiVersions", "Metadata"]
+    assert "Metadata v13, 'shop'" in text.read_text("utf-8")

@@ -1,0 +1,135 @@
+"""Records at the leaders of partitions for callers outside a request: appending, reading, choosing the partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kwire.error_codes import ErrorCode
+from kwire.records import Record, read_batches, write_batch
+from mockbroker.broker.topic_admin import find_topic
+from mockbroker.kafka_error import KafkaError
+
+if TYPE_CHECKING:
+    from mockbroker.broker.cluster_state import ClusterState
+    from mockbroker.state.metadata.topics import Topic
+    from mockbroker.state.storage.partition_log import PartitionLog
+
+_UINT32 = 0xFFFFFFFF
+_READ_BYTES_MAX = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    """A record of a topic. timestamp_ms: as the topic stores it. headers: in order; a key may repeat."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+def make_record(
+    key: bytes | str | None,
+    value: bytes | str | None,
+    headers: Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]],
+    timestamp_ms: int | None,
+) -> Record:
+    """A record to append; text is encoded as UTF-8. timestamp_ms: None for the time of the append."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    return Record(
+        timestamp=-1 if timestamp_ms is None else timestamp_ms,
+        key=_encode(key),
+        value=_encode(value),
+        headers=tuple((name, _encode(data)) for name, data in pairs),
+    )
+
+
+def append(cluster: ClusterState, name: str, partition: int | None, record: Record, *, now_ms: int) -> TopicRecord:
+    """Append a record at the leader.
+
+    Raises: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE; as PartitionLog.append.
+    """
+    topic = find_topic(cluster, name)
+    index = choose_partition(record.key, len(topic.partitions)) if partition is None else partition
+    log = _leader_log(cluster, topic, index)
+    if record.timestamp < 0:
+        record = Record(timestamp=now_ms, key=record.key, value=record.value, headers=record.headers)
+    offset = log.append(write_batch([record]), now_ms=now_ms).first_offset
+    return next(row for row in _records(topic, index, log, offset, log.end_offset) if row.offset == offset)
+
+
+def read(
+    cluster: ClusterState, name: str, partition: int | None, *, first_offset: int, is_committed: bool
+) -> list[TopicRecord]:
+    """The records of a topic, or of one partition. is_committed: without those of aborted and open transactions.
+
+    Raises: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE.
+    """
+    topic = find_topic(cluster, name)
+    rows: list[TopicRecord] = []
+    for index in range(len(topic.partitions)) if partition is None else (partition,):
+        log = _leader_log(cluster, topic, index)
+        end = log.last_stable_offset if is_committed else log.high_watermark
+        rows += _records(topic, index, log, max(first_offset, log.start_offset), end, is_committed=is_committed)
+    return rows
+
+
+def choose_partition(key: bytes | None, partition_count: int) -> int:
+    """The partition to which Kafka's clients send a key: the MurmurHash2 of it, as in their default partitioner."""
+    return 0 if key is None else (murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+def murmur2(data: bytes) -> int:
+    """The 32-bit MurmurHash2 with Kafka's seed, unsigned."""
+    multiplier, value = 0x5BD1E995, 0x9747B28C ^ len(data)
+    whole = len(data) & ~3
+    for at in range(0, whole, 4):
+        word = int.from_bytes(data[at : at + 4], "little") * multiplier & _UINT32
+        word = (word ^ word >> 24) * multiplier & _UINT32
+        value = (value * multiplier & _UINT32) ^ word
+    if whole < len(data):
+        value = (value ^ int.from_bytes(data[whole:], "little")) * multiplier & _UINT32
+    value = (value ^ value >> 13) * multiplier & _UINT32
+    return value ^ value >> 15
+
+
+def _encode(data: bytes | str | None) -> bytes | None:
+    return data.encode() if isinstance(data, str) else data
+
+
+def _leader_log(cluster: ClusterState, topic: Topic, index: int) -> PartitionLog:
+    partition = topic.partition(index)
+    if partition is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic.name}-{index}")
+    node = cluster.inter_broker.nodes.get(partition.leader)
+    if node is None:
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic.name}-{index} has no leader that runs")
+    return node.logs.find_log(topic.topic_id, index)
+
+
+def _records(
+    topic: Topic, index: int, log: PartitionLog, first: int, end: int, *, is_committed: bool = False
+) -> Iterator[TopicRecord]:
+    aborted = log.aborted_transactions(first, end) if is_committed else []
+    at = first
+    while at < end:
+        batches = log.read(at, _READ_BYTES_MAX, up_to=end).batches
+        if not batches:
+            return
+        for stored in batches:
+            for batch in read_batches(stored.raw):
+                if batch.is_control or any(
+                    row.producer_id == batch.producer_id and row.first_offset <= batch.base_offset <= row.last_offset
+                    for row in aborted
+                ):
+                    continue
+                for record in batch.records():
+                    if first <= record.offset < end:
+                        identity = topic.name, index, record.offset, record.timestamp
+                        yield TopicRecord(*identity, record.key, record.value, record.headers)
+        at = batches[-1].last_offset + 1

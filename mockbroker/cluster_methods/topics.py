@@ -1,0 +1,123 @@
+"""Methods of `Cluster` for topics and records, without a client library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from mockbroker.cluster_methods.cluster_thread import ClusterThread
+
+if TYPE_CHECKING:
+    from mockbroker.broker.topic_records import TopicRecord
+    from mockbroker.server import Server
+
+T = TypeVar("T")
+#: A key, a value or the value of a header; text is encoded as UTF-8.
+Data = bytes | str | None
+Headers = Mapping[str, Data] | Iterable[tuple[str, Data]]
+
+
+class TopicMethods(ClusterThread):
+    """Topics of a running cluster, and their records."""
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        replication_factor: int | None = None,
+        configs: Mapping[str, object] | None = None,
+    ) -> None:
+        """Create a topic, as CreateTopics does. configs: by Kafka's names, as {"cleanup.policy": "compact"}.
+
+        Raises: KafkaError where that would be refused.
+        """
+        from mockbroker.broker import topic_admin
+
+        texts = {
+            key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (configs or {}).items()
+        }
+        self._change(
+            lambda server, _: topic_admin.create_topic(
+                server.core.state, name, partitions, replication_factor=replication_factor, configs=texts
+            )
+        )
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic. Raises: KafkaError (UNKNOWN_TOPIC_OR_PARTITION) if there is none."""
+        from mockbroker.broker import topic_admin
+
+        self._change(lambda server, _: topic_admin.delete_topic(server.core.state, name))
+
+    def topics(self) -> dict[str, int]:
+        """The numbers of partitions of all topics by name, internal ones included."""
+        return self._read(lambda server: {t.name: len(t.partitions) for t in server.core.state.metadata.topics()})
+
+    def produce(
+        self,
+        topic: str,
+        value: Data = None,
+        *,
+        key: Data = None,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> TopicRecord:
+        """Append a record at the leader of a partition, as a producer's would be. Returns: it, with its offset.
+
+        partition: by default the one to which Kafka's clients send the key; 0 without a key. timestamp_ms: by default
+        the time of the cluster. The record is appended although `min.insync.replicas` may not be reached.
+        Raises: KafkaError for an unknown partition, one without a leader, or a record that the topic refuses.
+        """
+        from mockbroker.broker import topic_records
+
+        record = topic_records.make_record(key, value, headers, timestamp_ms)
+        return self._change(
+            lambda server, now_ms: topic_records.append(server.core.state, topic, partition, record, now_ms=now_ms)
+        )
+
+    def read(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        offset: int = 0,
+        isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+    ) -> list[TopicRecord]:
+        """The records of a topic up to the high watermark, by partition and offset; of one partition if it is given.
+
+        offset: the first one in each partition; earlier records than the start of the log do not exist any more.
+        isolation: "read_committed" leaves out the records of aborted and of open transactions, as a consumer does.
+        Raises: KafkaError for an unknown partition, or one without a leader; ValueError for another isolation.
+        """
+        from mockbroker.broker import topic_records
+
+        if isolation not in ("read_uncommitted", "read_committed"):
+            raise ValueError(f"isolation={isolation!r} is not one of 'read_uncommitted', 'read_committed'")
+        is_committed = isolation == "read_committed"
+        return self._read(
+            lambda server: topic_records.read(
+                server.core.state, topic, partition, first_offset=offset, is_committed=is_committed
+            )
+        )
+
+    def _change(self, action: Callable[[Server, int], T]) -> T:
+        """Run an action at the present time of the cluster, as a deadline: requests that wait for it are resumed."""
+
+        def change(server: Server) -> T:
+            results: list[T] = []
+            errors: list[Exception] = []
+
+            def act(now_ms: int) -> None:
+                try:
+                    results.append(action(server, now_ms))
+                except Exception as error:
+                    errors.append(error)
+
+            server.core.state.inter_broker.schedule(0, act, now_ms=server.clock.now_ms())
+            server.require_started().run_due()
+            if errors:
+                raise errors[0]
+            return results[0]
+
+        return self.run(change)
