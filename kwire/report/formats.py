@@ -84,7 +84,7 @@ def span(us: int | None) -> str:
     if us < 120_000_000:
         return f"{us / 1_000_000:.3g} s"
     minutes, seconds = divmod(round(us / 1_000_000), 60)
-    if minutes < 120:
+    if minutes < 120 and (minutes, seconds) != (60, 0):
         return f"{minutes} min {seconds} s" if seconds else f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
     return f"{hours:,} h {minutes} min" if minutes else f"{hours:,} h"

@@ -35,24 +35,28 @@ T = TypeVar("T")
 def plot_share_partitions(panels: Sequence[SharePanel]) -> Markup:
     """One small plot for each share partition, each with its own y scale, on a common time axis."""
     names = [*STATES.items(), PEAK, BAND, *([READ] if any(panel.readings for panel in panels) else [])]
-    return join(tag("ul", *map(_draw_panel, panels), class_="panels"), draw_legend(names))
+    # Two columns, where three would leave a part of the last row empty.
+    columns = "panels in-two" if len(panels) % 3 and len(panels) % 2 == 0 else "panels"
+    return join(tag("ul", *map(_draw_panel, panels), class_=columns), draw_legend(names))
 
 
 def _draw_panel(panel: SharePanel) -> Markup:
     name = f"{formats.name(panel.group)}: {formats.name(panel.topic)}-{panel.partition}"
     sums = [sum(values) for values in zip(*panel.series.values(), strict=True)]
-    top = max([*sums, *panel.peaks, 1])
+    # The states are those at the end of each step, and more records may be acquired within one.
+    in_flight = max([*sums, *panel.peaks], default=0)
     offsets = f"start {formats.count(panel.begin)} to {formats.count(panel.end)}"
-    value = f"{offsets}; at most {formats.plural(max(sums, default=0), 'record')} in flight"
+    value = f"{offsets}; at most {formats.plural(in_flight, 'record')} in flight"
     attempts = f"highest delivery count {formats.count(panel.deliveries_max)}"
-    parts = [*_time_axis(panel), *_offsets(panel), *_states(panel, top), *_readings(panel)]
+    parts = [*_time_axis(panel), *_offsets(panel), *_states(panel, max(in_flight, 1)), *_readings(panel)]
     return labelled_row(name, value, draw_svg(name, *parts, height=HEIGHT, description=f"{value}; {attempts}."))
 
 
 def _offsets(panel: SharePanel) -> Iterator[Markup]:
     """Start and end of the share partition, as the edges of a band."""
-    offsets = [value for value in (*panel.starts, *panel.ends) if value is not None]
-    low, high = min(offsets, default=0), max(offsets, default=0)
+    # The first start may have been passed within the first step.
+    offsets = [value for value in (panel.begin, *panel.starts, *panel.ends) if value is not None]
+    low, high = min(offsets), max(offsets)
     scale = OFFSETS_HEIGHT / max(1, high - low)
     floor_y = float(TOP + OFFSETS_HEIGHT)
     yield tag("line", class_="grid", x1="0", x2="100%", y1=floor_y, y2=floor_y)

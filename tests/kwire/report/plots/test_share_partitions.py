@@ -38,7 +38,7 @@ def test_there_is_a_plot_for_each_share_partition_and_text_is_escaped() -> None:
     assert plot.count("<svg class=") + plot.count('<svg role="img"') == 2
     assert "<b>" not in plot
     assert "&lt;b&gt;: orders-3" in plot
-    assert "start 0 to 12; at most 8 records in flight; highest delivery count 4." in plot
+    assert "start 0 to 12; at most 9 records in flight; highest delivery count 4." in plot
     assert plot.count("acquired: 5</title>") == 2
 
 
@@ -56,3 +56,13 @@ def test_the_plot_shows_offsets_states_peaks_and_reads_of_the_state() -> None:
     ):
         assert text in plot, text
     assert "state is read or reset" not in plot_share_partitions([panel(readings=[])])
+
+
+def test_what_happens_within_one_step_is_in_the_numbers_beside_the_plot() -> None:
+    """All records were acquired, acknowledged and passed before the first step ended."""
+    states = {name: [0, 0] for name in STATES}
+    plot = plot_share_partitions([panel(series=states, peaks=[20, 0], starts=[40, 40], ends=[40, 40], end=40)])
+
+    assert "start 0 to 40; at most 20 records in flight" in plot
+    assert ">20 records</text>" in plot
+    assert ">offsets 0 to 40</text>" in plot
