@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,7 +78,9 @@ def test_the_capture_shows_which_side_closed_a_connection_and_how(tmp_path: Path
             later.send(MetadataRequest())  # With its response, the node has seen that the first client is gone.
         for client in clients[1:]:
             client.close()
-    flows = {row["broker_port"]: row for row in read_capture(path, "flows").to_pylist() if row["ended_by"]}
+    flows: dict[int, dict[str, Any]] = {}
+    for row in read_capture(path, "flows").to_pylist():
+        flows.setdefault(row["broker_port"], row)  # The first connection to each node.
 
     rows = [flows[int(address.rsplit(":", 1)[1])] for address in addresses]
     ends = ", ".join(f"{row['ended']} by {row['ended_by']}" for row in rows)
