@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mockbroker.engine.awaited_deadlines import postpone_sessions
 from mockbroker.engine.core import Core
 from mockbroker.engine.output import Close, HalfClose, Note, Send, SendBytes
+from mockbroker.net.acceptor import Acceptor, cancel_and_wait
 from mockbroker.net.connection import ClientConnection
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ log = logging.getLogger(__name__)
 
 #: How many frames may wait behind a parked request before reading of the connection is paused.
 _BACKLOG_MAX = 1
-#: How many connections the system accepts before the event loop does.
-_BACKLOG_OF_LISTENER = 512
 
 
 class _BoundListener(NamedTuple):
@@ -51,11 +50,11 @@ class NetworkServer:
         self.watchers: set[Callable[[], None]] = set()
         self.is_stopped = False
         self._connections: dict[int, ClientConnection] = {}
-        self._servers: dict[int, list[asyncio.Server]] = {}
+        self._acceptors: dict[int, list[Acceptor]] = {}
         self._bound_listeners: dict[int, list[_BoundListener]] = {}
         self._tls: Mapping[str, ssl.SSLContext] = {}
         self._rules: dict[str, PrincipalRules] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._starting_connections: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms: int | None = None
         self._settle_timer: asyncio.TimerHandle | None = None
@@ -88,17 +87,17 @@ class NetworkServer:
             self._bound_listeners.setdefault(node_id, []).append(_BoundListener(listener, port))
         self._tls = tls
         for node_id, listener, sock in bound:
-            await self._serve(node_id, listener, sock)
+            self._serve(node_id, listener, sock)
 
-    async def _serve(self, node_id: int, listener: Listener, sock: socket.socket) -> None:
+    def _serve(self, node_id: int, listener: Listener, sock: socket.socket) -> None:
         encrypted = listener.is_encrypted
-        server = await asyncio.get_running_loop().create_server(
+        acceptor = Acceptor(
+            sock,
             lambda: ClientConnection(self, node_id, listener.name, encrypted=encrypted),
-            sock=sock,
-            ssl=self._tls[listener.name] if encrypted else None,
-            backlog=_BACKLOG_OF_LISTENER,
+            tls=self._tls[listener.name] if encrypted else None,
+            tasks=self._starting_connections,
         )
-        self._servers.setdefault(node_id, []).append(server)
+        self._acceptors.setdefault(node_id, []).append(acceptor)
 
     def stop_node(self, node_id: int) -> None:
         """Stop a node cleanly: its leaderships move, its responses are sent, its listeners and connections close."""
@@ -114,8 +113,8 @@ class NetworkServer:
 
     def close_listeners(self, node_id: int) -> None:
         """Refuse new connections to a node; those that are open stay."""
-        for server in self._servers.pop(node_id, []):
-            server.close()
+        for acceptor in self._acceptors.pop(node_id, []):
+            acceptor.close()
 
     async def start_node(self, node_id: int) -> None:
         """Start a node that was stopped or killed, at its previous addresses.
@@ -129,17 +128,15 @@ class NetworkServer:
             self.kill_node(node_id)
             raise
         for listener, sock in bound:
-            await self._serve(node_id, listener, sock)
+            self._serve(node_id, listener, sock)
         self.run_due()
 
     def open_listeners(self, node_id: int) -> None:
         """Listen again at the previous addresses of a node. Raises: OSError if one is in use by now."""
-        if node_id in self._servers:
+        if node_id in self._acceptors:
             return
         for listener, sock in self._bind_again(node_id):
-            sock.listen(_BACKLOG_OF_LISTENER)  # From here on, clients can connect.
-            self._tasks.add(task := asyncio.get_running_loop().create_task(self._serve(node_id, listener, sock)))
-            task.add_done_callback(self._tasks.discard)
+            self._serve(node_id, listener, sock)
 
     def _bind_again(self, node_id: int) -> list[tuple[Listener, socket.socket]]:
         """Sockets at the previous addresses of a node, all or none. Raises: OSError if one is in use by now."""
@@ -173,14 +170,11 @@ class NetworkServer:
         for timer in (self._timer, self._settle_timer):
             if timer is not None:
                 timer.cancel()
-        await asyncio.gather(*self._tasks)
-        servers = [server for node_servers in self._servers.values() for server in node_servers]
-        for server in servers:
-            server.close()
+        for node_id in list(self._acceptors):
+            self.close_listeners(node_id)
+        await cancel_and_wait(self._starting_connections)
         for connection in list(self._connections.values()):
             connection.close()
-        for server in servers:
-            await server.wait_closed()
         while self._connections:
             await asyncio.sleep(0)
         if self.tap is not None:

@@ -1,0 +1,97 @@
+"""Accepts connections at one listening socket.
+
+`loop.create_server` is not used: when it is closed while connections are being accepted, asyncio drops their sockets
+without closing them, so that their clients wait for nothing (seen with CPython 3.11 and 3.13).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from functools import partial
+
+log = logging.getLogger(__name__)
+
+#: How many connections the system accepts before the event loop does.
+_BACKLOG = 512
+#: How many connections are accepted before other events are handled.
+_ACCEPTED_MAX = 64
+#: How long accepting pauses when the process has no free file descriptor, seconds.
+_PAUSE_S = 0.1
+
+
+class Acceptor:
+    """Accepts connections until it is closed; each one that was accepted gets its protocol, also after that.
+
+    make_protocol: is called for each connection. tls: the context of an encrypted listener. tasks: holds a task for
+    each connection that is being set up, as during its TLS handshake.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        make_protocol: Callable[[], asyncio.Protocol],
+        *,
+        tls: ssl.SSLContext | None,
+        tasks: set[asyncio.Task[None]],
+    ) -> None:
+        self._socket = sock
+        self._make_protocol = make_protocol
+        self._tls = tls
+        self._tasks = tasks
+        self._loop = asyncio.get_running_loop()
+        self._is_closed = False
+        sock.setblocking(False)
+        sock.listen(_BACKLOG)
+        self._loop.add_reader(sock, self._accept)
+
+    def close(self) -> None:
+        """Stop accepting and release the address; the system resets connections that were not accepted."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTED_MAX):
+            try:
+                client, _ = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                log.warning("cannot accept a connection: %s; trying again in %s s", error.strerror, _PAUSE_S)
+                self._loop.remove_reader(self._socket)
+                self._loop.call_later(_PAUSE_S, self._resume)
+                return
+            client.setblocking(False)
+            self._tasks.add(task := self._loop.create_task(self._start(client)))
+            task.add_done_callback(partial(self._finish, client))
+
+    def _resume(self) -> None:
+        if not self._is_closed:
+            self._loop.add_reader(self._socket, self._accept)
+
+    async def _start(self, client: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(self._make_protocol, client, ssl=self._tls)
+        except OSError as error:
+            # The client is gone, or its TLS handshake failed, which `LoggedHandshake` has logged with the reason.
+            log.debug("a connection ended before it was set up: %s", error)
+            client.close()
+
+    def _finish(self, client: socket.socket, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            client.close()  # A task that is cancelled before it begins does not do it.
+
+
+async def cancel_and_wait(tasks: set[asyncio.Task[None]]) -> None:
+    """Give up the connections that are being set up, and wait until their sockets are closed."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
