@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 from mockbroker import Cluster
 from tests.clients.librdkafka import PATIENCE_S, QUIET
@@ -63,3 +63,32 @@ def _end(server: Any, index: int) -> int:
     topic = server.core.state.metadata.topic("orders")
     end: int = server.core.state.nodes[topic.partitions[index].leader].logs.find_log(topic.topic_id, index).end_offset
     return end
+
+
+def test_a_producer_logs_in_again_and_delivers_everything_while_credentials_expire() -> None:
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    properties = {
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{login} user_alice="alice-secret";',
+        "connections.max.reauth.ms": 3_600_000,
+    }
+    errors: list[str | None] = []
+
+    def delivered(error: KafkaError | None, _message: Message) -> None:
+        errors.append(None if error is None else error.name())
+
+    with Cluster(topics={"orders": 1}, properties=properties) as kafka:
+        chaos = kafka.chaos("expiring-credentials", seed=7)
+        user = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "alice"}
+        producer = Producer(_settings(kafka, **user, **{"sasl.password": "alice-secret"}))
+        deadline = time.monotonic() + PATIENCE_S
+        while chaos.hits < _HITS and time.monotonic() < deadline:
+            producer.produce("orders", b"v", on_delivery=delivered)
+            producer.poll(0.05)
+        unsent = producer.flush(PATIENCE_S)
+        logins = len(kafka.exchanges("SaslAuthenticate"))
+
+    assert unsent == 0
+    assert set(errors) == {None}
+    assert logins >= _HITS

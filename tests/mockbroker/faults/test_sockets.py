@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from kwire import headers
 from kwire.capture.reader import read_rows
 from kwire.messages.list_groups import ListGroupsRequest
 from mockbroker import Cluster
+from tests.support.brokers.self_signed import create_certificate
 
 _LIMIT_S = 30.0
 
@@ -137,3 +140,27 @@ def test_comments_of_faults_are_on_the_packets_of_a_capture_that_decodes(tmp_pat
     ]
     assert faults == [("first",), ("second",)]
     assert [data.count(b"fault: first"), data.count(b"fault: second")] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("fault", "received"),
+    [({"drop": "reset"}, 0), ({"drop": "close"}, 0), ({"drop": "half-close"}, 0), ({"truncate": 6}, 10)],
+)
+def test_faults_act_on_tls_connections(tmp_path: Path, fault: dict[str, Any], received: int) -> None:
+    certificate, key_store = create_certificate(tmp_path)
+    properties = {
+        "listeners": "SSL://127.0.0.1:0",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(key_store),
+    }
+    context = ssl.create_default_context(cafile=str(certificate))
+    with Cluster(properties=properties) as cluster, _connected(cluster) as plain:
+        cluster.faults.add("ListGroups", **fault)
+        with context.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
+            connection.sendall(_frame(1))
+            data = b""
+            with suppress(ConnectionResetError, ssl.SSLEOFError):
+                data = _receive(connection, 100)
+
+        assert len(data) == received
+        cluster.check_faults()
