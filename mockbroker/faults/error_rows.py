@@ -167,6 +167,15 @@ def partition_rows(response: msgspec.Struct, condition: RowCondition) -> Iterato
             yield from (part for part in parts if condition.includes_partition(_partition_index(part)))
 
 
+def set_topic_errors(response: msgspec.Struct, condition: RowCondition, error: KafkaError) -> None:
+    """Set the error code of the topics in a response that are included, and remove their partitions."""
+    for topic in _topic_rows(response):
+        if condition.includes_row(topic):
+            set_error(topic, error)
+            for field in field_shape(type(topic)).children:
+                setattr(topic, field, [])
+
+
 def merge_rows(response: msgspec.Struct, errors: msgspec.Struct) -> None:
     """Put the rows of topics in `errors` into a response: in the place of rows of the same identity, or in addition."""
     for field in field_shape(type(errors)).topic_children:

@@ -78,8 +78,8 @@ class PlannedFaults:
         if fields.has_session:
             self.partition_errors = {**(self.partition_errors or {}), **self._session_errors(condition, error)}
             return True
-        if place == "partition" and "partition" not in fields.selectors:
-            return True  # The request has no rows of partitions: the answer's are changed.
+        if self._facts.names_all_topics or (place == "partition" and "partition" not in fields.selectors):
+            return True  # The request has no such rows: the answer's are changed.
         matching = error_rows.select_rows(incoming.handler_request, condition, matching=True)
         rest = error_rows.select_rows(incoming.handler_request, condition, matching=False)
         self._error_rows.append(error_rows.build_error_rows(incoming, matching, error))
@@ -149,6 +149,8 @@ class PlannedFaults:
         if place == "partition" and "partition" not in fields.selectors:
             for row in error_rows.partition_rows(response, condition):
                 error_rows.set_error(row, error)
+        elif place == "topic" and self._facts.names_all_topics:
+            error_rows.set_topic_errors(response, condition, error)
         elif not fault.then.after:
             return response
         elif place is None:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from mockbroker.engine.active_request import ActiveRequest
 
 
+#: The API whose requests are about all topics if they list null.
+_LISTING_API = "Metadata"
+
+
 class NamedTopic(NamedTuple):
     """A topic of a request or of its session. partitions: those that are named; empty for the whole topic."""
 
@@ -30,9 +34,16 @@ class RequestFacts:
         self.incoming = request.incoming
         self._state = state
 
+    @property
+    def names_all_topics(self) -> bool:
+        """Whether the request is about all topics, and so lists none: a Metadata request with null."""
+        return self.incoming.api_name == _LISTING_API and getattr(self.incoming.handler_request, "topics", ()) is None
+
     @cached_property
     def topics(self) -> tuple[NamedTopic, ...]:
         """The topics that the request names, with their names and ids where the cluster has them."""
+        if self.names_all_topics:
+            return tuple(NamedTopic(topic.name, topic.topic_id, ()) for topic in self._state.metadata.topics())
         named = [
             self._resolve(topic.name, topic.topic_id, [partition.number for partition in topic.partitions])
             for topic in message_topics(self.incoming.handler_request)

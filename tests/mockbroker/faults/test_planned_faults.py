@@ -98,6 +98,18 @@ def test_an_error_of_a_topic_leaves_the_other_topics_of_metadata() -> None:
     assert response.brokers
 
 
+def test_metadata_of_all_topics_has_the_error_of_a_topic() -> None:
+    broker = FaultyBroker()
+    with broker.add("Metadata", topic="A", error="UNKNOWN_TOPIC_OR_PARTITION") as fault:
+        faulty = {topic.name: topic for topic in broker.call(MetadataRequest(topics=None), 12).topics}
+    later = {topic.name: topic for topic in broker.call(MetadataRequest(topics=None), 12).topics}
+
+    assert (faulty["A"].error_code, faulty["A"].partitions) == (3, [])
+    assert (faulty["B"].error_code, len(faulty["B"].partitions)) == (0, 2)
+    assert (later["A"].error_code, len(later["A"].partitions)) == (0, 2)
+    assert fault.hits == 1
+
+
 def test_an_error_can_be_put_into_the_partitions_of_metadata() -> None:
     broker = FaultyBroker()
     broker.add("Metadata", topic="A", error="LEADER_NOT_AVAILABLE", error_at="partition")
