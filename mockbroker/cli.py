@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kwire.package_version import version_line
-from mockbroker.cluster import NODES_MAX, config_dialect, persister_settings, refuse_unsupported_options
+from mockbroker.cluster import (
+    NODES_MAX,
+    config_dialect,
+    create_security,
+    persister_settings,
+    refuse_own_listeners,
+    refuse_unsupported_options,
+)
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import DEFAULT_RELEASE, RELEASES, choose_release
@@ -69,8 +76,16 @@ def _parse_options(parsed: argparse.Namespace) -> Options:
     release = choose_release(parsed.release, parsed.share_edition)
     dialect = config_dialect(parsed.share_edition)
     config = BrokerConfig.from_properties(text, settings, release=release, dialect=dialect)
-    config = config.with_settings(profile_settings(parsed.profile))
+    security = create_security(parsed.tls, parsed.sasl)
     default_port = None if "listeners" in config.given else 9092
+    if security is not None:
+        refuse_own_listeners(config)
+        own = security.broker_settings()
+        config = BrokerConfig.from_properties(text, [*own, *settings], release=release, dialect=dialect)
+        if security.certificates is not None:
+            folder = security.certificates.authority.parent
+            logging.getLogger("mockbroker").info("TLS: ca.pem, and client.pem with client.key, are in %s", folder)
+    config = config.with_settings(profile_settings(parsed.profile))
     return Options(
         nodes=parsed.nodes,
         port=default_port if parsed.port is None else parsed.port,
@@ -79,11 +94,12 @@ def _parse_options(parsed: argparse.Namespace) -> Options:
         topics=_parse_topics(parsed.topic),
         capture=parsed.capture,
         seed=parsed.seed,
-        add_scram=tuple(parsed.add_scram),
+        add_scram=(*(security.scram_users() if security is not None else ()), *parsed.add_scram),
         share_edition=parsed.share_edition,
         share_persister=parsed.share_persister,
         faults=_load_faults(parsed.faults),
         chaos=_choose_chaos(parsed.chaos, parsed.seed),
+        security=security,
     )
 
 
@@ -159,6 +175,9 @@ def _create_parser() -> argparse.ArgumentParser:
     add("--capture", type=Path, metavar="OUT.pcapng", help="write all traffic to this file")
     users = "create a user at the start: SCRAM-SHA-256=[name=NAME,password=PASSWORD], the format of kafka-storage.sh"
     add("--add-scram", action="append", default=[], metavar="USER", help=users)
+    add("--tls", metavar="auto", help="encrypt connections, with certificates that are made now")
+    sasl = "let clients log in as this user, with PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
+    add("--sasl", metavar="'MECHANISM USER:PASSWORD'", help=sasl)
     add("--seed", type=int, metavar="N", help="seed of all randomness in the cluster")
     profiles = "timers: kafka (Kafka's own, the default) or quick (short ones, for tests)"
     add("--profile", default=DEFAULT_PROFILE, metavar="P", help=profiles)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from mockbroker.server import Options
 
 if TYPE_CHECKING:
     from mockbroker.cluster_methods.faults import FaultSource
+    from mockbroker.security.client_security import ClientSecurity, Library
 
 __all__ = ["Cluster"]
 
@@ -44,6 +46,7 @@ class Cluster(FaultMethods, GroupMethods, HistoryMethods, NodeMethods, TopicMeth
     profile: of timers, "kafka" or "quick" (docs/mockbroker.md). release: of Kafka, "4.4" or "4.3" (docs/releases.md).
     share_edition: other share groups than the release has, "4.0-early-access" or a revision of KIP-932, "kip932-r1" to
     "kip932-r5" (docs/kip-932.md); all else is of 4.3.
+    tls: "auto" makes certificates. sasl: a user, "SCRAM-SHA-512 alice:secret". `client_settings` has what clients need.
     share_persister: where share groups store their state: "default" as in the edition, "no-op" nowhere,
     "control-records" in the log of the topic-partition itself.
     faults: added at the start, each as a `Fault` or in its JSON form, or the path of a JSON file (docs/faults.md).
@@ -69,21 +72,27 @@ class Cluster(FaultMethods, GroupMethods, HistoryMethods, NodeMethods, TopicMeth
         share_edition: str | None = None,
         share_persister: str = "default",
         faults: FaultSource = (),
+        tls: str | None = None,
+        sasl: str | None = None,
     ) -> None:
         check_node_count(nodes)
         if share_edition is not None:
             from mockbroker.editions import load_edition
 
             load_edition(share_edition)
+        settings = list(settings)
+        parse = partial(_config, release=choose_release(release, share_edition), dialect=config_dialect(share_edition))
+        security = create_security(tls, sasl)
+        if security is not None:
+            refuse_own_listeners(parse(properties, settings))
+            settings = [*security.broker_settings(), *settings]
+            add_scram = [*security.scram_users(), *add_scram]
         options = Options(
             nodes=nodes,
             port=port,
-            config=_config(
-                properties,
-                [*settings, *persister_settings(share_persister)],
-                choose_release(release, share_edition),
-                config_dialect(share_edition),
-            ).with_settings(profile_settings(profile)),
+            config=parse(properties, [*settings, *persister_settings(share_persister)]).with_settings(
+                profile_settings(profile)
+            ),
             features=tuple(features),
             topics=partition_counts(topics or {}),
             capture=None if capture is None else Path(capture),
@@ -92,8 +101,18 @@ class Cluster(FaultMethods, GroupMethods, HistoryMethods, NodeMethods, TopicMeth
             share_edition=share_edition,
             share_persister=share_persister,
             faults=load_faults(faults),
+            security=security,
         )
         super().__init__(options)
+
+    def client_settings(self, library: Library = "librdkafka") -> dict[str, object]:
+        """The settings of a client of this cluster, by the names of its library: addresses, TLS, user and password.
+
+        library: "librdkafka" (confluent-kafka), "kafka-python", "aiokafka" or "java". Raises: ValueError for another.
+        """
+        from mockbroker.security.client_security import ClientSecurity
+
+        return (self._options.security or ClientSecurity()).client_settings(self.bootstrap_servers, library)
 
     def __repr__(self) -> str:
         addresses = self._running().bootstrap() if self._thread is not None else "not running"
@@ -108,6 +127,24 @@ class Cluster(FaultMethods, GroupMethods, HistoryMethods, NodeMethods, TopicMeth
     def clock(self) -> ClusterClock:
         """The cluster's clock, to read and to move."""
         return ClusterClock(self)
+
+
+def create_security(tls: str | None, sasl: str | None) -> ClientSecurity | None:
+    """The security of a cluster's listener, None for a plain one, which loads no module for it.
+
+    Raises: as ClientSecurity.
+    """
+    if tls is None and sasl is None:
+        return None
+    from mockbroker.security.client_security import ClientSecurity
+
+    return ClientSecurity(tls=tls, sasl=sasl)
+
+
+def refuse_own_listeners(config: BrokerConfig) -> None:
+    """Refuse `listeners` beside `tls` or `sasl`, which define the listener. Raises: ConfigError."""
+    if "listeners" in config.given:
+        raise ConfigError("listeners: given beside tls or sasl, which set the listener; give one of them")
 
 
 def check_node_count(nodes: int) -> None:

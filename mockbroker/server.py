@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mockbroker.faults.model import Fault
     from mockbroker.faults.registry import FaultRegistry
     from mockbroker.net.capture_tap import CaptureTap
+    from mockbroker.security.client_security import ClientSecurity
     from mockbroker.state.metadata.topics import Topic
 
 log = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ class Options:
     topics: name to partition count, created before the first client connects. seed: of all randomness in the cluster.
     share_edition: of KIP-932, None for that of the release. share_persister: where share groups store their state.
     add_scram: initial users, in the format of `kafka-storage.sh`; they contain passwords. faults: added at the start.
-    chaos: a profile of faults, and its seed.
+    chaos: a profile of faults, and its seed. security: TLS and SASL in one word each; its files exist as long as it.
     """
 
     nodes: int = 1
@@ -53,6 +54,7 @@ class Options:
     add_scram: tuple[str, ...] = field(default=(), repr=False)
     faults: tuple[Fault | ClusterFault, ...] = ()
     chaos: tuple[str, int] | None = None
+    security: ClientSecurity | None = field(default=None, repr=False)
 
 
 class Server:

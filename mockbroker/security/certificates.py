@@ -1,0 +1,101 @@
+"""A certificate authority with certificates for brokers on this machine and for one client, made for a test."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from kwire.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+_DAY = datetime.timedelta(days=1)
+_VALID_DAYS = 30
+
+
+class Certificates(NamedTuple):
+    """The paths of PEM files.
+
+    authority: the certificate of the authority, which clients trust. broker: key and certificate of all brokers, valid
+    for localhost, 127.0.0.1 and ::1. client, client_key: a certificate of User:CN=client, for brokers that request one;
+    client_store: both in one file.
+    """
+
+    authority: Path
+    broker: Path
+    client: Path
+    client_key: Path
+    client_store: Path
+
+
+def create_certificates(folder: Path) -> Certificates:
+    """Write new keys and certificates into a folder. Raises: MissingExtra without the package cryptography."""
+    try:
+        from cryptography.hazmat.primitives.asymmetric import ec
+    except ImportError as error:
+        raise MissingExtra("tls=auto", "tls") from error
+    authority_key, broker_key, client_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(3))
+    authority = _sign("mockbroker CA", authority_key, authority_key, issuer="mockbroker CA", is_authority=True)
+    broker = _sign("localhost", broker_key, authority_key, issuer="mockbroker CA")
+    client = _sign("client", client_key, authority_key, issuer="mockbroker CA")
+    texts = {
+        "ca.pem": _certificate_text(authority),
+        "broker.pem": _key_text(broker_key) + _certificate_text(broker),
+        "client.pem": _certificate_text(client),
+        "client.key": _key_text(client_key),
+        "client-store.pem": _key_text(client_key) + _certificate_text(client),
+    }
+    for name, text in texts.items():
+        path = folder / name
+        path.touch(mode=0o600)
+        path.write_bytes(text)
+    return Certificates(*(folder / name for name in texts))
+
+
+def _sign(
+    name: str,
+    key: EllipticCurvePrivateKey,
+    signing_key: EllipticCurvePrivateKey,
+    *,
+    issuer: str,
+    is_authority: bool = False,
+) -> x509.Certificate:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+
+    def distinguished(text: str) -> x509.Name:
+        return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
+
+    now = datetime.datetime.now(datetime.UTC)
+    hosts = [x509.DNSName("localhost"), *(x509.IPAddress(ipaddress.ip_address(ip)) for ip in ("127.0.0.1", "::1"))]
+    identifier = x509.SubjectKeyIdentifier.from_public_key(signing_key.public_key())
+    return (
+        x509.CertificateBuilder()
+        .subject_name(distinguished(name))
+        .issuer_name(distinguished(issuer))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _DAY)
+        .not_valid_after(now + _VALID_DAYS * _DAY)
+        .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=0 if is_authority else None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier(identifier.digest, None, None), critical=False)
+        .sign(signing_key, hashes.SHA256())
+    )
+
+
+def _certificate_text(certificate: x509.Certificate) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return certificate.public_bytes(Encoding.PEM)
+
+
+def _key_text(key: EllipticCurvePrivateKey) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
