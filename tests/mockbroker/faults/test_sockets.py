@@ -142,6 +142,23 @@ def test_comments_of_faults_are_on_the_packets_of_a_capture_that_decodes(tmp_pat
     assert [data.count(b"fault: first"), data.count(b"fault: second")] == [1, 1]
 
 
+@pytest.mark.parametrize("action", ["refuse-connections", "kill-node", "pause-node"])
+def test_a_reset_of_the_cluster_ends_the_faults_of_its_nodes(action: str) -> None:
+    with Cluster() as cluster:
+        cluster.clock.freeze()
+        cluster.faults.schedule(action, node=0)
+        cluster.faults.add("ListGroups", error="NOT_COORDINATOR")
+        cluster.clock.advance(1)
+        cluster.reset()
+        with _connected(cluster) as connection:
+            connection.sendall(_frame(1))
+            answer = _receive_frame(connection)
+
+        assert answer[:4] == b"\0\0\0\1"
+        assert cluster.exchanges("ListGroups")[0].faults == ()
+        assert cluster.faults.list() == []
+
+
 @pytest.mark.parametrize(
     ("fault", "received"),
     [({"drop": "reset"}, 0), ({"drop": "close"}, 0), ({"drop": "half-close"}, 0), ({"truncate": 6}, 10)],
