@@ -36,20 +36,21 @@ async def wait_in_loop(server: Server, make_wait: Callable[[Server], Wait[T]], t
     """Wait in the cluster's event loop: check now, and after each event.
 
     An event is anything after which the network server sends output: frames, deadlines, closed connections, and calls
-    of `Cluster`. Raises: WaitTimeout; what the check raises; RuntimeError if the cluster is stopped meanwhile.
+    of `Cluster`. Raises: WaitTimeout; what the check raises; RuntimeError if the cluster is stopped or reset meanwhile.
     """
     if timeout_s < 0:
         raise ValueError(f"timeout_s: {timeout_s}; a wait lasts 0 or more seconds")
     wait = make_wait(server)
-    network = server.require_started()
+    network, core = server.require_started(), server.core
     result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def check() -> None:
         if result.done():
             return
         try:
-            if network.is_stopped:
-                raise RuntimeError(f"the cluster was stopped during a wait for {wait.expected()}")
+            if network.is_stopped or server.core is not core:
+                end = "stopped" if network.is_stopped else "reset"
+                raise RuntimeError(f"the cluster was {end} during a wait for {wait.expected()}")
             value = wait.check(server)
         except Exception as error:
             result.set_exception(error)

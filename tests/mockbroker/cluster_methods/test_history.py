@@ -25,6 +25,7 @@ with Cluster() as cluster:
         reveal_type(exchange.response)
     reveal_type(cluster.requests("ShareFetch")[0].request)
     cluster.requests(ShareFetchRequest).where(lambda request: request.max_records > 5)
+    reveal_type(cluster.wait_for_request(ShareFetchRequest, answered=True, group="g")[0].response)
     untyped: list[Exchange] = cluster.exchanges()
     reveal_type(untyped[0].request)
     exchange.request.max_record  # error: attr-defined
@@ -48,6 +49,7 @@ def test_a_type_checker_follows_from_the_class_of_requests_to_their_fields(tmp_p
         "kwire.messages.share_fetch.ShareFetchRequest",
         "kwire.messages.share_fetch.ShareFetchResponse | None",
         "Any",
+        "kwire.messages.share_fetch.ShareFetchResponse | None",
         "msgspec.Struct | None",
     ]
     refused = {(int(line), text.rpartition("[")[2].rstrip("]")) for line, kind, text in messages if kind == "error"}

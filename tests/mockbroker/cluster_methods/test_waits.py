@@ -280,6 +280,15 @@ def test_stopping_the_cluster_ends_a_wait(background: ThreadPoolExecutor) -> Non
         cluster.wait_for_group("g")
 
 
+def test_a_reset_ends_a_wait(kafka: Cluster, background: ThreadPoolExecutor) -> None:
+    waiting = background.submit(kafka.wait_for_request, "Produce", timeout_s=60)
+    kafka.wait_until(lambda: len(kafka._running().require_started().watchers) == 2)
+    kafka.reset()
+
+    with pytest.raises(RuntimeError, match="the cluster was reset during a wait for 1 Produce request"):
+        waiting.result(30)
+
+
 def test_a_wait_leaves_nothing_behind(kafka: Cluster) -> None:
     for action in (kafka.wait_for_group, kafka.wait_for_request):
         with pytest.raises((WaitTimeout, ValueError)):
