@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from mockbroker.faults.fault_error import FaultError, suggest
+from mockbroker.faults.fault_error import FaultError, explain_wrong_json, suggest
 
 Action = Literal[
     "stop-node",
@@ -74,7 +74,7 @@ def cluster_fault_from_json(value: object) -> ClusterFault:
     try:
         return msgspec.convert(value, ClusterFault)
     except msgspec.ValidationError as error:
-        raise FaultError(f"{error}") from error
+        raise explain_wrong_json(error, ClusterFault) from error
 
 
 def create_cluster_fault(action: str, **options: object) -> ClusterFault:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from mockbroker.faults.cluster_model import ClusterFault
-from mockbroker.faults.fault_error import FaultError
+from mockbroker.faults.fault_error import explain_wrong_json
 
 ErrorPlace = Literal["top", "topic", "partition"]
 Drop = Literal["close", "reset", "half-close"]
@@ -125,7 +125,7 @@ def fault_from_json(value: object) -> Fault:
     try:
         return msgspec.convert(value, Fault)
     except msgspec.ValidationError as error:
-        raise FaultError(f"{error}") from error
+        raise explain_wrong_json(error, Fault, When, Then) from error
 
 
 def faults_from_text(text: str | bytes) -> tuple[Fault | ClusterFault, ...]:
@@ -133,7 +133,7 @@ def faults_from_text(text: str | bytes) -> tuple[Fault | ClusterFault, ...]:
     try:
         file = msgspec.json.decode(text, type=FaultFile)
     except msgspec.DecodeError as error:
-        raise FaultError(f"{error}") from error
+        raise explain_wrong_json(error, FaultFile, Fault, When, Then, ClusterFault) from error
     return *file.faults, *file.cluster_faults
 
 

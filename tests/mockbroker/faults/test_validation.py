@@ -93,7 +93,11 @@ def test_a_fault_that_cannot_be_is_refused(api: str | None, options: dict[str, A
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"when": {"api": "Produce"}, "then": {"drop": "close"}, "nmae": "x"}, "unknown field `nmae`"),
+        (
+            {"when": {"api": "Produce"}, "then": {"drop": "close"}, "nmae": "x"},
+            "unknown field `nmae`; did you mean 'name'",
+        ),
+        ({"when": {"clientID": "a"}, "then": {}}, "unknown field `clientID` - at `.*`; did you mean 'clientId'"),
         ({"when": {"api": "Produce"}}, "missing required field `then`"),
         ([], "Expected `object`, got `array`"),
         ({"then": {"delayMs": -5}}, "delay_ms|Expected `int` >= 0"),
