@@ -77,14 +77,22 @@ class ShareStateDeletion:
 
             return on_response
 
-        if any(key.partition < 0 for key in keys):
-            # Recorded by a failed AlterShareGroupOffsets; Kafka's persister sends no request for it either.
+        if any(key.partition < 0 for key in keys) or self._has_only_some_partitions():
+            # Recorded by an AlterShareGroupOffsets; Kafka's persister sends no request for it either.
             errors.update(dict.fromkeys(errors, ErrorCode.UNKNOWN_SERVER_ERROR))
             keys = []
         if not keys:
             finish(ctx.now_ms)
         for key in keys:
             ctx.node.persister.delete_states(key, done=one_done(key), now_ms=ctx.now_ms)
+
+    def _has_only_some_partitions(self) -> bool:
+        """Whether a topic of a group to delete has no partition with state, and another one has.
+
+        An alteration records a topic even without partitions. Pinned by share-offsets-alter-no-partitions.
+        """
+        with_state = {key.topic_id for key in self._keys}
+        return not self._keep_group and bool(with_state) and with_state != self._errors.keys()
 
 
 def _all_partitions(topic_id: bytes, listed_twice: Collection[bytes], ctx: Context) -> frozenset[int]:

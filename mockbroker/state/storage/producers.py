@@ -151,6 +151,9 @@ class ProducerStates:
         if producer is None:
             if epoch < _NO_EPOCH:
                 raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, f"a marker of epoch {epoch}")
+            if coordinator_epoch < _NO_EPOCH:
+                message = f"coordinator epoch {coordinator_epoch}"
+                raise KafkaError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, message)
             return
         is_repeated = epoch == producer.epoch and producer.transaction_start is None
         stale = epoch <= producer.epoch and not is_repeated if transaction_version >= 2 else epoch < producer.epoch
