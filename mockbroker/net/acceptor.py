@@ -23,11 +23,27 @@ _ACCEPTED_MAX = 64
 _PAUSE_S = 0.1
 
 
+class StartingConnections:
+    """The connections that were accepted and are being set up: they wait for their TLS handshake, if for anything."""
+
+    def __init__(self) -> None:
+        self.handshakes: set[asyncio.Task[None]] = set()
+        self.others: set[asyncio.Task[None]] = set()
+
+    async def end(self) -> None:
+        """Give up the handshakes, and wait for all others, which have their protocols then."""
+        # Only these: uvloop may end a plain connection whose task is cancelled without a call of its protocol.
+        for task in self.handshakes:
+            task.cancel()
+        while tasks := self.handshakes | self.others:
+            await asyncio.wait(tasks)
+
+
 class Acceptor:
     """Accepts connections until it is closed; each one that was accepted gets its protocol, also after that.
 
-    make_protocol: is called for each connection. tls: the context of an encrypted listener. tasks: holds a task for
-    each connection that is being set up, as during its TLS handshake.
+    make_protocol: is called for each connection. tls: the context of an encrypted listener. starting: holds a task for
+    each connection that is being set up.
     """
 
     def __init__(
@@ -36,12 +52,12 @@ class Acceptor:
         make_protocol: Callable[[], asyncio.Protocol],
         *,
         tls: ssl.SSLContext | None,
-        tasks: set[asyncio.Task[None]],
+        starting: StartingConnections,
     ) -> None:
         self._socket = sock
         self._make_protocol = make_protocol
         self._tls = tls
-        self._tasks = tasks
+        self._tasks = starting.others if tls is None else starting.handshakes
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
         sock.setblocking(False)
@@ -87,11 +103,3 @@ class Acceptor:
         self._tasks.discard(task)
         if task.cancelled():
             client.close()  # A task that is cancelled before it begins does not do it.
-
-
-async def cancel_and_wait(tasks: set[asyncio.Task[None]]) -> None:
-    """Give up the connections that are being set up, and wait until their sockets are closed."""
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks)

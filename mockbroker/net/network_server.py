@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mockbroker.engine.awaited_deadlines import postpone_sessions
 from mockbroker.engine.core import Core
 from mockbroker.engine.output import Close, HalfClose, Note, Send, SendBytes
-from mockbroker.net.acceptor import Acceptor, cancel_and_wait
+from mockbroker.net.acceptor import Acceptor, StartingConnections
 from mockbroker.net.connection import ClientConnection
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class NetworkServer:
         self._bound_listeners: dict[int, list[_BoundListener]] = {}
         self._tls: Mapping[str, ssl.SSLContext] = {}
         self._rules: dict[str, PrincipalRules] = {}
-        self._starting_connections: set[asyncio.Task[None]] = set()
+        self._starting_connections = StartingConnections()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms: int | None = None
         self._settle_timer: asyncio.TimerHandle | None = None
@@ -95,7 +95,7 @@ class NetworkServer:
             sock,
             lambda: ClientConnection(self, node_id, listener.name, encrypted=encrypted),
             tls=self._tls[listener.name] if encrypted else None,
-            tasks=self._starting_connections,
+            starting=self._starting_connections,
         )
         self._acceptors.setdefault(node_id, []).append(acceptor)
 
@@ -172,7 +172,7 @@ class NetworkServer:
                 timer.cancel()
         for node_id in list(self._acceptors):
             self.close_listeners(node_id)
-        await cancel_and_wait(self._starting_connections)
+        await self._starting_connections.end()
         for connection in list(self._connections.values()):
             connection.close()
         while self._connections:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from mockbroker.net.acceptor import Acceptor, cancel_and_wait
+from mockbroker.net.acceptor import Acceptor, StartingConnections
 from mockbroker.server import new_event_loop
+from tests.support.brokers.self_signed import create_certificate
 
 LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.SelectorEventLoop, new_event_loop]
 TIMEOUT_S = 20
@@ -43,14 +46,13 @@ def test_no_connection_stays_open_when_accepting_ends(make_loop: Callable[[], as
 
     async def accept_and_close() -> list[socket.socket]:
         listening = bound_socket()
-        tasks: set[asyncio.Task[None]] = set()
-        acceptor = Acceptor(listening, RefusingProtocol, tls=None, tasks=tasks)
+        starting = StartingConnections()
+        acceptor = Acceptor(listening, RefusingProtocol, tls=None, starting=starting)
         clients = [socket.create_connection(listening.getsockname(), timeout=TIMEOUT_S) for _ in range(8)]
-        while not tasks:
+        while not starting.others:
             await next_turn()
         acceptor.close()
-        while tasks:
-            await asyncio.wait(tasks)
+        await starting.end()
         await next_turn()
         return clients
 
@@ -63,19 +65,22 @@ def test_no_connection_stays_open_when_accepting_ends(make_loop: Callable[[], as
 
 
 @pytest.mark.parametrize("make_loop", LOOPS, ids=["asyncio", "installed"])
-def test_connections_that_are_being_set_up_are_closed_when_they_are_given_up(
-    make_loop: Callable[[], asyncio.AbstractEventLoop],
+def test_a_tls_handshake_that_does_not_progress_is_given_up_at_the_end(
+    make_loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path
 ) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(create_certificate(tmp_path)[1])
+
     async def accept_and_give_up() -> socket.socket:
         listening = bound_socket()
-        tasks: set[asyncio.Task[None]] = set()
-        acceptor = Acceptor(listening, RefusingProtocol, tls=None, tasks=tasks)
+        starting = StartingConnections()
+        acceptor = Acceptor(listening, RefusingProtocol, tls=tls, starting=starting)
         client = socket.create_connection(listening.getsockname(), timeout=TIMEOUT_S)
-        while not tasks:
+        while not starting.handshakes:
             await next_turn()
         acceptor.close()
-        await cancel_and_wait(tasks)
-        assert not tasks
+        await starting.end()
+        await next_turn()
         return client
 
     loop = make_loop()

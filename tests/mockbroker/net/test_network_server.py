@@ -80,3 +80,11 @@ def test_move_leader_moves_a_leader(cluster: Cluster) -> None:
 
     moved = rows[row.partition_index]
     assert (moved.leader_id, moved.leader_epoch) == (row.replica_nodes[1], 1)
+
+
+def test_a_cluster_ends_while_a_client_connects_and_goes_away() -> None:
+    """The connection may have its protocol already or not; in neither case does the end wait for it."""
+    for _ in range(50):
+        with Cluster() as ending:
+            host, _, port = ending.bootstrap_servers.rpartition(":")
+            socket.create_connection((host, int(port)), 10).close()

@@ -18,8 +18,16 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A local Spark as `kwire.spark.session()` starts it; its JVM is stopped after the tests."""
-    session = kwire.spark.session("local[2]", app_name="kwire-tests", is_short=True)
+    """A local Spark with the settings of `kwire report`; its JVM is stopped after the tests.
+
+    Tests of documentation, clusters and programs start sessions of their own, with the defaults.
+    """
+    # Here, since they need PySpark, which an installation without Spark lacks.
+    from kwire.cli.report import SETTINGS
+    from kwire.report.collect_tables import SMALL_SETTINGS
+
+    settings = {**SMALL_SETTINGS, **SETTINGS}
+    session = kwire.spark.session("local[2]", app_name="kwire-tests", is_short=True, settings=settings)
     try:
         yield session
     finally:

@@ -1,0 +1,62 @@
+import java.time.Duration;
+import java.util.List;
+import java.util.Properties;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.KafkaShareConsumer;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+
+/** Milliseconds from subscribe to the first record: FirstRecord BOOTSTRAP TOPIC classic|consumer|share ROUNDS. */
+class FirstRecord {
+    private static final Duration POLL = Duration.ofMillis(100);
+    private static final long LIMIT_NS = 60_000_000_000L;
+
+    public static void main(String[] arguments) {
+        for (int round = 0; round < Integer.parseInt(arguments[3]); round++) {
+            String group = arguments[2] + "-" + round;
+            long tookNs = arguments[2].equals("share")
+                ? share(arguments[0], arguments[1], group)
+                : consume(arguments[0], arguments[1], group, arguments[2]);
+            System.out.println(tookNs / 1e6);
+        }
+    }
+
+    private static Properties settings(String bootstrap, String group) {
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", bootstrap);
+        settings.put("group.id", group);
+        settings.put("key.deserializer", ByteArrayDeserializer.class.getName());
+        settings.put("value.deserializer", ByteArrayDeserializer.class.getName());
+        return settings;
+    }
+
+    private static long consume(String bootstrap, String topic, String group, String protocol) {
+        Properties settings = settings(bootstrap, group);
+        settings.put("auto.offset.reset", "earliest");
+        settings.put("group.protocol", protocol);
+        try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(settings)) {
+            long began = System.nanoTime();
+            consumer.subscribe(List.of(topic));
+            while (consumer.poll(POLL).isEmpty()) {
+                checkLimit(began);
+            }
+            return System.nanoTime() - began;
+        }
+    }
+
+    private static long share(String bootstrap, String topic, String group) {
+        try (KafkaShareConsumer<byte[], byte[]> consumer = new KafkaShareConsumer<>(settings(bootstrap, group))) {
+            long began = System.nanoTime();
+            consumer.subscribe(List.of(topic));
+            while (consumer.poll(POLL).isEmpty()) {
+                checkLimit(began);
+            }
+            return System.nanoTime() - began;
+        }
+    }
+
+    private static void checkLimit(long began) {
+        if (System.nanoTime() - began > LIMIT_NS) {
+            throw new IllegalStateException("no record within a minute");
+        }
+    }
+}
