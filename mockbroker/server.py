@@ -167,12 +167,13 @@ class Server:
 
 def _record_topic_names(core: Core) -> None:
     """Requests name topics by their ids; the journal has the names of deleted topics too."""
-    metadata, names = core.state.metadata, core.journal.topic_names
+    metadata, journal = core.state.metadata, core.journal
 
     def record_name(_: object, topic: Topic) -> None:
-        names[topic.topic_id] = topic.name
+        journal.record_topic_name(topic.topic_id, topic.name)
 
-    names.update((topic.topic_id, topic.name) for topic in metadata.topics())
+    for topic in metadata.topics():
+        record_name(None, topic)
     metadata.add_listener(record_name)
 
 

@@ -73,9 +73,12 @@ def find_archive(java: Java, environ: Mapping[str, str] = os.environ) -> ClassAr
 
 
 def _archive_key(java: Java) -> str:
-    """A text that differs where the JVM would refuse the archive: another Java, another Spark, another place of it."""
+    """A text that differs where the JVM would refuse the archive: for another Java, and other or newer jars."""
     release = java.home / "release"
     build = release.read_bytes() if release.is_file() else b""
     spark_jars = Path(pyspark.__file__).parent / "jars"
-    parts = [build, *(os.fsencode(str(part)) for part in (java.home, java.version, pyspark.__version__, spark_jars))]
+    # The JVM compares the times of the jars, which change when the same Spark is installed again.
+    installed_ns = spark_jars.stat().st_mtime_ns
+    texts = (java.home, java.version, pyspark.__version__, spark_jars, installed_ns)
+    parts = [build, *(os.fsencode(str(text)) for text in texts)]
     return f"classes-{hashlib.sha256(b'|'.join(parts)).hexdigest()[:16]}"

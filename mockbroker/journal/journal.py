@@ -15,6 +15,8 @@ from mockbroker.journal.exchange import Exchange
 EXCHANGES_MAX = 20_000
 #: The default maximum of frame bytes that the exchanges keep alive; decoded records are views into them.
 BYTES_MAX = 64 << 20
+#: The maximum number of topic names, those of deleted topics included.
+TOPIC_NAMES_MAX = 100_000
 
 
 class Journal:
@@ -33,6 +35,12 @@ class Journal:
         self._exchanges: deque[Exchange] = deque()
         self._bytes = 0
         self._number = 0
+
+    def record_topic_name(self, topic_id: bytes, name: str) -> None:
+        """Remember the name of a topic; beyond the limit, the oldest one is forgotten, and its id is shown instead."""
+        self.topic_names[topic_id] = name
+        if len(self.topic_names) > TOPIC_NAMES_MAX:
+            del self.topic_names[next(iter(self.topic_names))]
 
     def next_number(self) -> int:
         """The number of the next exchange, from 1 on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -34,6 +35,17 @@ def test_it_lies_in_the_cache_directory_under_a_name_of_its_java_and_spark(tmp_p
     assert first == archive_of(XDG_CACHE_HOME=str(tmp_path))
     assert other is not None
     assert other.path != first.path
+
+
+def test_the_same_spark_installed_again_has_another_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The JVM refuses an archive whose jars have other times, and would never get a new one."""
+    (tmp_path / "spark" / "jars").mkdir(parents=True)
+    monkeypatch.setattr(pyspark, "__file__", str(tmp_path / "spark" / "__init__.py"))
+
+    before = archive_of(XDG_CACHE_HOME=str(tmp_path))
+    os.utime(tmp_path / "spark" / "jars", ns=(1, 1))
+
+    assert archive_of(XDG_CACHE_HOME=str(tmp_path)).path != before.path
 
 
 def test_the_variable_names_the_file_or_refuses_it(tmp_path: Path) -> None:
