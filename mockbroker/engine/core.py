@@ -5,24 +5,19 @@ Nothing here waits. `submit` runs a handler; `advance` moves the clock and runs 
 
 from __future__ import annotations
 
-import logging
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from mockbroker.broker.controller import Controller
 from mockbroker.engine.active_request import ActiveRequest, Connection
 from mockbroker.engine.awaited_deadlines import next_awaited_ms
 from mockbroker.engine.context import ANONYMOUS, ConnectionInfo, Context
-from mockbroker.engine.dispatch import Undispatchable, build_error_response, decode_request, encode_response
+from mockbroker.engine.dispatch import Undispatchable, decode_request
 from mockbroker.engine.journal_record import record_request, record_undispatchable
-from mockbroker.engine.outcome import CloseConnection, NoReply, Outcome, Park, RawSaslToken, Reply, ReplyAndClose
-from mockbroker.engine.output import Close, Output, Send
-from mockbroker.engine.purgatory import DelayedRequest, Purgatory
+from mockbroker.engine.outcome import RawSaslToken
+from mockbroker.engine.output import Close, Output
+from mockbroker.engine.request_runner import RequestRunner
 from mockbroker.journal import Journal
-from mockbroker.kafka_error import KafkaError
 
 if TYPE_CHECKING:
     from mockbroker.broker.cluster_state import ClusterState
@@ -32,13 +27,8 @@ if TYPE_CHECKING:
     from mockbroker.engine.routes import Route
     from mockbroker.engine.sasl_authenticator import SaslAuthenticator
 
-log = logging.getLogger(__name__)
-
 #: More rounds than this mean that parked requests wake each other forever, which is a bug in a handler.
 _ROUNDS_MAX = 10_000
-
-
-_Delayed = DelayedRequest[ActiveRequest]
 
 
 class Core:
@@ -70,10 +60,10 @@ class Core:
         self.now_ms = now_ms
         self._connections: dict[int, Connection] = {}
         self.connection_count = 0
-        self._purgatory: Purgatory[ActiveRequest] = Purgatory()
+        self.requests = RequestRunner(state, self.journal, clock=lambda: self.now_ms)
+        self._purgatory = self.requests.purgatory
         self._woken: dict[WakeKey, None] = {}
-        self._ready: deque[Connection] = deque()
-        self._output: list[Output] = []
+        self._ready = self.requests.ready
         self.faults: RequestFaults | None = None
 
     def connect(
@@ -89,9 +79,9 @@ class Core:
         if node_id in self._running:
             self._connections[info.id] = Connection(info, self._create_authenticator(info))
         else:
-            self._output.append(Close(info.id, f"node {node_id} is not running", is_abrupt=True))
+            self.requests.output.append(Close(info.id, f"node {node_id} is not running", is_abrupt=True))
         if self.faults is not None and (end := self.faults.match_connection(info)) is not None:
-            self._output.append(end)
+            self.requests.output.append(end)
         return info.id
 
     def _create_authenticator(self, info: ConnectionInfo) -> SaslAuthenticator | None:
@@ -209,7 +199,7 @@ class Core:
                 self._purgatory.remove(connection.parked)
                 connection.parked.request.exchange.closed = reason
                 self.journal.complete(connection.parked.request.exchange)
-            self._output.append(Close(connection.info.id, reason, is_abrupt=is_abrupt))
+            self.requests.output.append(Close(connection.info.id, reason, is_abrupt=is_abrupt))
         self._process_ready()
 
     def next_deadline_ms(self) -> int | None:
@@ -229,7 +219,7 @@ class Core:
 
     def take_output(self) -> list[Output]:
         """Take the pending output, in order; the caller sends it."""
-        output, self._output = self._output, []
+        output, self.requests.output = self.requests.output, []
         return output
 
     def wake(self, key: WakeKey) -> None:
@@ -260,7 +250,7 @@ class Core:
             self._process_ready()
         for delayed in self._purgatory.take_due(now_ms=self.now_ms):
             if delayed.is_waiting:
-                self._resume(delayed)
+                self.requests.resume(delayed)
         self._process_ready()
 
     def _process_ready(self) -> None:
@@ -275,7 +265,7 @@ class Core:
             for key in keys:
                 for delayed in self._purgatory.requests_waiting_for(key):
                     if delayed.is_waiting:
-                        self._resume(delayed)
+                        self.requests.resume(delayed)
 
     def _start_next(self, connection: Connection) -> None:
         if connection.is_busy or not connection.waiting or connection.info.id not in self._connections:
@@ -288,112 +278,18 @@ class Core:
             incoming = decode(frame, self.routes)
         except Undispatchable as error:
             record_undispatchable(self.journal, connection.info, error, arrival)
-            self._close(connection, str(error))
+            self.requests.close(connection, str(error))
             return
         exchange = record_request(self.journal, connection.info, incoming, arrival)
         if isinstance(incoming.request, RawSaslToken):
             exchange.request = None  # Raw bytes, which may be a secret.
         request = ActiveRequest(connection, incoming, exchange)
+        self.start_request(request)
+
+    def start_request(self, request: ActiveRequest) -> None:
+        """Handle a request, unless a fault that matches it delays or answers it."""
         if self.faults is not None:
             request.faults = self.faults.match_request(request)
             if request.faults is not None and not request.faults.start():
                 return
-        self.run_handler(request)
-
-    def run_handler(self, request: ActiveRequest) -> None:
-        """Handle a request; a fault may have delayed it."""
-        incoming, authenticator = request.incoming, request.connection.authenticator
-        if authenticator is not None:
-            self._run(request, lambda ctx: authenticator.handle_request(incoming, ctx), None)
-        elif incoming.refusal is not None:
-            self._apply_outcome(request, Reply(build_error_response(incoming, incoming.refusal)), None)
-        else:
-            self._run(request, lambda ctx: incoming.route.handler(incoming.handler_request, ctx), None)
-
-    def _resume(self, delayed: _Delayed) -> None:
-        self._purgatory.remove(delayed)
-        delayed.request.connection.parked = None
-        self._run(delayed.request, delayed.park.resume, delayed)
-
-    def _run(self, request: ActiveRequest, step: Callable[[Context], Outcome], resumed: _Delayed | None) -> None:
-        info = request.connection.info
-        incoming = request.incoming
-        node = self._running[info.node_id]
-        ctx = Context(self.now_ms, incoming.handler_version, incoming.client_id, info, node, self.state)
-        if request.faults is not None:
-            ctx.partition_errors = request.faults.partition_errors
-        try:
-            outcome = step(ctx)
-        except KafkaError as error:
-            outcome = Reply(build_error_response(incoming, error))
-        self._apply_outcome(request, outcome, resumed)
-
-    def _apply_outcome(self, request: ActiveRequest, outcome: Outcome, resumed: _Delayed | None) -> None:
-        connection = request.connection
-        match outcome:
-            case Reply(response):
-                self._answer(request, response)
-            case Park():
-                parks_at_deadline = resumed is not None and outcome.deadline_ms <= self.now_ms
-                assert not parks_at_deadline, f"{request.incoming.route.name} parks again at its deadline"
-                number = resumed.number if resumed is not None else None
-                connection.parked = self._purgatory.add(request, outcome, number=number)
-            case NoReply():
-                self.finish_request(connection)
-            case CloseConnection(reason):
-                self.close_connection(request, reason)
-            case ReplyAndClose(response, reason):
-                request.exchange.closed = reason
-                connection.waiting.clear()
-                self._answer(request, response)
-                connection.is_busy = True  # Frames that arrive now are ignored.
-                self._close(connection, reason)
-            case RawSaslToken(data):
-                self._send(request, data)
-
-    def _answer(self, request: ActiveRequest, response: msgspec.Struct) -> None:
-        if request.faults is not None:
-            request.faults.answer(response)
-            return
-        self._send(request, self.complete_response(request, response))
-
-    def complete_response(self, request: ActiveRequest, response: msgspec.Struct) -> bytes:
-        """Convert a handler's response to the frame body that is sent, and record it in the exchange."""
-        response = request.incoming.route.to_wire(response, request.incoming.request)
-        body = encode_response(request.incoming, response)
-        request.exchange.response = response
-        return body
-
-    def _send(self, request: ActiveRequest, body: bytes) -> None:
-        self.record_answer(request, body)
-        self._output.append(Send(request.connection.info.id, body, request.exchange))
-        self.finish_request(request.connection)
-
-    def record_answer(self, request: ActiveRequest, body: bytes) -> None:
-        """Record in the journal that a response is sent now."""
-        exchange = request.exchange
-        exchange.response_bytes = len(body)
-        exchange.answered_ms = self.now_ms
-        self.journal.complete(exchange)
-
-    def finish_request(self, connection: Connection) -> None:
-        """Continue with the next request of a connection."""
-        connection.is_busy = False
-        if connection.waiting:
-            self._ready.append(connection)
-
-    def add_output(self, output: Output) -> None:
-        """Add output that is sent after all that is pending."""
-        self._output.append(output)
-
-    def close_connection(self, request: ActiveRequest, reason: str, *, is_reset: bool = False) -> None:
-        """Close the connection of a request instead of an answer, or after it."""
-        request.exchange.closed = reason
-        self.journal.complete(request.exchange)
-        self._close(request.connection, reason, is_reset=is_reset)
-
-    def _close(self, connection: Connection, reason: str, *, is_reset: bool = False) -> None:
-        info = connection.info
-        log.warning("node %d closes %s:%d: %s", info.node_id, info.host, info.port, reason)
-        connection.waiting.clear()
-        self._output.append(Close(info.id, reason, is_reset=is_reset))
+        self.requests.run(request)

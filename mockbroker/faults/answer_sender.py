@@ -35,16 +35,16 @@ class AnswerSender:
     def send(self, request: ActiveRequest, body: bytes, actions: Sequence[Then]) -> None:
         """Send an answer, with the actions of the faults that matched its request."""
         core, number = self._core, request.connection.info.id
-        core.record_answer(request, body)
+        core.requests.record_answer(request, body)
         if any(then.answer == "late" for then in actions):
             self._remove_closed()
             self._late.setdefault(number, []).append(Send(number, body, request.exchange))
-            core.finish_request(request.connection)
+            core.requests.finish(request.connection)
             return
         kept = min((then.truncate for then in actions if then.truncate is not None), default=None)
         if kept is not None:
-            core.add_output(SendBytes(number, _frame(body)[: _LENGTH_SIZE + kept], request.exchange))
-            core.add_output(Close(number, "fault: truncated response"))
+            core.requests.output.append(SendBytes(number, _frame(body)[: _LENGTH_SIZE + kept], request.exchange))
+            core.requests.output.append(Close(number, "fault: truncated response"))
             request.exchange.closed = f"fault: {kept} of {len(body)} bytes of the response were sent"
             request.connection.waiting.clear()
             return
@@ -54,7 +54,7 @@ class AnswerSender:
             self._send_part(request, _frame(body) * copies, drip, actions)
             return
         for _ in range(copies):
-            core.add_output(Send(number, body, request.exchange))
+            core.requests.output.append(Send(number, body, request.exchange))
         self._finish(request, actions)
 
     def _send_part(self, request: ActiveRequest, data: bytes, drip: Then, actions: Sequence[Then]) -> None:
@@ -63,7 +63,7 @@ class AnswerSender:
         assert drip.drip_bytes is not None
         if not core.is_connected(number):
             return
-        core.add_output(SendBytes(number, data[: drip.drip_bytes], request.exchange))
+        core.requests.output.append(SendBytes(number, data[: drip.drip_bytes], request.exchange))
         rest = data[drip.drip_bytes :]
         if not rest:
             self._finish(request, actions)
@@ -76,15 +76,15 @@ class AnswerSender:
         """Continue with the next request, after the throttle time."""
         core, connection = self._core, request.connection
         for late in self._late.pop(connection.info.id, ()):
-            core.add_output(late)
+            core.requests.output.append(late)
         throttle_ms = max((then.throttle_ms or 0 for then in actions), default=0)
         if not throttle_ms:
-            core.finish_request(connection)
+            core.requests.finish(connection)
             return
 
         def finish(_now_ms: int) -> None:
             if core.is_connected(connection.info.id):
-                core.finish_request(connection)
+                core.requests.finish(connection)
 
         core.state.inter_broker.schedule(throttle_ms, finish, now_ms=core.now_ms)
 

@@ -53,7 +53,7 @@ class PlannedFaults:
 
     def _start_later(self, _now_ms: int) -> None:
         if self._core.is_connected(self._request.connection.info.id) and self._begin():
-            self._core.run_handler(self._request)
+            self._core.requests.run(self._request)
 
     def _begin(self) -> bool:
         for active in self._faults:
@@ -90,7 +90,7 @@ class PlannedFaults:
         incoming = self._request.incoming
         if _expects_no_answer(incoming.request):
             # As Kafka does, since there is no response that could carry the error.
-            self._core.close_connection(self._request, f"{error.code.name} for a request without a response")
+            self._core.requests.end_with_close(self._request, f"{error.code.name} for a request without a response")
             return
         self._is_refused = True
         self.answer(error_rows.top_error_response(incoming, error) if at_top else build_error_response(incoming, error))
@@ -106,9 +106,11 @@ class PlannedFaults:
                 return
             response = self._change_response(response, active)
         try:
-            body = self._change_body(self._core.complete_response(self._request, response))
+            body = self._change_body(self._core.requests.complete_response(self._request, response))
         except WireError as error:  # As a field that the version of the request lacks.
-            self._core.close_connection(self._request, f"a fault that no answer of this version can carry: {error}")
+            self._core.requests.end_with_close(
+                self._request, f"a fault that no answer of this version can carry: {error}"
+            )
             return
         delay_ms = self._delay_ms(after=True)
         if not delay_ms:
@@ -177,14 +179,14 @@ class PlannedFaults:
     def _end_without_answer(self, active: ActiveFault) -> None:
         """End the request: its connection is closed, or stays open and is never answered."""
         then, core, info = active.fault.then, self._core, self._request.connection.info
-        core.add_output(Note(info.id, f"fault: {active.name}"))
+        core.requests.output.append(Note(info.id, f"fault: {active.name}"))
         if then.drop in ("close", "reset"):
-            core.close_connection(self._request, f"fault: {active.name}", is_reset=then.drop == "reset")
+            core.requests.end_with_close(self._request, f"fault: {active.name}", is_reset=then.drop == "reset")
             return
         self._request.exchange.closed = f"fault: {active.name}"
         core.journal.complete(self._request.exchange)
         if then.drop == "half-close":
-            core.add_output(HalfClose(info.id))
+            core.requests.output.append(HalfClose(info.id))
 
     def _delay_ms(self, *, after: bool) -> int:
         return sum(

@@ -143,7 +143,7 @@ class FaultRegistry:
         """Handle a request that a paused node has held."""
         request.faults = self.match_request(request)
         if request.faults is None or request.faults.start():
-            self._core.run_handler(request)
+            self._core.requests.run(request)
 
     def match_request(self, request: ActiveRequest) -> PlannedFaults | HeldRequest | None:
         """The faults that act on a request, or None. A fault that ends the request is the last one."""

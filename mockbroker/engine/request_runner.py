@@ -1,0 +1,141 @@
+"""`RequestRunner`: runs the handlers of requests and turns their outcomes into answers, closed connections or waits."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mockbroker.engine.active_request import ActiveRequest, Connection
+from mockbroker.engine.context import Context
+from mockbroker.engine.dispatch import build_error_response, encode_response
+from mockbroker.engine.outcome import CloseConnection, NoReply, Outcome, Park, RawSaslToken, Reply, ReplyAndClose
+from mockbroker.engine.output import Close, Output, Send
+from mockbroker.engine.purgatory import DelayedRequest, Purgatory
+from mockbroker.kafka_error import KafkaError
+
+if TYPE_CHECKING:
+    from mockbroker.broker.cluster_state import ClusterState
+    from mockbroker.journal import Journal
+
+log = logging.getLogger(__name__)
+
+
+class RequestRunner:
+    """The requests in progress of a cluster, and what is sent for them.
+
+    output: what its driver sends, in order. ready: connections whose next request can start. purgatory: the requests
+    that wait. clock: milliseconds of the cluster's clock.
+    """
+
+    def __init__(self, state: ClusterState, journal: Journal, *, clock: Callable[[], int]) -> None:
+        self.output: list[Output] = []
+        self.ready: deque[Connection] = deque()
+        self.purgatory: Purgatory[ActiveRequest] = Purgatory()
+        self._state = state
+        self._running = state.inter_broker.nodes
+        self._journal = journal
+        self._clock = clock
+
+    def run(self, request: ActiveRequest) -> None:
+        """Handle a request; a fault may have delayed it."""
+        incoming, authenticator = request.incoming, request.connection.authenticator
+        if authenticator is not None:
+            self._step(request, lambda ctx: authenticator.handle_request(incoming, ctx), None)
+        elif incoming.refusal is not None:
+            self._apply_outcome(request, Reply(build_error_response(incoming, incoming.refusal)), None)
+        else:
+            self._step(request, lambda ctx: incoming.route.handler(incoming.handler_request, ctx), None)
+
+    def resume(self, delayed: DelayedRequest[ActiveRequest]) -> None:
+        """Continue a request that waited, at its deadline or because a key of it was woken."""
+        self.purgatory.remove(delayed)
+        delayed.request.connection.parked = None
+        self._step(delayed.request, delayed.park.resume, delayed)
+
+    def _step(
+        self, request: ActiveRequest, step: Callable[[Context], Outcome], resumed: DelayedRequest[ActiveRequest] | None
+    ) -> None:
+        info = request.connection.info
+        incoming = request.incoming
+        node = self._running[info.node_id]
+        ctx = Context(self._clock(), incoming.handler_version, incoming.client_id, info, node, self._state)
+        if request.faults is not None:
+            ctx.partition_errors = request.faults.partition_errors
+        try:
+            outcome = step(ctx)
+        except KafkaError as error:
+            outcome = Reply(build_error_response(incoming, error))
+        self._apply_outcome(request, outcome, resumed)
+
+    def _apply_outcome(
+        self, request: ActiveRequest, outcome: Outcome, resumed: DelayedRequest[ActiveRequest] | None
+    ) -> None:
+        connection = request.connection
+        match outcome:
+            case Reply(response):
+                self._answer(request, response)
+            case Park():
+                parks_at_deadline = resumed is not None and outcome.deadline_ms <= self._clock()
+                assert not parks_at_deadline, f"{request.incoming.route.name} parks again at its deadline"
+                number = resumed.number if resumed is not None else None
+                connection.parked = self.purgatory.add(request, outcome, number=number)
+            case NoReply():
+                self.finish(connection)
+            case CloseConnection(reason):
+                self.end_with_close(request, reason)
+            case ReplyAndClose(response, reason):
+                request.exchange.closed = reason
+                connection.waiting.clear()
+                self._answer(request, response)
+                connection.is_busy = True  # Frames that arrive now are ignored.
+                self.close(connection, reason)
+            case RawSaslToken(data):
+                self._send(request, data)
+
+    def _answer(self, request: ActiveRequest, response: msgspec.Struct) -> None:
+        if request.faults is not None:
+            request.faults.answer(response)
+            return
+        self._send(request, self.complete_response(request, response))
+
+    def complete_response(self, request: ActiveRequest, response: msgspec.Struct) -> bytes:
+        """Convert a handler's response to the frame body that is sent, and record it in the exchange."""
+        response = request.incoming.route.to_wire(response, request.incoming.request)
+        body = encode_response(request.incoming, response)
+        request.exchange.response = response
+        return body
+
+    def _send(self, request: ActiveRequest, body: bytes) -> None:
+        self.record_answer(request, body)
+        self.output.append(Send(request.connection.info.id, body, request.exchange))
+        self.finish(request.connection)
+
+    def record_answer(self, request: ActiveRequest, body: bytes) -> None:
+        """Record in the journal that a response is sent now."""
+        exchange = request.exchange
+        exchange.response_bytes = len(body)
+        exchange.answered_ms = self._clock()
+        self._journal.complete(exchange)
+
+    def finish(self, connection: Connection) -> None:
+        """Continue with the next request of a connection."""
+        connection.is_busy = False
+        if connection.waiting:
+            self.ready.append(connection)
+
+    def end_with_close(self, request: ActiveRequest, reason: str, *, is_reset: bool = False) -> None:
+        """Close the connection of a request instead of an answer, or after it."""
+        request.exchange.closed = reason
+        self._journal.complete(request.exchange)
+        self.close(request.connection, reason, is_reset=is_reset)
+
+    def close(self, connection: Connection, reason: str, *, is_reset: bool = False) -> None:
+        """Close a connection, and log why."""
+        info = connection.info
+        log.warning("node %d closes %s:%d: %s", info.node_id, info.host, info.port, reason)
+        connection.waiting.clear()
+        self.output.append(Close(info.id, reason, is_reset=is_reset))
