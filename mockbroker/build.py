@@ -80,7 +80,7 @@ def build_core(
         metadata=metadata,
         features=features,
         nodes=nodes,
-        inter_broker=InterBrokerChannel(running),
+        inter_broker=InterBrokerChannel(running, request_timeout_ms=config.integer("request.timeout.ms")),
         rng=rng,
         wake=wake,
         api_versions={route.api_key: route.listed for route in routes.values()},

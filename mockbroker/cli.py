@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from kwire.package_version import version_line
 from mockbroker.cluster import (
-    NODES_MAX,
     config_dialect,
     create_security,
     persister_settings,
@@ -24,6 +23,7 @@ from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import DEFAULT_RELEASE, RELEASES, choose_release
 from mockbroker.kafka_error import KafkaError
+from mockbroker.net.listeners import NODES_MAX
 from mockbroker.server import Options, Server, new_event_loop
 
 if TYPE_CHECKING:

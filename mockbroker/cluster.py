@@ -11,12 +11,13 @@ from mockbroker.cluster_methods.cluster_clock import ClusterClock
 from mockbroker.cluster_methods.faults import FaultMethods, load_faults
 from mockbroker.cluster_methods.groups import GroupMethods
 from mockbroker.cluster_methods.history import HistoryMethods
-from mockbroker.cluster_methods.nodes import NodeMethods
+from mockbroker.cluster_methods.nodes import AsyncNodes, NodeMethods
 from mockbroker.cluster_methods.topics import TopicMethods
-from mockbroker.cluster_methods.waits import WaitMethods
+from mockbroker.cluster_methods.waits import AsyncWaits, WaitMethods
 from mockbroker.config.broker_config import NO_OP_PERSISTER, BrokerConfig, ConfigDialect, ConfigError
 from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import choose_release
+from mockbroker.net.listeners import check_node_count
 from mockbroker.server import Options
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ Properties = Mapping[str, object] | str | Path
 
 #: Where share groups store their state: as the edition specifies, nowhere, or in the log of the topic-partition itself.
 SHARE_PERSISTERS = ("default", "no-op", "control-records")
-#: The maximum number of nodes of a cluster: each has listeners of its own.
-NODES_MAX = 100
 
 
 class Cluster(FaultMethods, GroupMethods, HistoryMethods, NodeMethods, TopicMethods, WaitMethods):
@@ -124,9 +123,26 @@ class Cluster(FaultMethods, GroupMethods, HistoryMethods, NodeMethods, TopicMeth
         return self._running().bootstrap()
 
     @property
+    def aio(self) -> AsyncMethods:
+        """Waits and methods for nodes as coroutines, for asyncio."""
+        return AsyncMethods(self)
+
+    @property
     def clock(self) -> ClusterClock:
         """The cluster's clock, to read and to move."""
         return ClusterClock(self)
+
+
+class AsyncMethods(AsyncNodes, AsyncWaits):
+    """Methods of a cluster as coroutines for asyncio, `await cluster.aio.wait_for_group("g")`: waits and nodes.
+
+    They do not block the event loop, so that clients in it go on. Arguments, results and errors are those of the
+    methods of `Cluster` with the same names.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        AsyncNodes.__init__(self, cluster)
+        AsyncWaits.__init__(self, cluster)
 
 
 def create_security(tls: str | None, sasl: str | None) -> ClientSecurity | None:
@@ -145,12 +161,6 @@ def refuse_own_listeners(config: BrokerConfig) -> None:
     """Refuse `listeners` beside `tls` or `sasl`, which define the listener. Raises: ConfigError."""
     if "listeners" in config.given:
         raise ConfigError("listeners: given beside tls or sasl, which set the listener; give one of them")
-
-
-def check_node_count(nodes: int) -> None:
-    """Check the number of nodes of a cluster. Raises: ConfigError for one that it cannot have."""
-    if not 1 <= nodes <= NODES_MAX:
-        raise ConfigError(f"nodes: {nodes}; a cluster has 1 to {NODES_MAX} nodes")
 
 
 def partition_counts(topics: Mapping[str, int] | Iterable[str]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from mockbroker.build import build_core
 from mockbroker.clock import Clock
 from mockbroker.config.broker_config import BrokerConfig
 from mockbroker.config.features import finalize_levels
-from mockbroker.net.listeners import Listener, parse_listeners
+from mockbroker.net.listeners import Listener, check_node_count, parse_listeners
 from mockbroker.net.network_server import NetworkServer
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ class Server:
         self.__dict__.pop("faults", None)
         previous, self.core = self.core, self._build_core()
         for old in self._nodes:
-            self.core.state.nodes[old.node_id].copy_endpoints(old)
+            if old.node_id in self.core.state.nodes:  # Others were added later.
+                self.core.state.nodes[old.node_id].copy_endpoints(old)
         self._nodes = list(self.core.state.nodes.values())
         self.core.connection_count = previous.connection_count
         self.require_started().replace_core(self.core, self.clock)
@@ -136,6 +137,13 @@ class Server:
         if options.config.unknown:
             unknown = ", ".join(sorted(options.config.unknown))
             log.warning("configurations unknown to Kafka %s, ignored: %s", options.config.release, unknown)
+
+    def add_node(self) -> int:
+        """Add a node; `bootstrap` lists it from now on. Returns: its id. Raises: ConfigError, OSError."""
+        check_node_count(len(self._nodes) + 1)
+        node = self.require_started().add_node()
+        self._nodes.append(node)
+        return node.node_id
 
     async def stop(self) -> None:
         """Close every connection and stop listening."""

@@ -54,6 +54,7 @@ class Controller:
         self._unregistered: set[int] = set()
         self.fenced: dict[int, Node] = {}
         self._scheduled_elections: set[ElectionType] = set()
+        self._sessions: dict[int, object] = {}
         self.rules = ElectionRules(
             has_elr=self._has_elr(), least_in_sync=self._least_in_sync, may_be_unclean=self._may_be_unclean
         )
@@ -62,7 +63,13 @@ class Controller:
     # Starting and stopping brokers.
 
     def running_node(self, node_id: int) -> Node:
-        """A running broker. Raises: BROKER_NOT_AVAILABLE."""
+        """A broker that runs. Raises: BROKER_NOT_AVAILABLE when it is down or paused."""
+        if node_id in self._cluster.inter_broker.paused:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"node {node_id} is paused")
+        return self.started_node(node_id)
+
+    def started_node(self, node_id: int) -> Node:
+        """A broker that runs or is paused. Raises: BROKER_NOT_AVAILABLE when it is down."""
         node = self._cluster.inter_broker.nodes.get(node_id)
         if node is None:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"node {node_id} is not running")
@@ -75,21 +82,74 @@ class Controller:
 
     def stop_broker(self, node_id: int, *, now_ms: int) -> None:
         """End a broker and lose its memory; unless it is fenced, it stays in the image until its session expires."""
-        node = self.running_node(node_id)
-        del self._cluster.inter_broker.nodes[node_id]
+        node, channel = self.started_node(node_id), self._cluster.inter_broker
+        was_paused = node_id in channel.paused
+        if was_paused:
+            channel.resume(node_id, now_ms=now_ms)  # Its callers notice that the connection has ended.
+        del channel.nodes[node_id]
         self._store.mark_node_down(node_id)
         node.close()
         self._store.update_replicas()
-        if node_id in self._cluster.metadata.fenced:
-            return
-        self._crashed.add(node_id)
+        if was_paused or node_id not in self._cluster.metadata.fenced:
+            self._crashed.add(node_id)
+        if not was_paused and node_id not in self._cluster.metadata.fenced:
+            self._start_session_timer(node, now_ms=now_ms)
+
+    def _start_session_timer(self, node: Node, *, now_ms: int) -> None:
+        """Fence a broker that sends no heartbeats any more when its session expires, unless it registers before."""
+        node_id, session = node.node_id, object()
+        self._sessions[node_id] = session
 
         def expire_session(at_ms: int) -> None:
-            if self._nodes.get(node_id) is node:
+            if self._nodes.get(node_id) is node and self._sessions.get(node_id) is session:
                 self._fence(node_id, now_ms=at_ms)
 
         session_ms = self._cluster.config.integer("broker.session.timeout.ms")
-        self._cluster.inter_broker.schedule(session_ms, expire_session, now_ms=now_ms)
+        self._cluster.inter_broker.schedule(session_ms, expire_session, now_ms=now_ms, owner=None)
+
+    def pause_broker(self, node_id: int, *, now_ms: int) -> None:
+        """A broker's process stands still: its replicas do not follow, and its session expires.
+
+        Raises: BROKER_NOT_AVAILABLE when it does not run, or is paused already.
+        """
+        node = self.running_node(node_id)
+        self._cluster.inter_broker.pause(node_id)
+        self._store.mark_node_down(node_id)
+        self._store.update_replicas()
+        if node_id not in self._cluster.metadata.fenced:
+            self._start_session_timer(node, now_ms=now_ms)
+
+    def resume_broker(self, node_id: int, *, now_ms: int) -> None:
+        """A paused broker runs on, with its memory; if its session has expired, it is registered again.
+
+        Raises: BROKER_NOT_AVAILABLE when it is not paused.
+        """
+        cluster = self._cluster
+        if node_id not in cluster.inter_broker.paused:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"node {node_id} is not paused")
+        self._sessions.pop(node_id, None)
+        self._store.mark_node_up(node_id)
+        cluster.inter_broker.resume(node_id, now_ms=now_ms)
+        node = self.fenced.pop(node_id, None)
+        if node is not None:
+            _insert(self._nodes, node)
+            leadership.unfence_broker(cluster.metadata, node_id, self.rules)
+        self.apply_leader_changes(now_ms=now_ms)
+
+    @property
+    def next_node_id(self) -> int:
+        """The id above those of all brokers that the cluster ever had."""
+        return max([*self._cluster.metadata.node_ids, *self._unregistered]) + 1
+
+    def add_broker(self, *, now_ms: int) -> Node:
+        """Register and start a broker that the cluster never had, with the next free id. It has no partition yet."""
+        metadata, node_id = self._cluster.metadata, self.next_node_id
+        metadata.node_ids = (*metadata.node_ids, node_id)
+        node = self._make_node(node_id)
+        self._cluster.inter_broker.nodes[node_id] = node
+        _insert(self._nodes, node)
+        self.apply_leader_changes(now_ms=now_ms)
+        return node
 
     def start_broker(self, node_id: int, *, now_ms: int) -> Node:
         """Start and register a broker without loaded state; its replicas are in sync at once where there is a leader.
@@ -113,9 +173,7 @@ class Controller:
         self.fenced.pop(node_id, None)
         node = self._make_node(node_id)
         for nodes in (self._nodes, cluster.inter_broker.nodes):
-            others = dict(nodes)
-            nodes.clear()
-            nodes.update(sorted([*others.items(), (node_id, node)]))
+            _insert(nodes, node)
         self._store.mark_node_up(node_id)
         leadership.unfence_broker(cluster.metadata, node_id, self.rules)
         self.apply_leader_changes(now_ms=now_ms)
@@ -151,7 +209,8 @@ class Controller:
 
     def apply_leader_changes(self, *, now_ms: int) -> None:
         """After elections: replicas follow their leaders, and coordinators load the partitions that they lead now."""
-        leadership.expand_isr(self._cluster.metadata, self.rules, running=self._cluster.inter_broker.nodes)
+        channel = self._cluster.inter_broker
+        leadership.expand_isr(self._cluster.metadata, self.rules, running=channel.nodes.keys() - channel.paused.keys())
         self._store.update_replicas()
         for node in list(self._cluster.inter_broker.nodes.values()):
             node.load_led_partitions(now_ms=now_ms)
@@ -185,7 +244,7 @@ class Controller:
                 leadership.change_partition(metadata, topic, partition, target, self.rules, election=election)
             self.apply_leader_changes(now_ms=at_ms)
 
-        self._cluster.inter_broker.schedule(interval_ms, run, now_ms=now_ms)
+        self._cluster.inter_broker.schedule(interval_ms, run, now_ms=now_ms, owner=None)
 
     def _find_partitions(self, needs_election: PartitionCheck) -> Iterator[tuple[Topic, Partition]]:
         for topic in self._cluster.metadata.topics():
@@ -226,3 +285,10 @@ class Controller:
                         partition.elr = partition.last_known_elr = ()
             self._store.update_replicas(only_followed=True)
         self._schedule_elections(now_ms=self._clock())
+
+
+def _insert(nodes: dict[int, Node], node: Node) -> None:
+    """Add a broker, in the order of ids."""
+    others = dict(nodes)
+    nodes.clear()
+    nodes.update(sorted([*others.items(), (node.node_id, node)], key=lambda item: item[0]))

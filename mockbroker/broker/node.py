@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mockbroker.state.groups import Groups
     from mockbroker.state.metadata.broker_loggers import BrokerLoggers
     from mockbroker.state.metadata.telemetry import ClientTelemetry
+    from mockbroker.state.metadata.topics import Topic
     from mockbroker.state.share.dead_letter import DeadLetter
     from mockbroker.state.share.pending_write import PendingWrite
     from mockbroker.state.share.share_partition import SharePartition
@@ -113,8 +114,12 @@ class Node:
                 components[name].expire(now_ms=now_ms)
 
     def _watch(self, watcher: TopicListener) -> None:
-        self._watchers.append(watcher)
-        self._cluster.metadata.add_listener(watcher)
+        def run(change: TopicChange, topic: Topic) -> None:
+            with self._cluster.inter_broker.act_as(self.node_id):
+                watcher(change, topic)
+
+        self._watchers.append(run)
+        self._cluster.metadata.add_listener(run)
 
     @cached_property
     def fetch_sessions(self) -> FetchSessions:
@@ -299,6 +304,10 @@ class Node:
 
     def load_led_partitions(self, *, now_ms: int) -> None:
         """After an election: start to load the coordinators' partitions that this node leads now."""
+        with self._cluster.inter_broker.act_as(self.node_id):
+            self._load_led_partitions(now_ms)
+
+    def _load_led_partitions(self, now_ms: int) -> None:
         if self.is_loaded("group_log") or self._leads_records(CoordinatorKind.GROUP):
             self.group_log.load_led_partitions(now_ms=now_ms)
         if self._leads_records(CoordinatorKind.SHARE):

@@ -109,6 +109,10 @@ def _leader_log(cluster: ClusterState, topic: Topic, index: int) -> PartitionLog
     node = cluster.inter_broker.nodes.get(partition.leader)
     if node is None:
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic.name}-{index} has no leader that runs")
+    if partition.leader in cluster.inter_broker.paused:
+        raise KafkaError(
+            ErrorCode.LEADER_NOT_AVAILABLE, f"node {partition.leader}, the leader of {topic.name}-{index}, is paused"
+        )
     return node.logs.find_log(topic.topic_id, index)
 
 

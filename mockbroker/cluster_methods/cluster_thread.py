@@ -84,15 +84,20 @@ class ClusterThread:
 
     def run(self, action: Callable[[Server], T]) -> T:
         """Run a function in the cluster's own thread, which does nothing else meanwhile. Returns: its result."""
+        return self._await(self._run_in_loop(action))
+
+    async def _run_in_loop(self, action: Callable[[Server], T]) -> T:
         server = self._running()
+        result = action(server)
+        if server.network_server is not None:
+            server.network_server.run_due()
+        return result
 
-        async def run_in_loop() -> T:
-            result = action(server)
-            if server.network_server is not None:
-                server.network_server.run_due()
-            return result
-
-        return self._await(run_in_loop())
+    async def run_async(self, action: Callable[[Server], T]) -> T:
+        """As `run`, for a coroutine of another event loop, which goes on meanwhile."""
+        self._running()
+        assert self._loop is not None
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._run_in_loop(action), self._loop))
 
     def _read(self, action: Callable[[Server], T]) -> T:
         """As `run`, for a function that changes nothing: it is no event that waits look at."""

@@ -1,7 +1,8 @@
-"""Methods of `Cluster` that stop, start and kill nodes, and move leaders."""
+"""Methods of `Cluster` that stop, kill, start, pause, resume and add nodes, and move leaders."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
@@ -35,7 +36,31 @@ class NodeMethods(ClusterThread):
 
         Raises: KafkaError if it is running, OSError if an address is in use by now.
         """
-        self._await(self._running().require_started().start_node(node_id))
+        self.run(lambda server: server.require_started().start_node(node_id))
+
+    def pause_node(self, node_id: int) -> None:
+        """Let a node stand still, as SIGSTOP does: its connections stay open, and nothing is read, sent or timed.
+
+        New connections to it are completed by the operating system and not answered. Other nodes become leaders when
+        its session expires, `broker.session.timeout.ms` (9 seconds) later by the cluster's clock. Raises: KafkaError if
+        it is down or paused.
+        """
+        self.run(lambda server: server.require_started().pause_node(node_id))
+
+    def resume_node(self, node_id: int) -> None:
+        """Let a paused node go on: first its deadlines that have passed, then all requests that clients have sent.
+
+        Raises: KafkaError if it is not paused.
+        """
+        self.run(lambda server: server.require_started().resume_node(node_id))
+
+    def add_node(self) -> int:
+        """Start one more node, which new topics can have partitions on, and reassignments can move partitions to.
+
+        It listens at the port after that of the last node, or at a free one if the ports are free ones; `reset` removes
+        it. Returns: its id. Raises: ConfigError if the cluster has 100 nodes, OSError if an address is in use.
+        """
+        return self.run(lambda server: server.add_node())
 
     def move_leader(self, topic: str, partition: int, *, to: int | None = None) -> None:
         """Make another in-sync replica the leader of a partition; coordinators move with those of internal topics.
@@ -56,10 +81,55 @@ class NodeMethods(ClusterThread):
         Raises: as `move_leader`.
         """
 
-        def move(server: Server) -> None:
-            metadata = server.core.state.metadata
-            index = metadata.coordinator_partition_index(_KINDS[kind], key)
-            topic = metadata.internal_topic(_KINDS[kind]).name
-            server.core.move_leader(topic, index, server.clock.now_ms(), to=to)
+        self.run(_move_coordinator(key, kind, to))
 
-        self.run(move)
+
+class AsyncNodes:
+    """The methods of `Cluster` for nodes as coroutines, in `cluster.aio`: arguments and errors are the same."""
+
+    def __init__(self, cluster: ClusterThread) -> None:
+        self._node_thread = cluster
+
+    async def stop_node(self, node_id: int) -> None:
+        """As `Cluster.stop_node`."""
+        await self._node_thread.run_async(lambda server: server.require_started().stop_node(node_id))
+
+    async def kill_node(self, node_id: int) -> None:
+        """As `Cluster.kill_node`."""
+        await self._node_thread.run_async(lambda server: server.require_started().kill_node(node_id))
+
+    async def start_node(self, node_id: int) -> None:
+        """As `Cluster.start_node`."""
+        await self._node_thread.run_async(lambda server: server.require_started().start_node(node_id))
+
+    async def pause_node(self, node_id: int) -> None:
+        """As `Cluster.pause_node`."""
+        await self._node_thread.run_async(lambda server: server.require_started().pause_node(node_id))
+
+    async def resume_node(self, node_id: int) -> None:
+        """As `Cluster.resume_node`."""
+        await self._node_thread.run_async(lambda server: server.require_started().resume_node(node_id))
+
+    async def add_node(self) -> int:
+        """As `Cluster.add_node`."""
+        return await self._node_thread.run_async(lambda server: server.add_node())
+
+    async def move_leader(self, topic: str, partition: int, *, to: int | None = None) -> None:
+        """As `Cluster.move_leader`."""
+        await self._node_thread.run_async(
+            lambda server: server.core.move_leader(topic, partition, server.clock.now_ms(), to=to)
+        )
+
+    async def move_coordinator(self, key: str, *, kind: CoordinatorName = "group", to: int | None = None) -> None:
+        """As `Cluster.move_coordinator`."""
+        await self._node_thread.run_async(_move_coordinator(key, kind, to))
+
+
+def _move_coordinator(key: str, kind: CoordinatorName, to: int | None) -> Callable[[Server], None]:
+    def move(server: Server) -> None:
+        metadata = server.core.state.metadata
+        index = metadata.coordinator_partition_index(_KINDS[kind], key)
+        topic = metadata.internal_topic(_KINDS[kind]).name
+        server.core.move_leader(topic, index, server.clock.now_ms(), to=to)
+
+    return move

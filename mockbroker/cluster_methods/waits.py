@@ -36,11 +36,6 @@ class WaitMethods(ClusterThread):
     if the cluster is not running, or is stopped meanwhile; and ValueError for what cannot come.
     """
 
-    @property
-    def aio(self) -> AsyncWaits:
-        """The same waits as coroutines, for asyncio."""
-        return AsyncWaits(self)
-
     def wait_for_group(
         self,
         group_id: str,

@@ -9,8 +9,10 @@ response.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum, auto
+from types import EllipsisType
 from typing import Generic, NamedTuple, TypeVar
 
 from kwire.error_codes import ErrorCode
@@ -44,56 +46,99 @@ class Delivery(NamedTuple):
     loss: Loss | None = None
 
 
-class _PendingCall(NamedTuple, Generic[N, T]):
+class _PendingCall(Generic[N, T]):
     """One call whose answer has not been delivered yet."""
 
-    channel: InterBrokerChannel[N]
-    to: int
-    handle: Callable[[N, int], T]
-    done: Callable[[T | KafkaError, int], None]
-    delivery: Delivery
+    def __init__(
+        self,
+        channel: InterBrokerChannel[N],
+        to: int,
+        handle: Callable[[N, int], T],
+        done: Callable[[T | KafkaError, int], None],
+        delivery: Delivery,
+    ) -> None:
+        self._channel = channel
+        self._to = to
+        self._handle_call = handle
+        self._done = done
+        self._delivery = delivery
+        self._sender = channel.acting_node
+        self._is_answered = False
 
     def deliver(self, now_ms: int) -> None:
-        answer: T | KafkaError = KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to node {self.to} broke")
-        if self.delivery.loss is not Loss.REQUEST:
+        """Let the target handle the call, and send the answer back."""
+        channel = self._channel
+        if self._to in channel.paused:
+            channel.hold(self._to, self.deliver)
+            channel.schedule(channel.request_timeout_ms, self._give_up, now_ms=now_ms, owner=self._sender)
+            return
+        answer: T | KafkaError = KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to node {self._to} broke")
+        if self._delivery.loss is not Loss.REQUEST:
             try:
                 handled = self._handle(now_ms)
             except NotReady:
-                self.channel.schedule(_RETRY_MS, self.deliver, now_ms=now_ms)
+                channel.schedule(_RETRY_MS, self.deliver, now_ms=now_ms, owner=None)
                 return
-            if self.delivery.loss is None:
+            if self._delivery.loss is None:
                 answer = handled
-        self.channel.schedule(self.delivery.back_ms, lambda at: self.done(answer, at), now_ms=now_ms)
+        if not self._is_answered:
+            self._is_answered = True
+            channel.schedule(
+                self._delivery.back_ms, lambda at_ms: self._done(answer, at_ms), now_ms=now_ms, owner=self._sender
+            )
 
     def _handle(self, now_ms: int) -> T | KafkaError:
-        node = self.channel.nodes.get(self.to)
+        channel = self._channel
+        node = channel.nodes.get(self._to)
         if node is None:
-            return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"node {self.to} is not running")
-        try:
-            return self.handle(node, now_ms)
-        except KafkaError as error:
-            return error
+            return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"node {self._to} is not running")
+        with channel.act_as(self._to):
+            try:
+                return self._handle_call(node, now_ms)
+            except KafkaError as error:
+                return error
+
+    def _give_up(self, now_ms: int) -> None:
+        """The sender closes the connection; the target handles the request when it reads it, for nobody."""
+        if not self._is_answered:
+            self._is_answered = True
+            self._done(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"node {self._to} did not answer in time"), now_ms)
 
 
 class InterBrokerChannel(Generic[N_co]):
     """The cluster's queue of calls and scheduled actions, in order of time and then of sending.
 
     nodes: the running brokers; a call to another one is answered with NETWORK_EXCEPTION.
-    latency_ms: one-way latency, milliseconds of the cluster's clock. plan_delivery: returns latency and loss of a call
-    by its target and time; the simulator replaces it. loading_ms: how long a node takes to load a partition of a
-    coordinator's topic, by node and time; by default the latency.
+    latency_ms: one-way latency, milliseconds of the cluster's clock. request_timeout_ms: how long a call waits for a
+    paused node. plan_delivery: returns latency and loss of a call by its target and time; the simulator replaces it.
+    loading_ms: how long a node takes to load a partition of a coordinator's topic, by node and time; by default the
+    latency.
+    acting_node: the node that runs now, None for the controller and for tests; what is scheduled belongs to it. paused:
+    the nodes that do not run, each with its actions that were due since.
     """
 
-    def __init__(self, nodes: dict[int, N_co], *, latency_ms: int = 0) -> None:
+    def __init__(self, nodes: dict[int, N_co], *, latency_ms: int = 0, request_timeout_ms: int = 30_000) -> None:
         self.nodes = nodes
         self.latency_ms = latency_ms
+        self.request_timeout_ms = request_timeout_ms
         self.plan_delivery: Callable[[int, int], Delivery] = self._delivery_without_loss
         self.loading_ms: Callable[[int, int], int] = lambda node_id, now_ms: self.latency_ms
-        self._queue: list[tuple[int, int, Action]] = []
+        self.acting_node: int | None = None
+        self.paused: dict[int, list[Action]] = {}
+        self._queue: list[tuple[int, int, int | None, Action]] = []
         self._sent_count = 0
 
     def _delivery_without_loss(self, _to: int, _now_ms: int) -> Delivery:
         return Delivery(self.latency_ms, self.latency_ms)
+
+    @contextmanager
+    def act_as(self, node_id: int | None) -> Iterator[None]:
+        """Let what is scheduled in the block belong to a node."""
+        before, self.acting_node = self.acting_node, node_id
+        try:
+            yield
+        finally:
+            self.acting_node = before
 
     def call(
         self, *, to: int, handle: Callable[[N_co, int], T], done: Callable[[T | KafkaError, int], None], now_ms: int
@@ -104,12 +149,29 @@ class InterBrokerChannel(Generic[N_co]):
         """
         delivery = self.plan_delivery(to, now_ms)
         pending = _PendingCall(self, to, handle, done, delivery)
-        self.schedule(delivery.out_ms, pending.deliver, now_ms=now_ms)
+        self.schedule(delivery.out_ms, pending.deliver, now_ms=now_ms, owner=None)
 
-    def schedule(self, delay_ms: int, action: Action, *, now_ms: int) -> None:
-        """Run `action(now_ms)` in `delay_ms`: a retry after its back-off, or the delivery of a message."""
+    def schedule(self, delay_ms: int, action: Action, *, now_ms: int, owner: int | EllipsisType | None = ...) -> None:
+        """Run `action(now_ms)` in `delay_ms`: a retry after its back-off, or the delivery of a message.
+
+        owner: the node that it belongs to, None for none; by default the one that acts now.
+        """
         self._sent_count += 1
-        heapq.heappush(self._queue, (now_ms + delay_ms, self._sent_count, action))
+        node_id = self.acting_node if isinstance(owner, EllipsisType) else owner
+        heapq.heappush(self._queue, (now_ms + delay_ms, self._sent_count, node_id, action))
+
+    def pause(self, node_id: int) -> None:
+        """Let no action of a node run, and hold the calls to it."""
+        self.paused[node_id] = []
+
+    def hold(self, node_id: int, action: Action) -> None:
+        """Run an action when a paused node runs again."""
+        self.paused[node_id].append(action)
+
+    def resume(self, node_id: int, *, now_ms: int) -> None:
+        """Let a paused node run again: first what was due meanwhile, in its order."""
+        for action in self.paused.pop(node_id):
+            self.schedule(0, action, now_ms=now_ms, owner=node_id)
 
     def next_deadline_ms(self) -> int | None:
         """When the next action is due, or None."""
@@ -124,7 +186,11 @@ class InterBrokerChannel(Generic[N_co]):
         """
         due_actions = []
         while self._queue and self._queue[0][0] <= now_ms:
-            due_actions.append(heapq.heappop(self._queue)[2])
-        for action in due_actions:
-            action(now_ms)
+            due_actions.append(heapq.heappop(self._queue)[2:])
+        for owner, action in due_actions:
+            if owner in self.paused:
+                self.hold(owner, action)
+                continue
+            with self.act_as(owner):
+                action(now_ms)
             after_each()

@@ -27,6 +27,6 @@ def lookup_coordinator(
         def create_topic(_at_ms: int) -> None:
             metadata.ensure_internal_topic(kind)
 
-        channel.schedule(channel.latency_ms, create_topic, now_ms=now_ms)
+        channel.schedule(channel.latency_ms, create_topic, now_ms=now_ms, owner=None)
         return NO_COORDINATOR
     return metadata.coordinator_id(kind, key)

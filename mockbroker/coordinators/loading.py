@@ -41,7 +41,8 @@ class PartitionLoads:
                 del self._pending[shard]
                 load(at_ms)
 
-        self._channel.schedule(self._channel.loading_ms(self._node_id, now_ms), run, now_ms=now_ms)
+        delay_ms = self._channel.loading_ms(self._node_id, now_ms)
+        self._channel.schedule(delay_ms, run, now_ms=now_ms, owner=self._node_id)
 
     def cancel(self, shard: int) -> None:
         """Stop loading a partition that another node coordinates now."""

@@ -16,6 +16,7 @@ from mockbroker.engine.dispatch import Undispatchable, decode_request
 from mockbroker.engine.journal_record import record_request, record_undispatchable
 from mockbroker.engine.outcome import RawSaslToken
 from mockbroker.engine.output import Close, Output
+from mockbroker.engine.paused_nodes import PausedNodes
 from mockbroker.engine.request_runner import RequestRunner
 from mockbroker.journal import Journal
 
@@ -64,6 +65,7 @@ class Core:
         self._purgatory = self.requests.purgatory
         self._woken: dict[WakeKey, None] = {}
         self._ready = self.requests.ready
+        self.paused = PausedNodes(self.requests, self._connections)
         self.faults: RequestFaults | None = None
 
     def connect(
@@ -132,7 +134,8 @@ class Core:
         node = self._running[connection.info.node_id]
         if node.is_loaded("share_sessions"):
             context = Context(self.now_ms, 0, None, connection.info, node, self.state)
-            self._close_share_session(connection_id, context)
+            with self.state.inter_broker.act_as(node.node_id):
+                self._close_share_session(connection_id, context)
         if node.is_loaded("telemetry"):
             node.telemetry.remove_connection(connection_id)
         self._process_ready()
@@ -162,7 +165,7 @@ class Core:
         self._end_node(node_id, is_abrupt=False)
 
     def kill_node(self, node_id: int, now_ms: int) -> None:
-        """Kill a broker; the others become leaders when its session expires (`broker.session.timeout.ms`).
+        """Kill a broker, also a paused one; the others become leaders when its session expires.
 
         Raises: BROKER_NOT_AVAILABLE when it does not run.
         """
@@ -179,6 +182,40 @@ class Core:
         node.copy_endpoints(self._down.pop(node_id))
         self._process_ready()
 
+    def pause_node(self, node_id: int, now_ms: int) -> None:
+        """Let a broker stand still, as by SIGSTOP: its connections stay, and nothing is handled, sent or timed.
+
+        The others become leaders when its session expires (`broker.session.timeout.ms`).
+        Raises: BROKER_NOT_AVAILABLE when it does not run, or is paused.
+        """
+        self._move_clock(now_ms)
+        self._controller.pause_broker(node_id, now_ms=self.now_ms)
+        self.paused.add(node_id)
+        self._process_ready()
+
+    def resume_node(self, node_id: int, now_ms: int) -> None:
+        """Let a paused broker go on. The deadlines that have passed come first, then requests in their order.
+
+        Raises: BROKER_NOT_AVAILABLE when it is not paused.
+        """
+        self._move_clock(now_ms)
+        self._controller.resume_broker(node_id, now_ms=self.now_ms)
+        self._expire_node(self._running[node_id])
+        self.paused.resume(node_id)
+        self._process_ready()
+
+    @property
+    def next_node_id(self) -> int:
+        """The id of the node that `add_node` starts."""
+        return self._controller.next_node_id
+
+    def add_node(self, now_ms: int) -> Node:
+        """Start a broker that the cluster never had, with the next free id. Its caller sets its endpoints."""
+        self._move_clock(now_ms)
+        node = self._controller.add_broker(now_ms=self.now_ms)
+        self._process_ready()
+        return node
+
     def move_leader(self, topic: str, partition_index: int, now_ms: int, *, to: int | None) -> None:
         """Make another in-sync replica the leader of a partition, as an election would; with None the first other one.
 
@@ -189,7 +226,8 @@ class Core:
         self._process_ready()
 
     def _end_node(self, node_id: int, *, is_abrupt: bool) -> None:
-        self._down[node_id] = self._controller.running_node(node_id)
+        self._down[node_id] = self._controller.started_node(node_id)
+        self.paused.remove(node_id)
         self._controller.stop_broker(node_id, now_ms=self.now_ms)
         reason = f"node {node_id} was {'killed' if is_abrupt else 'stopped'}"
         for connection in [c for c in self._connections.values() if c.info.node_id == node_id]:
@@ -208,19 +246,19 @@ class Core:
             self.state.inter_broker.next_deadline_ms(),
             self._purgatory.next_deadline_ms(),
             self.state.log_store.next_deadline_ms(now_ms=self.now_ms) if self.state.log_store is not None else None,
-            *(node.next_deadline_ms() for node in self._running.values()),
+            *(node.next_deadline_ms() for node in self._running.values() if node.node_id not in self.paused),
         ]
         return min((due for due in deadlines if due is not None), default=None)
 
     def next_awaited_ms(self) -> int | None:
         """The next deadline that clients wait for, or None: see `Clock.start_auto`."""
-        busy = (connection.is_busy for connection in self._connections.values())
-        return next_awaited_ms(self.state, answer_ms=self._purgatory.next_answer_ms(), is_busy=any(busy))
+        is_busy = self.paused.has_connections or any(connection.is_busy for connection in self._connections.values())
+        return next_awaited_ms(self.state, answer_ms=self._purgatory.next_answer_ms(), is_busy=is_busy)
 
     def take_output(self) -> list[Output]:
         """Take the pending output, in order; the caller sends it."""
         output, self.requests.output = self.requests.output, []
-        return output
+        return self.paused.hold_output(output) if self.paused else output
 
     def wake(self, key: WakeKey) -> None:
         """Resume the requests that wait for this key, before the call in progress returns."""
@@ -246,12 +284,17 @@ class Core:
             self.state.log_store.expire(now_ms=self.now_ms)
             self._process_ready()
         for node in list(self._running.values()):
-            node.expire(now_ms=self.now_ms)
-            self._process_ready()
+            if node.node_id not in self.paused:
+                self._expire_node(node)
+                self._process_ready()
         for delayed in self._purgatory.take_due(now_ms=self.now_ms):
             if delayed.is_waiting:
                 self.requests.resume(delayed)
         self._process_ready()
+
+    def _expire_node(self, node: Node) -> None:
+        with self.state.inter_broker.act_as(node.node_id):
+            node.expire(now_ms=self.now_ms)
 
     def _process_ready(self) -> None:
         """Run ready connections and woken requests until none is left."""
@@ -269,6 +312,8 @@ class Core:
 
     def _start_next(self, connection: Connection) -> None:
         if connection.is_busy or not connection.waiting or connection.info.id not in self._connections:
+            return
+        if connection.info.node_id in self.paused:
             return
         frame, arrived_ns = connection.waiting.popleft()
         connection.is_busy = True

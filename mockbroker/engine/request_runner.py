@@ -65,10 +65,14 @@ class RequestRunner:
         ctx = Context(self._clock(), incoming.handler_version, incoming.client_id, info, node, self._state)
         if request.faults is not None:
             ctx.partition_errors = request.faults.partition_errors
+        channel = self._state.inter_broker
+        channel.acting_node = info.node_id
         try:
             outcome = step(ctx)
         except KafkaError as error:
             outcome = Reply(build_error_response(incoming, error))
+        finally:
+            channel.acting_node = None
         self._apply_outcome(request, outcome, resumed)
 
     def _apply_outcome(

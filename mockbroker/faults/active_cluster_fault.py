@@ -113,7 +113,8 @@ class ActiveClusterFault:
                 control.close_listeners(node_id)
                 return lambda: control.open_listeners(node_id)
             case _:
-                return self._effects.pause_node(node_id, self.name)
+                control.pause_node(node_id)
+                return lambda: control.resume_node(node_id)
 
     def _choose_node(self) -> int:
         if self.fault.node is not None:

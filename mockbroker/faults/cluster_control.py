@@ -21,6 +21,9 @@ class Listeners(Protocol):
     def open_listeners(self, node_id: int) -> None:
         """Listen again at the previous addresses of a node. Raises: OSError if one is in use by now."""
 
+    def update_paused(self, node_id: int) -> None:
+        """Read nothing and accept no connection while a node is paused, or do so again."""
+
 
 class ClusterControl:
     """Acts on the nodes of a cluster. listeners: returns their sockets, None for a cluster without sockets.
@@ -47,6 +50,21 @@ class ClusterControl:
         """Start a node that is down, at its previous addresses."""
         self._core.start_node(node_id, self._core.now_ms)
         self.open_listeners(node_id)
+
+    def pause_node(self, node_id: int) -> None:
+        """Let a node stand still, with its connections and timers."""
+        self._core.pause_node(node_id, self._core.now_ms)
+        self._update_paused(node_id)
+
+    def resume_node(self, node_id: int) -> None:
+        """Let a paused node go on."""
+        self._core.resume_node(node_id, self._core.now_ms)
+        self._update_paused(node_id)
+
+    def _update_paused(self, node_id: int) -> None:
+        listeners = self._listeners()
+        if listeners is not None:
+            listeners.update_paused(node_id)
 
     def close_listeners(self, node_id: int) -> None:
         """Refuse new connections to a node."""

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from mockbroker.engine.core import Core
     from mockbroker.faults.cluster_control import Listeners
     from mockbroker.faults.cluster_model import ClusterFault
-    from mockbroker.faults.node_effects import HeldRequest
 
 
 class FaultRegistry:
@@ -42,7 +41,7 @@ class FaultRegistry:
         self._active: list[ActiveFault] = []
         self._cluster_faults: list[ActiveClusterFault] = []
         self._control = ClusterControl(core, listeners)
-        self._effects = NodeEffects(core, self._restart, self._update)
+        self._effects = NodeEffects(core)
         self._by_api: dict[str, list[ActiveFault]] = {}
         self._added_count = 0
         self._sender = AnswerSender(core)
@@ -139,17 +138,8 @@ class FaultRegistry:
         """The faults since the last `clear` that have not acted though they should have."""
         return [active for active in self.added if not active.hits and not active.fault.optional]
 
-    def _restart(self, request: ActiveRequest) -> None:
-        """Handle a request that a paused node has held."""
-        request.faults = self.match_request(request)
-        if request.faults is None or request.faults.start():
-            self._core.requests.run(request)
-
-    def match_request(self, request: ActiveRequest) -> PlannedFaults | HeldRequest | None:
+    def match_request(self, request: ActiveRequest) -> PlannedFaults | None:
         """The faults that act on a request, or None. A fault that ends the request is the last one."""
-        held = self._effects.hold_request(request)
-        if held is not None:
-            return held
         if not self._active and self._sender.is_idle:  # As after the last late answer has been sent.
             self._update()
             return None
@@ -186,8 +176,7 @@ class FaultRegistry:
 
     def _update(self) -> None:
         self._by_api.clear()
-        is_needed = self._active or not self._sender.is_idle or self._effects.has_pause
-        self._core.faults = self if is_needed else None
+        self._core.faults = self if self._active or not self._sender.is_idle else None
 
 
 def ends_request(fault: Fault) -> bool:

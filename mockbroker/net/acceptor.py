@@ -59,7 +59,7 @@ class Acceptor:
         self._tls = tls
         self._tasks = starting.others if tls is None else starting.handshakes
         self._loop = asyncio.get_running_loop()
-        self._is_closed = False
+        self._is_closed = self._is_paused = False
         sock.setblocking(False)
         sock.listen(_BACKLOG)
         self._loop.add_reader(sock, self._accept)
@@ -71,6 +71,14 @@ class Acceptor:
         self._is_closed = True
         self._loop.remove_reader(self._socket)
         self._socket.close()
+
+    def set_paused(self, *, is_paused: bool) -> None:
+        """Accept nothing: the system completes connections up to its limit. Or go on."""
+        if self._is_closed or is_paused == self._is_paused:
+            return
+        self._is_paused = is_paused
+        self._loop.remove_reader(self._socket)
+        self._resume()
 
     def _accept(self) -> None:
         for _ in range(_ACCEPTED_MAX):
@@ -88,7 +96,7 @@ class Acceptor:
             task.add_done_callback(partial(self._finish, client))
 
     def _resume(self) -> None:
-        if not self._is_closed:
+        if not self._is_closed and not self._is_paused:
             self._loop.add_reader(self._socket, self._accept)
 
     async def _start(self, client: socket.socket) -> None:

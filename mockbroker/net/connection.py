@@ -55,7 +55,7 @@ class ClientConnection(asyncio.Protocol):
 
     def __init__(self, server: ConnectionServer, node_id: int, listener: str, *, encrypted: bool) -> None:
         self._server = server
-        self._node_id = node_id
+        self.node_id = node_id
         self._listener = listener
         self._encrypted = encrypted
         self._buffer = bytearray()
@@ -73,7 +73,7 @@ class ClientConnection(asyncio.Protocol):
             self.reject("no rule of ssl.principal.mapping.rules matches the name in its certificate")
             return
         self.id = self._server.add_connection(
-            self, self._node_id, host, port, listener=self._listener, principal=principal
+            self, self.node_id, host, port, listener=self._listener, principal=principal
         )
         tap = self._server.tap
         if tap is not None:
@@ -123,7 +123,7 @@ class ClientConnection(asyncio.Protocol):
     def reject(self, reason: str) -> None:
         """Close the connection for a reason that the core does not handle, and log it."""
         peer = self._transport.get_extra_info("peername") if self._transport else ("?", 0)
-        log.warning("node %d closes %s:%d: %s", self._node_id, peer[0], peer[1], reason)
+        log.warning("node %d closes %s:%d: %s", self.node_id, peer[0], peer[1], reason)
         self._buffer.clear()
         self.close()
 

@@ -10,6 +10,8 @@ from mockbroker.security.state import parse_security_protocols
 #: The supported security protocols.
 _SUPPORTED_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PORT_MAX = 65_535
+#: The maximum number of nodes of a cluster: each has listeners of its own.
+NODES_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,19 @@ class Listener:
     def is_encrypted(self) -> bool:
         """Whether its connections use TLS."""
         return self.protocol.endswith("SSL")
+
+
+def check_node_count(nodes: int) -> None:
+    """Check the number of nodes of a cluster. Raises: ConfigError for one that it cannot have."""
+    if not 1 <= nodes <= NODES_MAX:
+        raise ConfigError(f"nodes: {nodes}; a cluster has 1 to {NODES_MAX} nodes")
+
+
+def node_port(port: int, index: int) -> int:
+    """The port of a node whose first listener has this one: 0 stays 0. Raises: ConfigError above 65535."""
+    if port and port + index > _PORT_MAX:
+        raise ConfigError(f"port: node {index} of {index + 1} would listen on {port + index}")
+    return port + index if port else 0
 
 
 def parse_listeners(config: BrokerConfig, *, port: int | None = None, node_count: int = 1) -> list[Listener]:
@@ -57,8 +72,7 @@ def parse_listeners(config: BrokerConfig, *, port: int | None = None, node_count
             raise ConfigError(f"listeners: {text!r} has the protocol {protocol}; supported are: {supported}")
         if not listeners and port is not None:
             number = port
-        if number and number + node_count - 1 > _PORT_MAX:
-            raise ConfigError(f"port: node {node_count - 1} of {node_count} would listen on {number + node_count - 1}")
+        node_port(number, node_count - 1)
         # In Kafka no host means every address; here a wildcard must be written explicitly.
         advertised_host, advertised_port = advertised.get(name, (None, None))
         listeners.append(Listener(name, protocol, host or "127.0.0.1", number, advertised_host, advertised_port))

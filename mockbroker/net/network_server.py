@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
-import ssl
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mockbroker.engine.awaited_deadlines import postpone_sessions
 from mockbroker.engine.core import Core
 from mockbroker.engine.output import Close, HalfClose, Note, Send, SendBytes
-from mockbroker.net.acceptor import Acceptor, StartingConnections
 from mockbroker.net.connection import ClientConnection
+from mockbroker.net.node_listeners import NodeListeners
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterable, Mapping
 
+    from mockbroker.broker.node import Node
     from mockbroker.clock import Clock
     from mockbroker.net.capture_tap import CaptureTap
     from mockbroker.net.listeners import Listener
@@ -26,13 +26,6 @@ log = logging.getLogger(__name__)
 
 #: How many frames may wait behind a parked request before reading of the connection is paused.
 _BACKLOG_MAX = 1
-
-
-class _BoundListener(NamedTuple):
-    """A listener of a node with its bound port, which the node reuses after a restart."""
-
-    listener: Listener
-    port: int
 
 
 class NetworkServer:
@@ -50,11 +43,8 @@ class NetworkServer:
         self.watchers: set[Callable[[], None]] = set()
         self.is_stopped = False
         self._connections: dict[int, ClientConnection] = {}
-        self._acceptors: dict[int, list[Acceptor]] = {}
-        self._bound_listeners: dict[int, list[_BoundListener]] = {}
-        self._tls: Mapping[str, ssl.SSLContext] = {}
+        self._listeners: NodeListeners | None = None
         self._rules: dict[str, PrincipalRules] = {}
-        self._starting_connections = StartingConnections()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms: int | None = None
         self._settle_timer: asyncio.TimerHandle | None = None
@@ -65,39 +55,37 @@ class NetworkServer:
 
         Raises: OSError if an address is in use; then nothing listens.
         """
-        bound: list[tuple[int, Listener, socket.socket]] = []
-        try:
-            for index, node in enumerate(self.core.state.nodes.values()):
-                for listener in listeners:
-                    port = listener.port + index if listener.port else 0
-                    bound.append((node.node_id, listener, _bind(listener.host, port)))
-        except OSError:
-            for _, _, sock in bound:
-                sock.close()
-            raise
-        for node_id, listener, sock in bound:
-            port = sock.getsockname()[1]
-            shown_port = listener.advertised_port
-            shift = port - listener.port if listener.port else 0
-            self.core.state.nodes[node_id].add_endpoint(
-                listener.name,
-                listener.advertised_host or _connectable_host(listener.host),
-                shown_port + shift if shown_port else port,
-            )
-            self._bound_listeners.setdefault(node_id, []).append(_BoundListener(listener, port))
-        self._tls = tls
-        for node_id, listener, sock in bound:
-            self._serve(node_id, listener, sock)
+        self._listeners = NodeListeners(listeners, tls, self._make_connection)
+        nodes = self.core.state.nodes
+        bound = self._listeners.bind({node_id: index for index, node_id in enumerate(nodes)})
+        for node_id, pairs in bound.items():
+            for entry, _ in pairs:
+                nodes[node_id].add_endpoint(entry.listener.name, *entry.advertised)
+        for node_id, pairs in bound.items():
+            self._listeners.accept(node_id, pairs)
 
-    def _serve(self, node_id: int, listener: Listener, sock: socket.socket) -> None:
-        encrypted = listener.is_encrypted
-        acceptor = Acceptor(
-            sock,
-            lambda: ClientConnection(self, node_id, listener.name, encrypted=encrypted),
-            tls=self._tls[listener.name] if encrypted else None,
-            starting=self._starting_connections,
-        )
-        self._acceptors.setdefault(node_id, []).append(acceptor)
+    def _make_connection(self, node_id: int, listener: Listener) -> ClientConnection:
+        return ClientConnection(self, node_id, listener.name, encrypted=listener.is_encrypted)
+
+    def add_node(self) -> Node:
+        """Add a node to the cluster, at the ports after those of the last one, or at free ones.
+
+        Raises: OSError if an address is in use, ConfigError for a port above 65535; then nothing is changed.
+        """
+        listeners = self.require_listeners()
+        node_id = self.core.next_node_id
+        bound = listeners.bind({node_id: node_id - min(listeners.node_ids)})[node_id]
+        node = self.core.add_node(self.clock.now_ms())
+        for entry, _ in bound:
+            node.add_endpoint(entry.listener.name, *entry.advertised)
+        listeners.accept(node.node_id, bound)
+        self.run_due()
+        return node
+
+    def require_listeners(self) -> NodeListeners:
+        """The listening sockets; `start` must have been called."""
+        assert self._listeners is not None
+        return self._listeners
 
     def stop_node(self, node_id: int) -> None:
         """Stop a node cleanly: its leaderships move, its responses are sent, its listeners and connections close."""
@@ -111,56 +99,63 @@ class NetworkServer:
         self.close_listeners(node_id)
         self.run_due()
 
+    def pause_node(self, node_id: int) -> None:
+        """Let a node stand still: its connections stay open, and nothing is read or sent."""
+        self.core.pause_node(node_id, self.clock.now_ms())
+        self.update_paused(node_id)
+        self.run_due()
+
+    def resume_node(self, node_id: int) -> None:
+        """Let a paused node go on."""
+        self.core.resume_node(node_id, self.clock.now_ms())
+        self.update_paused(node_id)
+        self.run_due()
+
+    def update_paused(self, node_id: int) -> None:
+        """Read nothing and accept no connection while a node is paused, or do so again."""
+        self.require_listeners().set_paused(node_id, is_paused=node_id in self.core.paused)
+        for connection in list(self._connections.values()):
+            if connection.node_id == node_id:
+                self.update_reading(connection)
+
     def close_listeners(self, node_id: int) -> None:
         """Refuse new connections to a node; those that are open stay."""
-        for acceptor in self._acceptors.pop(node_id, []):
-            acceptor.close()
+        self.require_listeners().close(node_id)
 
-    async def start_node(self, node_id: int) -> None:
+    def open_listeners(self, node_id: int) -> None:
+        """Listen again at the previous addresses of a node. Raises: OSError if one is in use by now."""
+        self.require_listeners().open(node_id)
+
+    def start_node(self, node_id: int) -> None:
         """Start a node that was stopped or killed, at its previous addresses.
 
         Raises: OSError if an address is in use by now; KafkaError if the node is running or unknown.
         """
         self.core.start_node(node_id, self.clock.now_ms())
         try:
-            bound = self._bind_again(node_id)
+            self.open_listeners(node_id)
         except OSError:
             self.kill_node(node_id)
             raise
-        for listener, sock in bound:
-            self._serve(node_id, listener, sock)
         self.run_due()
-
-    def open_listeners(self, node_id: int) -> None:
-        """Listen again at the previous addresses of a node. Raises: OSError if one is in use by now."""
-        if node_id in self._acceptors:
-            return
-        for listener, sock in self._bind_again(node_id):
-            self._serve(node_id, listener, sock)
-
-    def _bind_again(self, node_id: int) -> list[tuple[Listener, socket.socket]]:
-        """Sockets at the previous addresses of a node, all or none. Raises: OSError if one is in use by now."""
-        bound: list[tuple[Listener, socket.socket]] = []
-        try:
-            for listener, port in self._bound_listeners[node_id]:
-                bound.append((listener, _bind(listener.host, port)))
-        except OSError:
-            for _, sock in bound:
-                sock.close()
-            raise
-        return bound
 
     def replace_core(self, core: Core, clock: Clock) -> None:
         """Serve another cluster at the same addresses: connections close abruptly, nodes that are down listen again.
 
+        The addresses of nodes that the other cluster does not have are released.
         Raises: OSError if an address of a node that was down is in use.
         """
         for connection in list(self._connections.values()):
             connection.close(is_abrupt=True)
         self._connections.clear()
         self.core, self.clock = core, clock
-        for node_id in self._bound_listeners:
-            self.open_listeners(node_id)
+        listeners = self.require_listeners()
+        for node_id in listeners.node_ids:
+            if node_id not in core.state.nodes:
+                listeners.forget(node_id)
+                continue
+            listeners.open(node_id)
+            listeners.set_paused(node_id, is_paused=False)
         self.run_due()
 
     async def stop(self) -> None:
@@ -170,9 +165,8 @@ class NetworkServer:
         for timer in (self._timer, self._settle_timer):
             if timer is not None:
                 timer.cancel()
-        for node_id in list(self._acceptors):
-            self.close_listeners(node_id)
-        await self._starting_connections.end()
+        if self._listeners is not None:
+            await self._listeners.stop()
         for connection in list(self._connections.values()):
             connection.close()
         while self._connections:
@@ -198,6 +192,7 @@ class NetworkServer:
         number = self.core.connect(node_id, host, port, listener=listener, principal=principal)
         self._connections[number] = connection
         self._flush_output()  # If the node ended while the connection was set up, the core closes it at once.
+        self.update_reading(connection)
         return number
 
     def remove_connection(self, connection: ClientConnection) -> None:
@@ -223,7 +218,8 @@ class NetworkServer:
 
     def update_reading(self, connection: ClientConnection) -> None:
         """Resume reading a connection that has no frames waiting, or pause it."""
-        connection.set_reading(self.core.backlog(connection.id) <= _BACKLOG_MAX)
+        is_paused = connection.node_id in self.core.paused
+        connection.set_reading(not is_paused and self.core.backlog(connection.id) <= _BACKLOG_MAX)
 
     def run_due(self) -> None:
         """Advance the core to the current time, send its output, and set the timer for the next deadline.
@@ -306,20 +302,3 @@ class NetworkServer:
             self.clock.advance(step_ms)
             self._last_traffic_s = asyncio.get_running_loop().time()
             self.run_due()
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((host, port))
-    except OSError as error:
-        sock.close()
-        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
-    return sock
-
-
-def _connectable_host(host: str) -> str:
-    """The loopback address for a wildcard address, which clients cannot connect to."""
-    return "127.0.0.1" if host == "0.0.0.0" else "::1" if host == "::" else host  # noqa: S104

@@ -86,3 +86,32 @@ def _poll(consumer: ShareConsumer, seen: Counter[bytes], *, until: Callable[[], 
 
 def _coordinator(cluster: Cluster) -> int:
     return cluster.run(lambda server: server.core.state.metadata.coordinator_id(CoordinatorKind.GROUP, "g"))
+
+
+def test_a_producer_outlives_a_paused_leader_and_writes_to_an_added_node() -> None:
+    properties = {"default.replication.factor": 2, "broker.session.timeout.ms": 1_000}
+    with Cluster(nodes=2, topics={"orders": 1}, properties=properties) as cluster:
+        settings = {"socket.timeout.ms": 1_000, "retry.backoff.ms": 50, "reconnect.backoff.max.ms": 100, **QUIET}
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0, **settings})
+        failures: list[object] = []
+
+        def produce(topic: str, partition: int) -> None:
+            producer.produce(topic, b"v", partition=partition, on_delivery=lambda error, _: failures.append(error))
+            assert producer.flush(PATIENCE_S) == 0
+
+        produce("orders", 0)
+        leader = cluster.run(lambda server: server.core.state.metadata.topics()[0].partitions[0].leader)
+        cluster.pause_node(leader)
+        produce("orders", 0)
+        cluster.resume_node(leader)
+        added = cluster.add_node()
+        cluster.create_topic("placed", 3, replication_factor=1)
+        for partition in range(3):
+            produce("placed", partition)
+        values = [record.value for record in cluster.read("orders")]
+
+        nodes = {exchange.node_id for exchange in cluster.exchanges("Produce")}
+
+    assert failures == [None] * 5
+    assert len(values) >= 2  # The paused leader may have had one as well.
+    assert nodes == {0, 1, added}

@@ -77,3 +77,59 @@ def test_what_a_delivery_sends_waits_for_the_next_delivery() -> None:
     assert order == ["first", "second"]
     calls.expire(now_ms=0)
     assert order == ["first", "second", "consequence"]
+
+
+def test_a_call_to_a_paused_node_is_given_up_and_handled_later_for_nobody() -> None:
+    calls = InterBrokerChannel({1: "node one"}, request_timeout_ms=100)
+    handled: list[int] = []
+    answers: list[object] = []
+    calls.pause(1)
+    calls.call(to=1, handle=lambda _, now_ms: handled.append(now_ms), done=lambda it, _: answers.append(it), now_ms=0)
+    _deliver(calls, 100)
+    (answer,) = answers
+    calls.resume(1, now_ms=150)
+    _deliver(calls, 150)
+
+    assert isinstance(answer, KafkaError)
+    assert answer.code is ErrorCode.NETWORK_EXCEPTION
+    assert handled == [150]
+    assert answers == [answer]
+
+
+def test_a_call_to_a_node_that_goes_on_in_time_is_answered() -> None:
+    calls = _calls()
+    answers: list[object] = []
+    calls.pause(1)
+    calls.call(to=1, handle=lambda node, _: node, done=lambda it, at: answers.append((it, at)), now_ms=0)
+    _deliver(calls, 50)
+    calls.resume(1, now_ms=50)
+    _deliver(calls, 40_000)
+
+    assert answers == [("node one", 50)]
+
+
+def test_actions_and_answers_of_a_paused_node_wait_and_keep_their_order() -> None:
+    calls = InterBrokerChannel({1: "node one", 2: "node two"})
+    seen: list[str] = []
+    with calls.act_as(2):
+        calls.schedule(10, lambda _: seen.append("timer"), now_ms=0)
+        calls.call(to=1, handle=lambda node, _: node, done=lambda _, at: seen.append(f"answer at {at}"), now_ms=0)
+    calls.schedule(20, lambda _: seen.append("other"), now_ms=0)
+    calls.pause(2)
+    _deliver(calls, 30)
+    calls.resume(2, now_ms=30)
+    _deliver(calls, 30)
+
+    assert seen == ["other", "answer at 30", "timer"]
+
+
+def test_what_an_action_schedules_belongs_to_the_same_node() -> None:
+    calls = _calls()
+    seen: list[int] = []
+    with calls.act_as(1):
+        calls.schedule(0, lambda at: calls.schedule(5, seen.append, now_ms=at), now_ms=0)
+    _deliver(calls, 0)
+    calls.pause(1)
+    _deliver(calls, 10)
+
+    assert seen == []

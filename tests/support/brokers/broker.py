@@ -131,6 +131,16 @@ class Broker:
         self.core.start_node(node_id, self.now_ms)
         self.advance(0)
 
+    def pause_node(self, node_id: int) -> None:
+        """Let a broker stand still."""
+        self.core.pause_node(node_id, self.now_ms)
+        self._collect()
+
+    def resume_node(self, node_id: int) -> None:
+        """Let a paused broker go on."""
+        self.core.resume_node(node_id, self.now_ms)
+        self.advance(0)
+
     def forget_connection(self, connection: str) -> None:
         """Create a new connection on the next use of this name: the broker has closed the old one."""
         del self._connections[connection]

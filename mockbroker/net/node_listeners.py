@@ -1,0 +1,145 @@
+"""`NodeListeners`: the listening sockets of the nodes, at addresses that stay theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from mockbroker.config.broker_config import ConfigError
+from mockbroker.net.acceptor import Acceptor, StartingConnections
+from mockbroker.net.listeners import node_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from mockbroker.net.listeners import Listener
+
+    #: Makes the protocol of a connection, by its node and listener.
+    MakeProtocol = Callable[[int, Listener], asyncio.Protocol]
+
+
+class BoundListener(NamedTuple):
+    """A listener of a node with its bound port, which the node reuses after a restart."""
+
+    listener: Listener
+    port: int
+
+    @property
+    def advertised(self) -> tuple[str, int]:
+        """The host and port that clients are given: by default those of the socket."""
+        listener = self.listener
+        shift = self.port - listener.port if listener.port else 0
+        port = listener.advertised_port + shift if listener.advertised_port else self.port
+        return listener.advertised_host or _connectable_host(listener.host), port
+
+
+class NodeListeners:
+    """The sockets at which nodes accept connections.
+
+    listeners: of every node. tls: contexts by the name of the listener. make_protocol: is called for each connection.
+    """
+
+    def __init__(
+        self, listeners: Sequence[Listener], tls: Mapping[str, ssl.SSLContext], make_protocol: MakeProtocol
+    ) -> None:
+        self._listeners = listeners
+        self._tls = tls
+        self._make_protocol = make_protocol
+        self._acceptors: dict[int, list[Acceptor]] = {}
+        self._bound: dict[int, list[BoundListener]] = {}
+        self._starting = StartingConnections()
+
+    @property
+    def node_ids(self) -> list[int]:
+        """The nodes that have addresses."""
+        return list(self._bound)
+
+    def bind(self, indexes: Mapping[int, int]) -> dict[int, list[tuple[BoundListener, socket.socket]]]:
+        """Bind every listener of these nodes; index 0 has the configured ports, and the next ones follow.
+
+        Raises: OSError if an address is in use, ConfigError for a port above 65535; then none is bound.
+        """
+        bound: dict[int, list[tuple[BoundListener, socket.socket]]] = {node_id: [] for node_id in indexes}
+        try:
+            for node_id, index in indexes.items():
+                for listener in self._listeners:
+                    sock = bind_socket(listener.host, node_port(listener.port, index))
+                    bound[node_id].append((BoundListener(listener, sock.getsockname()[1]), sock))
+        except (OSError, ConfigError):
+            _close_all([sock for pairs in bound.values() for _, sock in pairs])
+            raise
+        return bound
+
+    def accept(self, node_id: int, bound: list[tuple[BoundListener, socket.socket]]) -> None:
+        """Accept connections of a node at bound sockets, which stay its addresses."""
+        self._bound[node_id] = [entry for entry, _ in bound]
+        acceptors = self._acceptors[node_id] = []
+        for (listener, _), sock in bound:
+            acceptors.append(
+                Acceptor(
+                    sock,
+                    partial(self._make_protocol, node_id, listener),
+                    tls=self._tls[listener.name] if listener.is_encrypted else None,
+                    starting=self._starting,
+                )
+            )
+
+    def open(self, node_id: int) -> None:
+        """Accept connections at the previous addresses of a node. Raises: OSError if one is in use by now."""
+        if node_id in self._acceptors:
+            return
+        bound: list[tuple[BoundListener, socket.socket]] = []
+        try:
+            for entry in self._bound[node_id]:
+                bound.append((entry, bind_socket(entry.listener.host, entry.port)))
+        except OSError:
+            _close_all([sock for _, sock in bound])
+            raise
+        self.accept(node_id, bound)
+
+    def close(self, node_id: int) -> None:
+        """Refuse new connections to a node; those that are open stay."""
+        for acceptor in self._acceptors.pop(node_id, []):
+            acceptor.close()
+
+    def forget(self, node_id: int) -> None:
+        """Release the addresses of a node that is no more."""
+        self.close(node_id)
+        del self._bound[node_id]
+
+    def set_paused(self, node_id: int, *, is_paused: bool) -> None:
+        """Leave new connections to a node with the operating system, which completes them, or accept them again."""
+        for acceptor in self._acceptors.get(node_id, []):
+            acceptor.set_paused(is_paused=is_paused)
+
+    async def stop(self) -> None:
+        """Close all sockets; connections that are being set up have their protocols or are given up afterwards."""
+        for node_id in list(self._acceptors):
+            self.close(node_id)
+        await self._starting.end()
+
+
+def _close_all(sockets: list[socket.socket]) -> None:
+    for sock in sockets:
+        sock.close()
+
+
+def bind_socket(host: str, port: int) -> socket.socket:
+    """A socket at this address. Raises: OSError that names the address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+    except OSError as error:
+        sock.close()
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return sock
+
+
+def _connectable_host(host: str) -> str:
+    """The loopback address for a wildcard address, which clients cannot connect to."""
+    return "127.0.0.1" if host == "0.0.0.0" else "::1" if host == "::" else host  # noqa: S104
