@@ -15,7 +15,7 @@ from mockbroker.cluster_services.cluster_services import WakeKey
 from mockbroker.cluster_services.inter_broker import InterBrokerChannel
 from mockbroker.config.broker_config import BrokerConfig
 from mockbroker.engine.core import Core
-from mockbroker.engine.routes import Route
+from mockbroker.engine.routes import Route, limit_routes
 from mockbroker.handlers import select_routes
 from mockbroker.security.authorizer_config import create_authorizer
 from mockbroker.security.state import Security
@@ -28,6 +28,7 @@ from mockbroker.state.storage.log_store import LogStore
 
 if TYPE_CHECKING:
     from mockbroker.cluster_services.edition_records import EditionRecords
+    from mockbroker.config.kafka_versions import ApiLimits
     from mockbroker.engine.context import Context
     from mockbroker.state.metadata.config_entries import ConfigApiDialect
 
@@ -44,17 +45,21 @@ def build_core(
     now_ms: int,
     share_edition: str | None = None,
     share_persister: str = "default",
+    versions: ApiLimits | None = None,
 ) -> Core:
     """Build a cluster of `node_count` nodes with consecutive ids from `node.id` on.
 
     features: finalized levels by name. topics: name to partition count, created at once. share_edition: of KIP-932
     (`mockbroker/editions`), None for the one of the release. share_persister: "control-records" stores the state of
-    share-partitions in their own log.
+    share-partitions in their own log. versions: the API versions of an older broker.
     Raises: KafkaError for a topic that cannot be created, ConfigError for super users that are not principals, and for
     an unknown edition.
     """
     release = _enabled_release(config)
     routes, rules, records, defaults = _edition_parts(release, share_edition, config)
+    if versions is not None:
+        routes = limit_routes(routes, versions)
+        release = replace(release, features=versions.limit_features(release.features))
     if share_persister == "control-records":
         rules = replace(rules, state=replace(rules.state, in_partition_log=True))
     config = _config_with_edition_defaults(config, rules, defaults)
