@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
@@ -55,11 +55,9 @@ def build_core(
     Raises: KafkaError for a topic that cannot be created, ConfigError for super users that are not principals, and for
     an unknown edition.
     """
-    release = _enabled_release(config)
+    release = _enabled_release(config, versions)
     routes, rules, records, defaults = _edition_parts(release, share_edition, config)
-    if versions is not None:
-        routes = limit_routes(routes, versions)
-        release = replace(release, features=versions.limit_features(release.features))
+    routes = routes if versions is None else limit_routes(routes, versions)
     if share_persister == "control-records":
         rules = replace(rules, state=replace(rules.state, in_partition_log=True))
     config = _config_with_edition_defaults(config, rules, defaults)
@@ -72,8 +70,7 @@ def build_core(
     group_names, compacts_state_topic = rules.groups.config_names, rules.state.compacts_state_topic
     configs = Configs(config, elr=has_elr, group_names=group_names, compacts_state_topic=compacts_state_topic)
     configs.track_topics(metadata)
-    nodes: dict[int, Node] = {}
-    running: dict[int, Node] = {}
+    nodes, running = cast("dict[int, Node]", {}), cast("dict[int, Node]", {})
 
     def wake(key: WakeKey) -> None:
         core.wake(key)
@@ -131,12 +128,15 @@ def _config_api_dialect(config: BrokerConfig) -> ConfigApiDialect | None:
     return ConfigApiNames(config.dialect)
 
 
-def _enabled_release(config: BrokerConfig) -> Release:
-    """The release of a cluster, with unstable feature levels where they are enabled."""
+def _enabled_release(config: BrokerConfig, versions: ApiLimits | None) -> Release:
+    """The release of a cluster, with unstable feature levels where they are enabled, and limited by `versions`."""
     release = RELEASES[config.release]
-    if not config.boolean("unstable.feature.versions.enable"):
-        return release
-    return replace(release, features=release.features.with_unstable_levels())
+    features = release.features
+    if config.boolean("unstable.feature.versions.enable"):
+        features = features.with_unstable_levels()
+    if versions is not None:
+        features = versions.limit_features(features)
+    return release if features is release.features else replace(release, features=features)
 
 
 def _edition_parts(
