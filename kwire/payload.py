@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import NamedTuple, cast
 
 import msgspec
@@ -64,33 +63,18 @@ def summarize_records(records: Records) -> Tree | None:
     return {"count": count, "bytes": len(records), "codec": ",".join(codecs) or "none", **failure}
 
 
-@contextmanager
-def hide_records(message: msgspec.Struct) -> Iterator[Callable[[Tree], None]]:
-    """Remove the records of a message for the duration of the block, so that its JSON form does not convert them.
-
-    The value is a function that adds the summaries in the place of the records to the JSON form.
-    """
+def add_summaries(tree: Tree, message: msgspec.Struct) -> None:
+    """Put summaries of the records of a message into its JSON form, in the place of the records."""
     place = RECORDS_FIELDS.get(type(message).__name__)
     if place is None:
-        yield lambda _: None
         return
     attribute, key = place.records
     holders = [
-        (partition, getattr(partition, attribute))
+        getattr(partition, attribute)
         for topic in getattr(message, place.topics[0])
         for partition in getattr(topic, place.partitions[0])
     ]
-
-    def fill_in(tree: Tree) -> None:
-        topics = cast(list[dict[str, list[Tree]]], tree[place.topics[1]])
-        partitions = (partition for topic in topics for partition in topic[place.partitions[1]])
-        for shown, (_, records) in zip(partitions, holders, strict=True):
-            shown[key] = summarize_records(records)
-
-    try:
-        for partition, _ in holders:
-            setattr(partition, attribute, b"")
-        yield fill_in
-    finally:
-        for partition, records in holders:
-            setattr(partition, attribute, records)
+    topics = cast(list[dict[str, list[Tree]]], tree[place.topics[1]])
+    partitions = (partition for topic in topics for partition in topic[place.partitions[1]])
+    for shown, records in zip(partitions, holders, strict=True):
+        shown[key] = summarize_records(records)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
 from kwire import codec
-from kwire.payload import hide_records
+from kwire.payload import add_summaries
 
 if TYPE_CHECKING:
     import msgspec
@@ -67,12 +67,9 @@ def redacted_json(
     payload: bool = False,
 ) -> dict[str, object]:
     """The message in Kafka's JSON form, for output: without secrets, with summaries of records, unless requested."""
-    if payload:
-        tree = codec.to_json(message, version, edition=edition)
-    else:
-        with hide_records(message) as fill_in:
-            tree = codec.to_json(message, version, edition=edition)
-        fill_in(tree)
+    tree = codec.to_json(message, version, edition=edition, records=payload)
+    if not payload:
+        add_summaries(tree, message)
     return tree if show_secrets else redact_json(tree, type(message).__name__)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mockbroker.broker.group_views import GroupOffset, GroupView, MemberView
     from mockbroker.broker.inspection import SharePartitionView
+    from mockbroker.broker.node_views import NodeView, PartitionView, TopicView
     from mockbroker.broker.topic_records import TopicRecord
     from mockbroker.cluster import Cluster
     from mockbroker.cluster_methods.cluster_clock import ClusterClock
@@ -34,9 +35,12 @@ __all__ = [
     "GroupView",
     "KafkaError",
     "MemberView",
+    "NodeView",
+    "PartitionView",
     "RequestHistory",
     "SharePartitionView",
     "TopicRecord",
+    "TopicView",
     "WaitTimeout",
 ]
 
@@ -53,9 +57,12 @@ _MODULES = {
     "GroupView": "mockbroker.broker.group_views",
     "KafkaError": "mockbroker.kafka_error",
     "MemberView": "mockbroker.broker.group_views",
+    "NodeView": "mockbroker.broker.node_views",
+    "PartitionView": "mockbroker.broker.node_views",
     "RequestHistory": "mockbroker.journal.request_history",
     "SharePartitionView": "mockbroker.broker.inspection",
     "TopicRecord": "mockbroker.broker.topic_records",
+    "TopicView": "mockbroker.broker.node_views",
     "WaitTimeout": "mockbroker.cluster_methods.waiting",
 }
 

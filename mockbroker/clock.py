@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import time
+from typing import Literal
+
+#: As the wall clock; only by `advance`; or also by jumps to the next deadline that clients wait for.
+ClockMode = Literal["running", "frozen", "auto"]
 
 
 class Clock:
@@ -57,6 +61,11 @@ class Clock:
             raise ValueError(f"settle_ms: {settle_ms}; expected 0 or more")
         self.thaw()
         self.auto_settle_ms = settle_ms
+
+    @property
+    def mode(self) -> ClockMode:
+        """How the clock moves."""
+        return "frozen" if self.is_frozen else "running" if self.auto_settle_ms is None else "auto"
 
     @property
     def is_frozen(self) -> bool:

@@ -16,11 +16,12 @@ from mockbroker.build import build_core
 from mockbroker.clock import Clock
 from mockbroker.config.broker_config import BrokerConfig
 from mockbroker.config.features import finalize_levels
+from mockbroker.config.profiles import DEFAULT_PROFILE
 from mockbroker.net.listeners import Listener, check_node_count, parse_listeners
 from mockbroker.net.network_server import NetworkServer
 
 if TYPE_CHECKING:
-    from mockbroker.config.kafka_versions import ApiLimits
+    from mockbroker.broker.node import Node
     from mockbroker.engine.core import Core
     from mockbroker.faults.cluster_model import ClusterFault
     from mockbroker.faults.model import Fault
@@ -40,8 +41,8 @@ class Options:
     topics: name to partition count, created before the first client connects. seed: of all randomness in the cluster.
     share_edition: of KIP-932, None for that of the release. share_persister: where share groups store their state.
     add_scram: initial users, in the format of `kafka-storage.sh`; they contain passwords. faults: added at the start.
-    versions: the API versions of an older broker.
     chaos: a profile of faults, and its seed. security: TLS and SASL in one word each; its files exist as long as it.
+    profile: of timers, which `config` has.
     """
 
     nodes: int = 1
@@ -56,8 +57,8 @@ class Options:
     add_scram: tuple[str, ...] = field(default=(), repr=False)
     faults: tuple[Fault | ClusterFault, ...] = ()
     chaos: tuple[str, int] | None = None
-    versions: ApiLimits | None = None
     security: ClientSecurity | None = field(default=None, repr=False)
+    profile: str = DEFAULT_PROFILE
 
 
 class Server:
@@ -79,7 +80,7 @@ class Server:
             self.faults.add_chaos(*self.options.chaos)
 
     def _build_core(self) -> Core:
-        options, versions = self.options, self.options.versions
+        options = self.options
         core = build_core(
             config=options.config,
             node_count=options.nodes,
@@ -87,14 +88,12 @@ class Server:
                 options.features,
                 options.config.release,
                 unstable=options.config.boolean("unstable.feature.versions.enable"),
-                limit=(lambda support: support) if versions is None else versions.limit_features,
             ),
             topics=options.topics,
             rng=random.Random(options.seed),
             now_ms=self.clock.now_ms(),
             share_edition=options.share_edition,
             share_persister=options.share_persister,
-            versions=versions,
         )
         _record_topic_names(core)
         for user in options.add_scram:
@@ -171,6 +170,11 @@ class Server:
     def has_faults(self) -> bool:
         """Whether faults were ever added: without, their modules are not imported."""
         return "faults" in self.__dict__
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes by their ids, also those that are down, which the state of the cluster does not list."""
+        return tuple(self._nodes)
 
     def bootstrap(self, listener: str | None = None) -> str:
         """HOST:PORT of every node, stopped nodes included, of the first listener or the named one."""

@@ -27,6 +27,7 @@ __all__ = [
     "PartitionStatus",
     "Transition",
     "share_partition",
+    "share_partitions",
 ]
 
 
@@ -134,18 +135,35 @@ def share_partition(cluster: ClusterState, group_id: str, topic: str, index: int
     partition = node.share_partitions.get(group_id, known_topic.topic_id, index)
     if partition is None:
         return None
+    return _view(cluster, node, partition, topic, tuple(_history(cluster, partition)))
+
+
+def share_partitions(cluster: ClusterState, group_id: str | None = None) -> list[SharePartitionView]:
+    """The share partitions of a group, or of all, that are in their leaders' memory, in order and without history."""
+    views = []
+    for node in cluster.inter_broker.nodes.values():
+        for partition in node.share_partitions if node.is_loaded("share_partitions") else ():
+            topic = cluster.metadata.topic_by_id(partition.topic_id)
+            if group_id in (None, partition.group_id) and topic is not None:
+                views.append(_view(cluster, node, partition, topic.name, ()))
+    return sorted(views, key=lambda view: (view.group_id, view.topic, view.partition))
+
+
+def _view(
+    cluster: ClusterState, node: Node, partition: SharePartition, topic: str, history: tuple[Transition, ...]
+) -> SharePartitionView:
     return SharePartitionView(
-        group_id=group_id,
+        group_id=partition.group_id,
         topic=topic,
-        partition=index,
-        leader=known_partition.leader,
+        partition=partition.partition_index,
+        leader=node.node_id,
         status=partition.status,
         state_epoch=partition.state_epoch,
         start_offset=partition.start_offset,
         end_offset=partition.end_offset + 1 if partition.window else partition.end_offset,
         delivery_complete_count=partition.window.delivery_complete_count,
         in_flight=tuple(_in_flight_runs(partition)),
-        history=tuple(_history(cluster, partition)),
+        history=history,
         checkpoint_offset=_checkpoint_offset(node, partition),
         earliest_share_offset=_earliest_share_offset(node, partition),
     )

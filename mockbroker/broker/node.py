@@ -80,6 +80,10 @@ class Node:
         """Host and port for clients that connect by this listener."""
         return self._endpoints.get(listener, (self.host, self.port))
 
+    def listener_names(self) -> list[str]:
+        """The names of the listeners by which clients reach this node, in the order of the configuration."""
+        return list(self._endpoints)
+
     def copy_endpoints(self, previous: Node) -> None:
         """Reuse the addresses that this broker had before its restart."""
         for listener, (host, port) in previous._endpoints.items():

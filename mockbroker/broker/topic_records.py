@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kwire.error_codes import ErrorCode
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from mockbroker.state.storage.partition_log import PartitionLog
 
 _UINT32 = 0xFFFFFFFF
-_READ_BYTES_MAX = 1 << 30
+#: How much of a log is read at once, bytes.
+_READ_BYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +66,17 @@ def append(cluster: ClusterState, name: str, partition: int | None, record: Reco
 
 
 def read(
-    cluster: ClusterState, name: str, partition: int | None, *, first_offset: int, is_committed: bool
+    cluster: ClusterState,
+    name: str,
+    partition: int | None,
+    *,
+    first_offset: int,
+    is_committed: bool,
+    limit: int | None = None,
 ) -> list[TopicRecord]:
     """The records of a topic, or of one partition. is_committed: without those of aborted and open transactions.
+
+    limit: the maximum number of records.
 
     Raises: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE.
     """
@@ -75,7 +85,8 @@ def read(
     for index in range(len(topic.partitions)) if partition is None else (partition,):
         log = _leader_log(cluster, topic, index)
         end = log.last_stable_offset if is_committed else log.high_watermark
-        rows += _records(topic, index, log, max(first_offset, log.start_offset), end, is_committed=is_committed)
+        records = _records(topic, index, log, max(first_offset, log.start_offset), end, is_committed=is_committed)
+        rows += records if limit is None else islice(records, limit - len(rows))
     return rows
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mockbroker.cluster_methods.cluster_thread import ClusterThread
+
+if TYPE_CHECKING:
+    from mockbroker.clock import ClockMode
 
 
 class ClusterClock:
@@ -14,6 +19,11 @@ class ClusterClock:
     def now_ms(self) -> int:
         """Milliseconds since 1970, by the cluster's clock."""
         return self._cluster._read(lambda server: server.clock.now_ms())
+
+    @property
+    def mode(self) -> ClockMode:
+        """How it moves: "running" as the wall clock, "frozen" by `advance` only, or "auto"."""
+        return self._cluster._read(lambda server: server.clock.mode)
 
     def advance(self, duration_ms: int) -> None:
         """Move the clock forward by a duration in milliseconds."""

@@ -10,6 +10,7 @@ from mockbroker.cluster_methods.cluster_thread import ClusterThread
 from mockbroker.state.metadata.topics import CoordinatorKind
 
 if TYPE_CHECKING:
+    from mockbroker.broker.node_views import NodeView
     from mockbroker.server import Server
 
 CoordinatorName = Literal["group", "transaction"]
@@ -18,6 +19,12 @@ _KINDS = MappingProxyType({"group": CoordinatorKind.GROUP, "transaction": Coordi
 
 class NodeMethods(ClusterThread):
     """Nodes of a running cluster, by their ids."""
+
+    def nodes(self) -> list[NodeView]:
+        """All nodes by their ids, with their state and addresses; those that are down are in the list too."""
+        from mockbroker.broker.node_views import node_views
+
+        return self._read(lambda server: node_views(server.core.state, server.nodes))
 
     def stop_node(self, node_id: int) -> None:
         """Stop a node cleanly: others become leaders, then its connections close. Raises: KafkaError if it is down."""

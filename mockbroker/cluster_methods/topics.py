@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from mockbroker.cluster_methods.cluster_thread import ClusterThread
 
 if TYPE_CHECKING:
+    from mockbroker.broker.node_views import TopicView
     from mockbroker.broker.topic_records import TopicRecord
     from mockbroker.server import Server
 
@@ -53,6 +54,22 @@ class TopicMethods(ClusterThread):
         """The numbers of partitions of all topics by name, internal ones included."""
         return self._read(lambda server: {t.name: len(t.partitions) for t in server.core.state.metadata.topics()})
 
+    def describe_topics(self) -> list[TopicView]:
+        """All topics by their names, internal ones included, with configurations, leaders, replicas and offsets."""
+        from mockbroker.broker import node_views
+
+        return self._read(lambda server: node_views.topic_views(server.core.state))
+
+    def describe_topic(self, name: str) -> TopicView:
+        """One topic. Raises: KafkaError (UNKNOWN_TOPIC_OR_PARTITION) if there is none."""
+        from mockbroker.broker import node_views, topic_admin
+
+        def describe(server: Server) -> TopicView:
+            state = server.core.state
+            return node_views.topic_view(state, topic_admin.find_topic(state, name))
+
+        return self._read(describe)
+
     def produce(
         self,
         topic: str,
@@ -83,21 +100,27 @@ class TopicMethods(ClusterThread):
         partition: int | None = None,
         offset: int = 0,
         isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+        limit: int | None = None,
     ) -> list[TopicRecord]:
         """The records of a topic up to the high watermark, by partition and offset; of one partition if it is given.
 
         offset: the first one in each partition; earlier records than the start of the log do not exist any more.
         isolation: "read_committed" leaves out the records of aborted and of open transactions, as a consumer does.
-        Raises: KafkaError for an unknown partition, or one without a leader; ValueError for another isolation.
+        limit: the maximum number of records.
+        Raises: KafkaError for an unknown partition, or one without a leader; ValueError for another isolation, and for
+        a negative offset or limit.
         """
         from mockbroker.broker import topic_records
 
         if isolation not in ("read_uncommitted", "read_committed"):
             raise ValueError(f"isolation={isolation!r} is not one of 'read_uncommitted', 'read_committed'")
+        for name, number in (("offset", offset), ("limit", limit or 0)):
+            if number < 0:
+                raise ValueError(f"{name}={number}; expected 0 or more")
         is_committed = isolation == "read_committed"
         return self._read(
             lambda server: topic_records.read(
-                server.core.state, topic, partition, first_offset=offset, is_committed=is_committed
+                server.core.state, topic, partition, first_offset=offset, is_committed=is_committed, limit=limit
             )
         )
 

@@ -16,7 +16,11 @@ WAIT_TIMEOUT_S = 10.0
 
 
 class WaitTimeout(TimeoutError):
-    """What a test waited for did not come within the limit; the message says what was seen instead."""
+    """What a test waited for did not come within the limit; the message, and `seen`, say what there was instead."""
+
+    def __init__(self, message: str, seen: str = "") -> None:
+        super().__init__(message)
+        self.seen = seen
 
 
 class Wait(Protocol[T_co]):
@@ -66,11 +70,12 @@ async def wait_in_loop(server: Server, make_wait: Callable[[Server], Wait[T]], t
     except TimeoutError as error:
         if isinstance(error, WaitTimeout):
             raise
-        raise WaitTimeout(_describe_timeout(server, wait, timeout_s)) from None
+        seen = wait.seen(server)
+        raise WaitTimeout(_describe_timeout(server, wait, seen, timeout_s), seen) from None
     finally:
         network.watchers.discard(check)
 
 
-def _describe_timeout(server: Server, wait: Wait[object], timeout_s: float) -> str:
-    text = f"waited {timeout_s:g} s for {wait.expected()}; seen instead: {wait.seen(server)}"
+def _describe_timeout(server: Server, wait: Wait[object], seen: str, timeout_s: float) -> str:
+    text = f"waited {timeout_s:g} s for {wait.expected()}; seen instead: {seen}"
     return f"{text} (the clock is frozen: only advance() moves it)" if server.clock.is_frozen else text

@@ -146,7 +146,7 @@ class WaitMethods(ClusterThread):
         try:
             return waiting.result()
         except WaitTimeout as error:
-            raise WaitTimeout(f"{error}{_event_loop_hint()}") from None
+            raise WaitTimeout(f"{error}{_event_loop_hint()}", error.seen) from None
         finally:
             waiting.cancel()
 

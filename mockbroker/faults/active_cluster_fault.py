@@ -27,11 +27,20 @@ _COORDINATORS = {
 
 
 class ActiveClusterFault:
-    """A fault of the nodes, and how often it has acted (`hits`). seed: of the nodes that it chooses."""
+    """A fault of the nodes, and how often it has acted (`hits`). number: in its cluster. seed: of the nodes that it
+    chooses."""
 
     def __init__(
-        self, fault: ClusterFault, core: Core, control: ClusterControl, effects: NodeEffects, *, seed: str
+        self,
+        number: int,
+        fault: ClusterFault,
+        core: Core,
+        control: ClusterControl,
+        effects: NodeEffects,
+        *,
+        seed: str,
     ) -> None:
+        self.number = number
         self.fault = fault
         self.name = fault.name or describe_cluster_fault(fault)
         self.hits = 0

@@ -26,11 +26,12 @@ _NEAR_MISSES_MAX = 5
 class ActiveFault:
     """A fault, how often its conditions were fulfilled (`matches`), and how often it acted (`hits`).
 
-    leaders: when the fault was added, for stale metadata.
+    number: of the fault in its cluster, from 1 in order of adding. leaders: when it was added, for stale metadata.
     seed: of its random choices; the same seed and the same requests give the same hits.
     """
 
-    def __init__(self, fault: Fault, *, seed: str, now_ms: int, leaders: Leaders) -> None:
+    def __init__(self, number: int, fault: Fault, *, seed: str, now_ms: int, leaders: Leaders) -> None:
+        self.number = number
         self.fault = fault
         self.leaders = leaders
         self.name = fault.name or describe_fault(fault)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ import msgspec
 
 from kwire.capture.kafka.message_fields import field_shape, struct_type_in
 from kwire.registry import API_KEYS, api_name, request_class, response_class
+from mockbroker.journal.leaf_fields import FieldPath, leaf_fields, read_values
 
 #: The fields that name a group, a member and a transactional id.
 SELECTOR_FIELDS: Mapping[str, frozenset[str]] = {
@@ -19,7 +20,6 @@ SELECTOR_FIELDS: Mapping[str, frozenset[str]] = {
 }
 #: A request with this field continues a session of the broker, which has partitions that the request does not name.
 _SESSION_FIELD = "forgotten_topics_data"
-FieldPath = tuple[str, ...]
 
 
 class ApiFields(NamedTuple):
@@ -64,29 +64,6 @@ def api_fields(name: str) -> ApiFields:
         record_paths=tuple(path for path in response_paths if path[-1] == "records"),
         has_session=_SESSION_FIELD in request.__struct_fields__,
     )
-
-
-def leaf_fields(cls: type[msgspec.Struct], prefix: FieldPath = ()) -> Iterator[tuple[FieldPath, object]]:
-    """Every field that is no struct, with its type, by its path from the class."""
-    for field in msgspec.structs.fields(cls):
-        child = struct_type_in(field.type)
-        if child is not None:
-            yield from leaf_fields(child, (*prefix, field.name))
-        elif field.name != "unknown_tagged_fields":
-            yield (*prefix, field.name), field.type
-
-
-def read_values(value: object, path: FieldPath) -> Iterator[object]:
-    """The values of a field in a message; of arrays each element. Null is no value."""
-    if isinstance(value, list | tuple):
-        for item in value:
-            yield from read_values(item, path)
-    elif value is None:
-        return
-    elif path:
-        yield from read_values(getattr(value, path[0]), path[1:])
-    else:
-        yield value
 
 
 def selector_values(request: msgspec.Struct, selector: str) -> list[object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mockbroker.faults.api_fields import SELECTOR_FIELDS
-from mockbroker.faults.request_filter import RequestFilter
+from mockbroker.journal.field_filter import FieldFilter
 
 if TYPE_CHECKING:
     from mockbroker.engine.context import ConnectionInfo
@@ -35,9 +35,7 @@ class Conditions:
             if getattr(when, name) is not None
         ]
         self._selectors = [(name, getattr(when, name)) for name in SELECTOR_FIELDS if getattr(when, name) is not None]
-        self._filter = (
-            RequestFilter(when.filter, when.api) if when.filter is not None and when.api is not None else None
-        )
+        self._filter = FieldFilter(when.filter, when.api) if when.filter is not None and when.api is not None else None
 
     def find_mismatch(self, facts: RequestFacts, now_ms: int) -> str | None:
         """The first condition that a request of the fault's API does not fulfil, as a sentence; or None."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mockbroker.faults.active_cluster_fault import ActiveClusterFault
     from mockbroker.faults.active_fault import ActiveFault
-    from mockbroker.faults.registry import FaultRegistry
+    from mockbroker.faults.registry import ChaosRun, FaultRegistry
 
 T = TypeVar("T")
 
@@ -73,6 +73,11 @@ class FaultHandle:
         return self._active.name
 
     @property
+    def number(self) -> int:
+        """The number of the fault in its cluster, from 1 in order of adding."""
+        return self._active.number
+
+    @property
     def fault(self) -> Fault | ClusterFault:
         """The fault."""
         return self._active.fault
@@ -81,6 +86,11 @@ class FaultHandle:
     def hits(self) -> int:
         """How often it has acted."""
         return self._active.hits
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it was not removed; one that has acted as often as it may stays active."""
+        return self._faults._run(lambda registry: registry.is_active(self._active))
 
     @property
     def near_misses(self) -> tuple[str, ...]:
@@ -102,9 +112,13 @@ class FaultHandle:
 
 
 class Chaos:
-    """The faults of a chaos profile, until `stop` or the end of the `with` block. seed: repeats them."""
+    """The faults of a chaos profile, until `stop` or the end of the `with` block.
 
-    def __init__(self, profile: str, seed: int, faults: Sequence[FaultHandle]) -> None:
+    seed: repeats them. number: of the start of a profile in its cluster, from 1.
+    """
+
+    def __init__(self, profile: str, seed: int, faults: Sequence[FaultHandle], number: int) -> None:
+        self.number = number
         self.profile = profile
         self.seed = seed
         self.faults = tuple(faults)
@@ -156,6 +170,14 @@ class Faults:
             fault = create_fault(api, **options)
         return FaultHandle(self._run(lambda registry: registry.add(fault)), self)
 
+    def add_all(self, source: FaultSource) -> list[FaultHandle]:
+        """Add several faults, as values, in their JSON form or from a JSON file: all of them, or none.
+
+        Raises: FaultError that names the fault that can never act, OSError if there is no such file.
+        """
+        faults = load_faults(source)
+        return [FaultHandle(active, self) for active in self._run(lambda registry: registry.add_all(faults))]
+
     def schedule(self, action: str | ClusterFault, **options: object) -> FaultHandle:
         """Add a fault of the nodes, with the fields of `ClusterFault`: `schedule("kill-node", node=1, for_ms=5000)`.
 
@@ -171,7 +193,14 @@ class Faults:
         """
         chosen = choose_seed() if seed is None else seed
         added = self._run(lambda registry: registry.add_chaos(profile, chosen))
-        return Chaos(profile, chosen, [FaultHandle(active, self) for active in added])
+        return self._chaos(added)
+
+    def list_chaos(self) -> list[Chaos]:
+        """The chaos profiles that were started since the last `clear`, in that order."""
+        return [self._chaos(run) for run in self._run(lambda registry: list(registry.chaos_runs))]
+
+    def _chaos(self, run: ChaosRun) -> Chaos:
+        return Chaos(run.profile, run.seed, [FaultHandle(active, self) for active in run.faults], run.number)
 
     def list(self) -> list[FaultHandle]:
         """The faults that were added and not removed, in that order."""
@@ -181,12 +210,22 @@ class Faults:
         """Remove a fault."""
         self._run(lambda registry: registry.remove(handle._active))
 
+    def find(self, number: int) -> FaultHandle | None:
+        """The fault of this number, also one that was removed; None if there is none since the last `clear`."""
+        active = self._run(lambda registry: registry.find(number))
+        return None if active is None else FaultHandle(active, self)
+
     def clear(self) -> None:
         """Remove all faults, and forget those without hits."""
         self._run(lambda registry: registry.clear())
 
     def check_hits(self) -> None:
         """Check that each fault has acted, except optional ones. Raises: AssertionError with the nearest requests."""
-        missing = self._run(lambda registry: registry.without_hits())
+        missing = self.misses()
         if missing:
-            raise AssertionError("\n".join(active.describe_misses() for active in missing))
+            raise AssertionError("\n".join(text for _, text in missing))
+
+    def misses(self) -> Sequence[tuple[FaultHandle, str]]:
+        """The faults that should have acted and have not, each with the nearest requests as text."""
+        missing = self._run(lambda registry: [(each, each.describe_misses()) for each in registry.without_hits()])
+        return [(FaultHandle(active, self), text) for active, text in missing]

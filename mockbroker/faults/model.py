@@ -137,6 +137,15 @@ def faults_from_text(text: str | bytes) -> tuple[Fault | ClusterFault, ...]:
     return *file.faults, *file.cluster_faults
 
 
+def faults_from_json(value: object) -> tuple[Fault | ClusterFault, ...]:
+    """The faults in the form of a file, as plain values. Raises: FaultError for a wrong form."""
+    try:
+        file = msgspec.convert(value, FaultFile)
+    except msgspec.ValidationError as error:
+        raise explain_wrong_json(error, FaultFile, Fault, When, Then, ClusterFault) from error
+    return *file.faults, *file.cluster_faults
+
+
 def faults_schema() -> dict[str, object]:
     """The JSON Schema of a file of faults, generated from the classes of this module."""
     schema: dict[str, object] = msgspec.json.schema(FaultFile)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from mockbroker.config.kafka_versions import parse_versions
-from mockbroker.config.keys import ConfigError
 from mockbroker.engine.output import Close, HalfClose
-from mockbroker.engine.routes import limit_routes
 from mockbroker.faults.active_cluster_fault import ActiveClusterFault
 from mockbroker.faults.active_fault import ActiveFault
 from mockbroker.faults.answer_sender import AnswerSender
@@ -23,13 +20,22 @@ from mockbroker.faults.response_fields import read_leaders
 from mockbroker.faults.validation import check_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from mockbroker.engine.active_request import ActiveRequest
     from mockbroker.engine.context import ConnectionInfo
     from mockbroker.engine.core import Core
     from mockbroker.faults.cluster_control import Listeners
     from mockbroker.faults.cluster_model import ClusterFault
+
+
+class ChaosRun(NamedTuple):
+    """A chaos profile that was started, with its number, from 1, and its faults."""
+
+    number: int
+    profile: str
+    seed: int
+    faults: tuple[ActiveFault | ActiveClusterFault, ...]
 
 
 class FaultRegistry:
@@ -47,6 +53,9 @@ class FaultRegistry:
         self._effects = NodeEffects(core)
         self._by_api: dict[str, list[ActiveFault]] = {}
         self._added_count = 0
+        self._number = 0
+        #: The chaos profiles that were started, with their faults, in that order.
+        self.chaos_runs: list[ChaosRun] = []
         self._sender = AnswerSender(core)
 
     @property
@@ -58,27 +67,47 @@ class FaultRegistry:
         """Add a fault of requests or of the nodes. Raises: as the other methods."""
         return self.add(fault) if isinstance(fault, Fault) else self.schedule(fault)
 
-    def add_chaos(self, profile: str, seed: int) -> list[ActiveFault | ActiveClusterFault]:
+    def add_all(self, faults: Iterable[Fault | ClusterFault]) -> list[ActiveFault | ActiveClusterFault]:
+        """Add faults, all or none. Raises: FaultError that names the fault by its position, from 1."""
+        checked = list(faults)
+        for position, fault in enumerate(checked, 1):
+            try:
+                self._check(fault)
+            except FaultError as error:
+                raise FaultError(f"fault {position}: {error}") from error
+        return [self.add_any(fault) for fault in checked]
+
+    def find(self, number: int) -> ActiveFault | ActiveClusterFault | None:
+        """The fault of this number, also a removed one; None if there is none since the last `clear`."""
+        return next((active for active in self.added if active.number == number), None)
+
+    def is_active(self, active: ActiveFault | ActiveClusterFault) -> bool:
+        """Whether a fault was not removed."""
+        return active in self._active or active in self._cluster_faults
+
+    def add_chaos(self, profile: str, seed: int) -> ChaosRun:
         """Add the faults of a chaos profile. Raises: FaultError for an unknown one."""
         faults = chaos_faults(profile, list(self._core.state.nodes), seed)
-        return [
+        added = [
             self.add(fault, seed=f"{seed}/{number}")
             if isinstance(fault, Fault)
             else self.schedule(fault, seed=f"{seed}/{number}")
             for number, fault in enumerate(faults)
             if not isinstance(fault, Fault) or fault.when.api is None or self.serves(fault.when.api)
         ]
+        run = ChaosRun(len(self.chaos_runs) + 1, profile, seed, tuple(added))
+        self.chaos_runs.append(run)
+        return run
 
     def add(self, fault: Fault, *, seed: str | None = None) -> ActiveFault:
         """Add a fault; seed: instead of the cluster's.
 
         Raises: FaultError for one that can never match or act; then nothing is changed.
         """
-        check_fault(fault)
-        self._check_served(fault)
+        self._check(fault)
         seed = seed or self._next_seed()
         leaders = read_leaders(self._core) if fault.then.stale else {}
-        active = ActiveFault(fault, seed=seed, now_ms=self._core.now_ms, leaders=leaders)
+        active = ActiveFault(self._next_number(), fault, seed=seed, now_ms=self._core.now_ms, leaders=leaders)
         self.added.append(active)
         self._active.append(active)
         self._update()
@@ -89,26 +118,25 @@ class FaultRegistry:
 
         Raises: FaultError for one that cannot happen; then nothing is changed.
         """
-        check_cluster_fault(fault)
-        self._check_node("node", fault.node)
-        self._check_node("to", fault.to)
+        self._check(fault)
         seed = seed or self._next_seed()
-        active = ActiveClusterFault(fault, self._core, self._control, self._effects, seed=seed)
+        active = ActiveClusterFault(self._next_number(), fault, self._core, self._control, self._effects, seed=seed)
         self.added.append(active)
         self._cluster_faults.append(active)
         return active
 
-    def _check_served(self, fault: Fault) -> None:
-        """Check that this cluster has the API and the node of a fault. Raises: FaultError."""
+    def _check(self, fault: Fault | ClusterFault) -> None:
+        """Check a fault, and that this cluster has its API and its nodes. Raises: FaultError."""
+        if not isinstance(fault, Fault):
+            check_cluster_fault(fault)
+            self._check_node("node", fault.node)
+            self._check_node("to", fault.to)
+            return
+        check_fault(fault)
         api, node = fault.when.api, fault.when.node
         if api is not None and not self.serves(api):
             raise FaultError(f"api: this cluster does not serve {api}")
         self._check_node("node", node)
-        if fault.then.max_versions is not None:
-            try:
-                limit_routes(self._core.routes, parse_versions(fault.then.max_versions))
-            except ConfigError as error:
-                raise FaultError(f"max_{error}") from error
 
     def serves(self, api: str) -> bool:
         """Whether the cluster serves an API, in its release or edition."""
@@ -118,6 +146,10 @@ class FaultRegistry:
         nodes = self._core.state.nodes
         if node_id is not None and node_id not in nodes:
             raise FaultError(f"{name}: {node_id} is not one of {', '.join(map(str, nodes))}")
+
+    def _next_number(self) -> int:
+        self._number += 1
+        return self._number
 
     def _next_seed(self) -> str:
         # The id of the cluster comes from its seed; the cluster's own random numbers stay as without faults.
@@ -136,6 +168,7 @@ class FaultRegistry:
 
     def clear(self) -> None:
         """Remove all faults, and forget which were added."""
+        self.chaos_runs.clear()
         for active in list(self._cluster_faults):
             self.remove(active)
         self.added.clear()

@@ -10,9 +10,9 @@ from kwire.error_codes import ErrorCode
 from mockbroker.faults.api_fields import SELECTOR_FIELDS, ApiFields, api_fields
 from mockbroker.faults.fault_error import FaultError, suggest
 from mockbroker.faults.model import Fault, Then, When, fault_from_json
-from mockbroker.faults.request_filter import RequestFilter
 from mockbroker.faults.response_fields import check_response_fields
 from mockbroker.journal.api_names import resolve_api_name
+from mockbroker.journal.field_filter import FieldFilter
 
 #: Conditions on what a request names.
 SELECTORS = ("topic", "partition", *SELECTOR_FIELDS)
@@ -83,11 +83,18 @@ def check_fault(fault: Fault) -> Fault:
             has = ", ".join(sorted(fields.selectors)) or "none of " + ", ".join(SELECTORS)
             raise FaultError(f"{selector}: a {fields.name} request names no {selector}; it names {has}")
     if when.filter is not None:
-        RequestFilter(when.filter, fields.name)
+        _check_filter(when.filter, fields.name)
     _check_response(then, fields)
     check_response_fields(then, fields)
     _check_rows(fault, fields)
     return fault
+
+
+def _check_filter(text: str, api: str) -> None:
+    try:
+        FieldFilter(text, api)
+    except ValueError as error:
+        raise FaultError(str(error)) from error
 
 
 def _check_numbers(fault: Fault) -> None:

@@ -65,16 +65,17 @@ class Exchange(msgspec.Struct, Generic[RequestT, ResponseT]):
             f"<Exchange {self.number}: {self.api_name} v{self.api_version} from {client} to node {self.node_id}, {end}>"
         )
 
-    def to_json(self, *, show_secrets: bool = False) -> dict[str, Any]:
-        """The exchange in Kafka's own JSON form; secrets are `***` unless `show_secrets`."""
-        from kwire.codec import to_json
-        from kwire.redact import redact_json
+    def to_json(self, *, show_secrets: bool = False, payload: bool = True) -> dict[str, Any]:
+        """The exchange in Kafka's own JSON form; secrets are `***` unless `show_secrets`.
 
-        def message_json(message: msgspec.Struct | None, version: int) -> dict[str, Any] | None:
+        payload: with the records in messages, as base64; otherwise with their count, size and compression instead.
+        """
+        from kwire.redact import redacted_json
+
+        def message_json(message: msgspec.Struct | None, version: int) -> dict[str, object] | None:
             if message is None:
                 return None
-            fields = to_json(message, version)
-            return fields if show_secrets else redact_json(fields, type(message).__name__)
+            return redacted_json(message, version, show_secrets=show_secrets, payload=payload)
 
         return {
             "number": self.number,

@@ -12,7 +12,7 @@ from mockbroker.journal.condition import Condition, Subject, join_values
 from mockbroker.journal.exchange import Exchange
 from mockbroker.journal.message_values import find_values, has_field
 from mockbroker.journal.topic_condition import topic_condition
-from mockbroker.journal.where import where_conditions
+from mockbroker.journal.where import filter_condition, where_conditions
 
 #: Conditions on fields of the request: their values by name or dotted path, or a function of the request.
 Where = Mapping[str, object] | Callable[[Any], bool]
@@ -24,8 +24,9 @@ class RequestFilters(TypedDict, total=False):
     client_id: of the request's header. node, connection: numbers. principal: as "User:alice". version: of the API.
     group, member, transactional_id: that the request names, at any depth. topic: a name, which the request or its
     response names, by the topic's id too. partition: an index, of that topic if one is given. where: conditions on
-    fields of the request, `{"max_records": 500, "topics.topic_id": ...}`, or a function of the request. after: only
-    later requests than this exchange, or the one with this number.
+    fields of the request, `{"max_records": 500, "topics.topic_id": ...}`, or a function of the request. filter: a
+    condition on them in the language of `kwire decode -Y`, "acks=0 and timeout_ms>500". after: only later requests than
+    this exchange, or the one with this number.
     """
 
     client_id: str | None
@@ -39,6 +40,7 @@ class RequestFilters(TypedDict, total=False):
     topic: str
     partition: int
     where: Where
+    filter: str
     after: int | Exchange[Any, Any]
 
 
@@ -78,6 +80,8 @@ def build_conditions(filters: Mapping[str, object], subject: Subject) -> list[Co
             conditions.append(_after_condition(wanted))
         elif name == "where":
             conditions += where_conditions(wanted, subject)
+        elif name == "filter":
+            conditions.append(filter_condition(str(wanted), subject))
         elif name not in ("topic", "partition"):
             raise TypeError(_describe_unknown_filter(name, subject))
     if "topic" in filters or "partition" in filters:

@@ -123,6 +123,11 @@ class RequestHistory(Sequence[Exchange[RequestT, ResponseT]], Generic[RequestT, 
             raise AssertionError("\n".join([text, "matching:", *lines] if lines else [text]))
         return self
 
+    @property
+    def topic_names(self) -> TopicNames:
+        """The names of topics by their ids, when the question was asked."""
+        return self._snapshot.topic_names
+
     def describe(self) -> str:
         """The question, as "Produce request with client_id='a'"."""
         return describe_kind(self.api, self.conditions)

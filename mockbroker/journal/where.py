@@ -1,4 +1,4 @@
-"""Conditions on fields of the request, by name or dotted path, and by a function of the request."""
+"""Conditions on fields of the request: by name or dotted path, by a filter, and by a function of the request."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kwire import uuids
 from kwire.redact import CONFIG_MESSAGES, MASK
 from mockbroker.journal.condition import Condition, Subject, join_values
 from mockbroker.journal.exchange import Exchange
+from mockbroker.journal.field_filter import FieldFilter
 from mockbroker.journal.message_values import type_at, values_at
 
 
@@ -24,6 +25,21 @@ def where_conditions(where: object, subject: Subject) -> list[Condition]:
     if not isinstance(where, Mapping):
         raise TypeError(f"where={where!r}: expected a mapping of fields or a function of the request")
     return [_field_condition(str(path), wanted, subject) for path, wanted in where.items()]
+
+
+def filter_condition(text: str, subject: Subject) -> Condition:
+    """The condition of `filter`, in the language of `kwire decode -Y` on the fields of the request.
+
+    Raises: ValueError for invalid syntax, a field that requests of the API do not have, or a question without an API.
+    """
+    if not subject.request_classes:
+        raise ValueError(f"filter {text!r}: fields can be compared only in requests of one API")
+    field_filter = FieldFilter(text, subject.request_classes[0].__name__.removesuffix("Request"))
+    return Condition(
+        f"filter {text!r}",
+        lambda exchange: exchange.request is not None and field_filter.matches(exchange.request),
+        lambda _: f"filter {text!r} is false",
+    )
 
 
 def _field_condition(path: str, wanted: object, subject: Subject) -> Condition:

@@ -140,7 +140,7 @@ def delete_groups(request: DeleteGroupsRequest, ctx: Context) -> Outcome:
         rows += [DeletableGroupResult(name, int(codes[name] or ErrorCode.NONE)) for name in rejected]
         return DeleteGroupsResponse(results=sorted(rows, key=lambda row: list(codes).index(row.group_id)))
 
-    return combine_outcomes([_delete_shard_groups(names, ctx) for names in by_shard.values()], ctx, join)
+    return combine_outcomes([delete_groups_of_coordinator(names, ctx) for names in by_shard.values()], ctx, join)
 
 
 def refuse_delete_groups(request: DeleteGroupsRequest, error: KafkaError) -> DeleteGroupsResponse:
@@ -161,10 +161,11 @@ def _delete_response(codes: Mapping[str, ErrorCode]) -> Reply:
     return Reply(DeleteGroupsResponse(results=[DeletableGroupResult(name, int(code)) for name, code in codes.items()]))
 
 
-def _delete_shard_groups(names: Sequence[str], ctx: Context) -> Outcome:
+def delete_groups_of_coordinator(names: Sequence[str], ctx: Context) -> Outcome:
     """Delete groups of one partition of the offsets topic: first the state of share groups, then the groups.
 
-    Each step waits until it is replicated; if the first one times out, no group is deleted.
+    The response is one of DeleteGroups. Each step waits until it is replicated; if the first one times out, no group
+    is deleted.
     Source: Kafka's GroupCoordinatorService.deleteGroups.
     """
     groups = {name: ctx.node.groups.find_group(name) for name in names}

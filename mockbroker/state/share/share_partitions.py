@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 
 from mockbroker.state.metadata.cluster_image import Topic, TopicChange
 from mockbroker.state.settings import Settings
@@ -49,6 +49,9 @@ class SharePartitions:
 
     def __len__(self) -> int:
         return len(self._partitions)
+
+    def __iter__(self) -> Iterator[SharePartition]:
+        return iter(list(self._partitions.values()))
 
     def get(self, group_id: str, topic_id: bytes, partition_index: int) -> SharePartition | None:
         """The share partition if it is cached here."""

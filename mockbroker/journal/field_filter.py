@@ -11,14 +11,14 @@ import msgspec
 from kwire.capture.display_filter.fields import FieldKind, FilterField, Row, Values
 from kwire.capture.display_filter.parser import parse_filter_of_fields
 from kwire.capture.display_filter.tokenizer import FilterError
-from mockbroker.faults.api_fields import FieldPath, api_fields, read_values
-from mockbroker.faults.fault_error import FaultError
+from kwire.registry import API_KEYS, api_name, request_class
+from mockbroker.journal.leaf_fields import FieldPath, leaf_fields, read_values
 
 #: The key of the request in a row of these filters.
 _REQUEST = "request"
 
 
-class RequestFilter:
+class FieldFilter:
     """A parsed condition on requests of one API.
 
     A field is written with its path, `topics.partitions.partition_index`, or with its last part where that is the only
@@ -26,11 +26,11 @@ class RequestFilter:
     """
 
     def __init__(self, text: str, api: str) -> None:
-        """Parse the text. Raises: FaultError for invalid syntax and for fields that the requests lack."""
+        """Parse the text. Raises: ValueError for invalid syntax and for fields that the requests lack."""
         try:
             expression = parse_filter_of_fields(text, _filter_fields(api), f"a {api} request")
         except FilterError as error:
-            raise FaultError(f"filter {text!r}: {error}") from error
+            raise ValueError(f"filter {text!r}: {error}") from error
         self._matches: Callable[[Row], bool] = expression.matches
 
     def matches(self, request: msgspec.Struct) -> bool:
@@ -40,7 +40,7 @@ class RequestFilter:
 
 @cache
 def _filter_fields(api: str) -> Mapping[str, FilterField]:
-    paths = api_fields(api).fields
+    paths = dict(leaf_fields(request_class(next(key for key in API_KEYS if api_name(key) == api))))
     short_names = [path[-1] for path in paths]
     fields: dict[str, FilterField] = {}
     for path, kind in paths.items():
