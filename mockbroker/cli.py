@@ -15,7 +15,7 @@ from kwire.package_version import version_line
 from mockbroker.cluster import (
     config_dialect,
     create_security,
-    load_versions,
+    parse_control_options,
     persister_settings,
     refuse_own_listeners,
     refuse_unsupported_options,
@@ -28,6 +28,8 @@ from mockbroker.net.listeners import NODES_MAX
 from mockbroker.server import Options, Server, new_event_loop
 
 if TYPE_CHECKING:
+    from mockbroker.control.control_server import ControlServer
+    from mockbroker.control.options import ControlOptions
     from mockbroker.faults.cluster_model import ClusterFault
     from mockbroker.faults.model import Fault
 
@@ -40,29 +42,51 @@ def main(arguments: list[str] | None = None) -> int:
     log_format = "%(asctime)s %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(stream=sys.stderr, level=parsed.log_level.upper(), format=log_format)
     try:
+        control_options = parse_control_options(parsed.control, parsed.control_token)
         server = Server(_parse_options(parsed))
     except (ConfigError, OSError, KafkaError, UnicodeDecodeError) as error:
         return _report_error(error)
     loop = new_event_loop()
     try:
-        return loop.run_until_complete(_serve(server))
+        return loop.run_until_complete(_serve(server, control_options))
     finally:
         loop.close()
 
 
-async def _serve(server: Server) -> int:
+async def _serve(server: Server, control_options: ControlOptions | None) -> int:
+    ended = asyncio.Event()
+    control = None
     try:
         await server.start()
-    except (ConfigError, OSError) as error:
+        if control_options is not None:
+            control = _start_control(server, control_options, ended)
+    except (ConfigError, OSError, ImportError) as error:
+        await server.stop()
         return _report_error(error)
-    ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    # The only line on stdout: scripts read the ports from it.
-    print(server.bootstrap(), flush=True)
+    # The only lines on stdout: scripts read the addresses from them.
+    print(server.bootstrap(), *([] if control is None else [control.url]), sep="\n", flush=True)
     await ended.wait()
+    if control is not None:
+        await asyncio.to_thread(control.stop)
     await server.stop()
     return 0
+
+
+def _start_control(server: Server, options: ControlOptions, ended: asyncio.Event) -> ControlServer:
+    """Start the control over HTTP. ended: is set to end the process. Raises: OSError, ImportError."""
+    from mockbroker.control.attached_cluster import AttachedCluster
+    from mockbroker.control.control_server import ControlServer
+
+    loop = asyncio.get_running_loop()
+
+    def shut_down() -> None:
+        loop.call_soon_threadsafe(ended.set)
+
+    control = ControlServer(AttachedCluster(server), options, shut_down)
+    control.start()
+    return control
 
 
 def _report_error(error: Exception) -> int:
@@ -71,7 +95,7 @@ def _report_error(error: Exception) -> int:
 
 
 def _parse_options(parsed: argparse.Namespace) -> Options:
-    refuse_unsupported_options(control=parsed.control, data_dir=parsed.data_dir)
+    refuse_unsupported_options(data_dir=parsed.data_dir)
     text = parsed.properties.read_text(encoding="utf-8") if parsed.properties else ""
     settings = [*parsed.set, *persister_settings(parsed.share_persister)]
     release = choose_release(parsed.release, parsed.share_edition)
@@ -101,7 +125,7 @@ def _parse_options(parsed: argparse.Namespace) -> Options:
         faults=_load_faults(parsed.faults),
         chaos=_choose_chaos(parsed.chaos, parsed.seed),
         security=security,
-        versions=load_versions(parsed.versions, parsed.share_edition),
+        profile=parsed.profile,
     )
 
 
@@ -184,15 +208,16 @@ def _create_parser() -> argparse.ArgumentParser:
     profiles = "timers: kafka (Kafka's own, the default) or quick (short ones, for tests)"
     add("--profile", default=DEFAULT_PROFILE, metavar="P", help=profiles)
     add("--release", metavar="R", help=f"release of Kafka: {', '.join(RELEASES)} (default {DEFAULT_RELEASE})")
-    versions = "API versions of an older Kafka: 2.8, or at most these: Produce=8,Fetch=11"
-    add("--versions", metavar="V", help=versions)
     add("--share-edition", metavar="E", help="edition of KIP-932 (default: that of the release)")
     persisters = "where share groups store their state: default, no-op (nowhere) or control-records"
     add("--share-persister", default="default", metavar="P", help=persisters)
     add("--faults", type=Path, metavar="FILE.json", help="faults from the start: see docs/faults.md")
     add("--chaos", metavar="PROFILE", help="disturb the cluster: a profile of docs/faults.md, as rolling-restart")
-    add("--control", type=int, help=argparse.SUPPRESS)  # Refused: see docs/not-supported.md.
-    add("--data-dir", help=argparse.SUPPRESS)
+    control = "control over HTTP: PORT on loopback, 0 for any free one, or HOST:PORT; its URL is the second line"
+    add("--control", metavar="[HOST:]PORT", help=control)
+    needs = "that control asks for, required beyond loopback (default: the variable MOCKBROKER_CONTROL_TOKEN)"
+    add("--control-token", metavar="TOKEN", help=needs)
+    add("--data-dir", help=argparse.SUPPRESS)  # Refused: see docs/not-supported.md.
     add("--version", action=_Version)
     levels = ("debug", "info", "warning", "error")
     add("--log-level", choices=levels, default="info", metavar="L", help=f"{', '.join(levels)} (default info)")

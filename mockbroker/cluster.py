@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from mockbroker.cluster_methods.cluster_clock import ClusterClock
-from mockbroker.cluster_methods.faults import FaultMethods, load_faults
-from mockbroker.cluster_methods.groups import GroupMethods
-from mockbroker.cluster_methods.history import HistoryMethods
-from mockbroker.cluster_methods.nodes import AsyncNodes, NodeMethods
-from mockbroker.cluster_methods.topics import TopicMethods
-from mockbroker.cluster_methods.waits import AsyncWaits, WaitMethods
+from mockbroker.cluster_methods.faults import load_faults
+from mockbroker.cluster_methods.methods import ClusterMethods
 from mockbroker.config.broker_config import NO_OP_PERSISTER, BrokerConfig, ConfigDialect, ConfigError
 from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import choose_release
@@ -22,8 +17,9 @@ from mockbroker.server import Options
 
 if TYPE_CHECKING:
     from mockbroker.cluster_methods.faults import FaultSource
-    from mockbroker.config.kafka_versions import ApiLimits, VersionsOption
-    from mockbroker.security.client_security import ClientSecurity, Library
+    from mockbroker.control.control_server import ControlServer
+    from mockbroker.control.options import ControlOptions
+    from mockbroker.security.client_security import ClientSecurity
 
 __all__ = ["Cluster"]
 
@@ -33,7 +29,7 @@ Properties = Mapping[str, object] | str | Path
 SHARE_PERSISTERS = ("default", "no-op", "control-records")
 
 
-class Cluster(FaultMethods, GroupMethods, HistoryMethods, NodeMethods, TopicMethods, WaitMethods):
+class Cluster(ClusterMethods):
     """A Kafka cluster on loopback sockets, for as long as the `with` block lasts.
 
     nodes: the number of brokers; each has its own port. port: of the first, the others follow; 0: a free port for each.
@@ -46,11 +42,11 @@ class Cluster(FaultMethods, GroupMethods, HistoryMethods, NodeMethods, TopicMeth
     profile: of timers, "kafka" or "quick" (docs/mockbroker.md). release: of Kafka, "4.4" or "4.3" (docs/releases.md).
     share_edition: other share groups than the release has, "4.0-early-access" or a revision of KIP-932, "kip932-r1" to
     "kip932-r5" (docs/kip-932.md); all else is of 4.3.
-    versions: API versions as of an older Kafka, "2.8", or at most by the name of each API, {"Produce": 8}
-    (docs/mockbroker.md).
     tls: "auto" makes certificates. sasl: a user, "SCRAM-SHA-512 alice:secret". `client_settings` has what clients need.
     share_persister: where share groups store their state: "default" as in the edition, "no-op" nowhere,
     "control-records" in the log of the topic-partition itself.
+    control: the port of the control over HTTP, or "HOST:PORT", 0 for a free one; its URL is `control_url`
+    (docs/control.md). control_token: that its requests need.
     faults: added at the start, each as a `Fault` or in its JSON form, or the path of a JSON file (docs/faults.md).
     Raises: ConfigError for a wrong configuration, FaultError for a wrong fault, OSError if an address is in use.
 
@@ -76,9 +72,12 @@ class Cluster(FaultMethods, GroupMethods, HistoryMethods, NodeMethods, TopicMeth
         faults: FaultSource = (),
         tls: str | None = None,
         sasl: str | None = None,
-        versions: VersionsOption | None = None,
+        control: int | str | None = None,
+        control_token: str | None = None,
     ) -> None:
         check_node_count(nodes)
+        self._control_options = parse_control_options(control, control_token)
+        self._control: ControlServer | None = None
         if share_edition is not None:
             from mockbroker.editions import load_edition
 
@@ -105,61 +104,42 @@ class Cluster(FaultMethods, GroupMethods, HistoryMethods, NodeMethods, TopicMeth
             share_persister=share_persister,
             faults=load_faults(faults),
             security=security,
-            versions=load_versions(versions, share_edition),
+            profile=profile,
         )
         super().__init__(options)
 
-    def client_settings(self, library: Library = "librdkafka") -> dict[str, object]:
-        """The settings of a client of this cluster, by the names of its library: addresses, TLS, user and password.
+    def start(self) -> Self:
+        """Start the cluster; every listener, and the control if there is one, accepts connections when this returns."""
+        super().start()
+        if self._control_options is not None:
+            from mockbroker.control.control_server import ControlServer
 
-        library: "librdkafka" (confluent-kafka), "kafka-python", "aiokafka" or "java". Raises: ValueError for another.
-        """
-        from mockbroker.security.client_security import ClientSecurity
+            control = ControlServer(self, self._control_options)
+            try:
+                control.start()
+            except BaseException:
+                super().stop()
+                raise
+            self._control = control
+        return self
 
-        return (self._options.security or ClientSecurity()).client_settings(self.bootstrap_servers, library)
+    def stop(self) -> None:
+        """Close every connection and end the thread; does nothing if the cluster is not running."""
+        if self._control is not None:
+            self._control.stop()
+            self._control = None
+        super().stop()
+
+    @property
+    def control_url(self) -> str:
+        """The base of the paths of the control over HTTP, "http://127.0.0.1:9090". Raises: RuntimeError without it."""
+        if self._control is None:
+            raise RuntimeError("the cluster has no control over HTTP, or does not run: start it with control=0")
+        return self._control.url
 
     def __repr__(self) -> str:
         addresses = self._running().bootstrap() if self._thread is not None else "not running"
         return f"<mockbroker.Cluster: {addresses}>"
-
-    @property
-    def bootstrap_servers(self) -> str:
-        """HOST:PORT of every node, comma-separated, for `bootstrap.servers` of clients."""
-        return self._running().bootstrap()
-
-    @property
-    def aio(self) -> AsyncMethods:
-        """Waits and methods for nodes as coroutines, for asyncio."""
-        return AsyncMethods(self)
-
-    @property
-    def clock(self) -> ClusterClock:
-        """The cluster's clock, to read and to move."""
-        return ClusterClock(self)
-
-
-class AsyncMethods(AsyncNodes, AsyncWaits):
-    """Methods of a cluster as coroutines for asyncio, `await cluster.aio.wait_for_group("g")`: waits and nodes.
-
-    They do not block the event loop, so that clients in it go on. Arguments, results and errors are those of the
-    methods of `Cluster` with the same names.
-    """
-
-    def __init__(self, cluster: Cluster) -> None:
-        AsyncNodes.__init__(self, cluster)
-        AsyncWaits.__init__(self, cluster)
-
-
-def load_versions(versions: VersionsOption | None, share_edition: str | None) -> ApiLimits | None:
-    """The API versions of an older broker, None for those of the release. Raises: ConfigError."""
-    if versions is None:
-        return None
-    from mockbroker.config.kafka_versions import parse_versions
-
-    limits = parse_versions(versions)
-    if limits.is_complete and share_edition is not None:
-        raise ConfigError(f"versions: {versions!r} has no share edition; leave one of both out")
-    return limits
 
 
 def create_security(tls: str | None, sasl: str | None) -> ClientSecurity | None:
@@ -172,6 +152,20 @@ def create_security(tls: str | None, sasl: str | None) -> ClientSecurity | None:
     from mockbroker.security.client_security import ClientSecurity
 
     return ClientSecurity(tls=tls, sasl=sasl)
+
+
+def parse_control_options(address: int | str | None, token: str | None) -> ControlOptions | None:
+    """The options of the control over HTTP, None without it, which loads no module for it.
+
+    Raises: ConfigError for an invalid address or token, and for a token without an address.
+    """
+    if address is None:
+        if token is not None:
+            raise ConfigError("control-token: given without control, which it is for")
+        return None
+    from mockbroker.control.options import parse_control
+
+    return parse_control(address, token)
 
 
 def refuse_own_listeners(config: BrokerConfig) -> None:

@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import kwire
 import mockbroker
+from tests.support.needs import tool
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -23,7 +27,7 @@ PAGES = (
     "docs/how-to-test-a-client.md",
     "docs/how-to-wait-and-assert.md",
     "docs/faults.md",
-    "docs/conformance.md",
+    "docs/control.md",
     "docs/how-to-read-a-capture.md",
     "docs/how-to-debug-a-client.md",
     "docs/how-to-analyse-captures-with-spark.md",
@@ -160,6 +164,31 @@ def test_a_broker_of_another_edition_starts(command: str, place: Path) -> None:
 
     assert re.fullmatch(r"127\.0\.0\.1:\d+\n", first)
     assert started.returncode == 0
+
+
+def test_the_shell_examples_of_the_control_run(place: Path) -> None:
+    tool("curl")
+    blocks = re.findall(r"```bash\n(.*?)```", _text("docs/control.md"), re.DOTALL)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    started = subprocess.Popen(
+        [tool("bash"), "-eu", "-c", "\n".join(blocks)],
+        cwd=place,
+        env={**os.environ, "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        shown, _ = started.communicate(timeout=120)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+
+    assert len(blocks) >= 7
+    assert started.returncode == 0, shown
+    assert set(re.findall(r"urn:problem-type:mockbroker:([a-z-]+)", shown)) == {"wait-timeout"}
+    assert '"bootstrapServers"' in shown
 
 
 def test_the_pages_have_commands_and_examples() -> None:

@@ -84,7 +84,6 @@ def test_a_properties_file_and_settings_reach_the_broker(tmp_path: Path) -> None
         (["--profile", "slow"], "profile: 'slow' is not one of kafka, quick"),
         (["--share-persister", "paper"], "share-persister: 'paper' is not one of default, no-op, control-records"),
         (["--set", "group.share.persister.class.name=Mine"], "group.share.persister.class.name: 'Mine'"),
-        (["--control", "1"], "control: 1 is not supported yet"),
         (["--data-dir", "d"], "data-dir: 'd' is not supported yet"),
         (["--properties", "does-not-exist"], "does-not-exist"),
         (["--add-scram", "alice"], "add-scram: a user has the form SCRAM-SHA-256=[name=NAME"),
@@ -124,7 +123,6 @@ def test_help_names_no_option_that_is_refused(capsys: pytest.CaptureFixture[str]
 
     printed = capsys.readouterr().out
     assert "--release" in printed
-    assert "--control" not in printed
     assert "--data-dir" not in printed
 
 

@@ -18,6 +18,7 @@ FUNCTION_LINES_MAX = 70
 #: The modules that may wait: the network layer and the entry points around it.
 ASYNC_ALLOWED = (
     "mockbroker/net/",
+    "mockbroker/control/",
     "mockbroker/server.py",
     "mockbroker/cluster.py",
     "mockbroker/cluster_methods/",

@@ -8,7 +8,6 @@ from mockbroker.handlers import ROUTES
 #: Parts that served APIs lack, and subjects without an API: subject, missing part, behaviour instead.
 NOTES: tuple[tuple[str, str, str], ...] = (
     ("Persisters of share groups", "other than Kafka's default and no-op", "rejected with an error"),
-    ("`--control`", "control over HTTP", "rejected with an error"),
     ("`--data-dir`", "logs and state on disk, which survive the process", "rejected with an error"),
     ("SASL mechanisms", "GSSAPI (Kerberos), OAUTHBEARER, and callback handlers in Java", "rejected at startup"),
     ("TLS key stores", "JKS", "rejected when the listener is configured; PEM and PKCS12 work"),

@@ -1,0 +1,152 @@
+"""The ASGI application: routes of all operations, with access checks, limits and problems."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.routing import Route
+
+from mockbroker.control.access import PROTECTED, AccessCheck
+from mockbroker.control.openapi import describe_api
+from mockbroker.control.problems import ProblemError, ProblemKind, create_problem, describe_error
+from mockbroker.control.request_parts import read_body, read_parameters
+from mockbroker.control.responses import json_response, problem_response
+from mockbroker.control.routes import OPERATIONS
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from mockbroker.control.operations import ControlContext, Operation
+    from mockbroker.control.options import ControlOptions
+
+log = logging.getLogger(__name__)
+
+Endpoint = Callable[["Request"], Awaitable[Response]]
+#: Where programs find what there is.
+_INDEX = {"openapi": "/openapi.json", "cluster": "/v1/cluster", "events": "/v1/events"}
+
+
+def create_app(control: ControlContext, options: ControlOptions) -> ASGIApp:
+    """The application. Its coroutines run in another event loop than the cluster's."""
+
+    @cache
+    def description() -> bytes:
+        return msgspec.json.encode(describe_api(OPERATIONS, has_token=options.token is not None))
+
+    async def describe(request: Request) -> Response:
+        return Response(description(), media_type="application/json")
+
+    async def index(request: Request) -> Response:
+        return json_response(_INDEX)
+
+    routes = [
+        *_create_routes(OPERATIONS, control),
+        Route("/openapi.json", describe, methods=["GET"]),
+        Route("/", index, methods=["GET"]),
+    ]
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(AccessCheck, options=options), Middleware(_EncodedPaths)],
+        exception_handlers={HTTPException: _answer_http_error},  # type: ignore[dict-item]
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+class _EncodedPaths:
+    """Routes by the path as it was sent: a group id may have a slash in it, as %2F."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        raw_path = scope.get("raw_path")
+        if raw_path is not None and raw_path.startswith(f"{PROTECTED}/".encode()):
+            scope = {**scope, "path": raw_path.decode("latin-1")}
+        await self._app(scope, receive, send)
+
+
+def _create_routes(operations: Iterable[Operation], control: ControlContext) -> list[Route]:
+    """One route for each path, so that a wrong method is answered with those that there are."""
+    by_path: dict[str, dict[str, Operation]] = {}
+    for operation in operations:
+        by_path.setdefault(operation.path, {})[operation.method] = operation
+    return [Route(path, _create_endpoint(methods, control), methods=list(methods)) for path, methods in by_path.items()]
+
+
+def _create_endpoint(methods: Mapping[str, Operation], control: ControlContext) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        operation = methods["GET" if request.method == "HEAD" else request.method]
+        try:
+            return await _run_operation(request, operation, control)
+        except Exception as error:
+            problem = describe_error(error)
+            if problem is None:
+                log.exception("internal error in %s %s", request.method, operation.path)
+                problem = create_problem(ProblemKind.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
+            return problem_response(problem, error.headers if isinstance(error, ProblemError) else None)
+
+    return endpoint
+
+
+async def _run_operation(request: Request, operation: Operation, control: ControlContext) -> Response:
+    signature = operation.signature
+    parameters = read_parameters(request, operation)
+    body = await read_body(request, operation)
+    arguments = (control, parameters) if signature.body is None else (control, parameters, body)
+    if signature.is_async:
+        result = await _run_until_disconnected(operation.function(*arguments), request, control)
+    else:
+        result = await run_in_threadpool(operation.function, *arguments)
+    if isinstance(result, Response):
+        return result
+    headers = {"Location": _locate(operation.location, result)} if operation.location is not None else {}
+    return json_response(result, status=operation.status, headers=headers)
+
+
+def _locate(template: str, result: object) -> str:
+    """The path of what was created."""
+    fields: dict[str, Any] = msgspec.to_builtins(result)
+    return template.format(**{name: quote(str(value), safe="") for name, value in fields.items()})
+
+
+async def _run_until_disconnected(awaitable: Awaitable[object], request: Request, control: ControlContext) -> object:
+    """The result of a coroutine. It is cancelled if the client goes away, or the control is stopped.
+
+    Raises: what it raises; ProblemError when the control is stopped.
+    """
+    work = asyncio.ensure_future(awaitable)
+    ends = [asyncio.ensure_future(request.receive()), asyncio.ensure_future(control.events.stopped.wait())]
+    try:
+        await asyncio.wait([work, *ends], return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise ProblemError(ProblemKind.STOPPING, "the cluster was stopped, or the client has gone")
+        return await work
+    finally:
+        for task in (work, *ends):
+            task.cancel()
+        await asyncio.gather(work, *ends, return_exceptions=True)
+
+
+async def _answer_http_error(request: Request, error: HTTPException) -> Response:
+    """The problem for an unknown path, or a method that a path does not have."""
+    if error.status_code == ProblemKind.METHOD_NOT_ALLOWED.value.status:
+        allowed = (error.headers or {}).get("Allow", "")
+        problem = create_problem(
+            ProblemKind.METHOD_NOT_ALLOWED, f"{request.method} {request.url.path}: there are {allowed}"
+        )
+    else:
+        problem = create_problem(ProblemKind.NOT_FOUND, f"{request.url.path}: there is no such resource")
+    return problem_response(problem, error.headers)

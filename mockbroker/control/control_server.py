@@ -1,0 +1,160 @@
+"""`ControlServer`: the control over HTTP in a thread and an event loop of its own, so that the broker does not wait."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kwire.errors import MissingExtra
+from mockbroker.control.options import ControlOptions
+
+try:
+    import uvicorn
+    from uvicorn.lifespan.off import LifespanOff
+
+    from mockbroker.control.app import create_app
+except ImportError as error:
+    raise MissingExtra("the control over HTTP", "control") from error
+
+from mockbroker.control.events.event_hub import EventHub
+from mockbroker.control.operations import ControlContext
+
+if TYPE_CHECKING:
+    from mockbroker.cluster_methods.methods import ClusterMethods
+
+#: The maximum number of connections, and of requests in progress.
+_CONNECTIONS_MAX = 1024
+#: How long requests in progress may take when the control stops, seconds.
+_GRACE_S = 2.0
+#: How long an idle connection stays open, seconds.
+_KEEP_ALIVE_S = 30
+_START_TIMEOUT_S = 30.0
+
+
+class _HttpServer(uvicorn.Server):
+    """uvicorn without signals, without a clock that ticks, and with an end that does not wait for ticks."""
+
+    async def serve_until(self, stop: asyncio.Event, sock: socket.socket, on_start: Callable[[], None]) -> None:
+        """Serve at a socket until the event is set, and then until requests in progress have ended."""
+        self.config.load()
+        self.lifespan = LifespanOff(self.config)
+        await self.startup(sockets=[sock])
+        on_start()
+        await stop.wait()
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        tasks = set(self.server_state.tasks)
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=_GRACE_S)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+
+class ControlServer:
+    """Serves the control of a cluster between `start` and `stop`.
+
+    shut_down: called by the operation that ends the process, in the thread of the control; None to refuse it.
+    """
+
+    def __init__(
+        self, cluster: ClusterMethods, options: ControlOptions, shut_down: Callable[[], None] | None = None
+    ) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._shut_down = shut_down
+        self._socket: socket.socket | None = None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._hub: EventHub | None = None
+        self._started = threading.Event()
+        self._failure: BaseException | None = None
+        self._url = ""
+
+    @property
+    def url(self) -> str:
+        """The base of all paths, "http://127.0.0.1:9090"."""
+        return self._url
+
+    @property
+    def hub(self) -> EventHub:
+        """The readers of events; `start` must have been called."""
+        assert self._hub is not None
+        return self._hub
+
+    def start(self) -> None:
+        """Listen, and serve in a new thread. Raises: OSError if the address is in use or unknown."""
+        self._socket = _bind(self._options.host, self._options.port)
+        host, port = self._socket.getsockname()[:2]
+        self._url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        self._thread = threading.Thread(target=self._run, name="mockbroker-control", daemon=True)
+        self._thread.start()
+        is_started = self._started.wait(_START_TIMEOUT_S)
+        if self._failure is not None or not is_started:
+            self._socket.close()
+            raise RuntimeError(f"the control at {self._url} did not start") from self._failure
+
+    def stop(self) -> None:
+        """Close every stream and connection, and end the thread; does nothing if it is not running."""
+        thread, loop, stop, hub = self._thread, self._loop, self._stop, self._hub
+        if thread is None or loop is None or stop is None or hub is None:
+            return
+
+        def end() -> None:
+            hub.stop()
+            stop.set()
+
+        loop.call_soon_threadsafe(end)
+        thread.join(_START_TIMEOUT_S)
+        self._thread = None
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            self._failure = error
+            self._started.set()
+            raise
+
+    async def _serve(self) -> None:
+        assert self._socket is not None
+        self._loop, self._stop, self._hub = asyncio.get_running_loop(), asyncio.Event(), EventHub(self._cluster)
+        context = ControlContext(self._cluster, self._hub, self._shut_down)
+        config = uvicorn.Config(
+            create_app(context, self._options),
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            limit_concurrency=_CONNECTIONS_MAX,
+            timeout_keep_alive=_KEEP_ALIVE_S,
+        )
+        await _HttpServer(config).serve_until(self._stop, self._socket, self._started.set)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """A socket that listens at an address. Raises: OSError that names it."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        sock = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise OSError(error.errno, f"control: cannot listen on {host}:{port}: {error.strerror}") from error
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        raise OSError(error.errno, f"control: cannot listen on {host}:{port}: {error.strerror}") from error
+    return sock

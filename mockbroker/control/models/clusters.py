@@ -1,0 +1,78 @@
+"""Bodies of the cluster, its nodes and its clock."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from mockbroker.broker.node_views import NodeState
+from mockbroker.clock import ClockMode
+from mockbroker.control.models.common import Milliseconds, RequestModel, ResponseModel
+
+
+class Node(ResponseModel, frozen=True):
+    """A node. endpoints: HOST:PORT by the name of the listener."""
+
+    node: int
+    state: NodeState
+    is_controller: bool
+    rack: str | None
+    endpoints: dict[str, str]
+
+
+class Nodes(ResponseModel, frozen=True):
+    """All nodes by their ids."""
+
+    nodes: list[Node]
+
+
+class Cluster(ResponseModel, frozen=True):
+    """A cluster. bootstrapServers: for clients. seed: null without one. version: of mockbroker."""
+
+    bootstrap_servers: str
+    cluster_id: str
+    release: str
+    profile: str
+    share_edition: str | None
+    seed: int | None
+    version: str
+    nodes: list[Node]
+
+
+class ClientSettings(ResponseModel, frozen=True):
+    """Settings of a client by the names of its library."""
+
+    library: str
+    settings: dict[str, str | int | bool | None]
+
+
+class ClientSettingsParameters(RequestModel, frozen=True):
+    """library: whose names the settings have."""
+
+    library: Literal["librdkafka", "kafka-python", "aiokafka", "java"] = "librdkafka"
+
+
+class NodePath(RequestModel, frozen=True):
+    """node: the id of a node."""
+
+    node: int
+
+
+class Clock(ResponseModel, frozen=True):
+    """The cluster's clock. nowMs: milliseconds since 1970."""
+
+    now_ms: int
+    mode: ClockMode
+
+
+class ClockAdvance(RequestModel, frozen=True):
+    """durationMs: how far the clock moves; each deadline on the way runs at its own time."""
+
+    duration_ms: Milliseconds
+
+
+class ClockAuto(RequestModel, frozen=True):
+    """settleMs: how long no request may arrive before the clock jumps, milliseconds of the wall clock."""
+
+    settle_ms: Annotated[int, msgspec.Meta(ge=0, le=60_000)] = 10

@@ -1,0 +1,53 @@
+"""Waits: they answer when the state is there, or with a problem that says what was seen instead."""
+
+from __future__ import annotations
+
+from mockbroker.control.models import waits as models
+from mockbroker.control.models.common import NoParameters
+from mockbroker.control.models.exchanges import Exchanges
+from mockbroker.control.models.groups import Group
+from mockbroker.control.operations import ControlContext
+from mockbroker.control.resources.exchanges import error_of, exchanges_model, filters_of
+from mockbroker.control.resources.groups import group_model
+
+
+async def wait_for_group(control: ControlContext, parameters: NoParameters, body: models.GroupWait) -> Group:
+    """Wait for a group in a state, with a number of members."""
+    view = await control.cluster.aio.wait_for_group(
+        body.group_id, state=body.state, members=body.members, timeout_s=body.timeout_ms / 1000
+    )
+    return group_model(view)
+
+
+async def wait_for_share_members(
+    control: ControlContext, parameters: NoParameters, body: models.ShareMembersWait
+) -> Group:
+    """Wait until a share group has this many members, all with the current assignment."""
+    view = await control.cluster.aio.wait_for_share_members(
+        body.group_id, body.members, is_active=body.is_active, timeout_s=body.timeout_ms / 1000
+    )
+    return group_model(view)
+
+
+async def wait_for_offset(
+    control: ControlContext, parameters: NoParameters, body: models.OffsetWait
+) -> models.ReachedOffset:
+    """Wait until a group has committed this offset or a later one."""
+    offset = await control.cluster.aio.wait_for_offset(
+        body.group_id, body.topic, body.partition, body.offset, timeout_s=body.timeout_ms / 1000
+    )
+    return models.ReachedOffset(group_id=body.group_id, topic=body.topic, partition=body.partition, offset=offset)
+
+
+async def wait_for_request(control: ControlContext, parameters: NoParameters, body: models.RequestWait) -> Exchanges:
+    """Wait until this many requests match, those before the call included."""
+    filters = filters_of(body)
+    history = await control.cluster.aio.wait_for_request(
+        body.api,
+        count=body.count,
+        answered=body.answered,
+        error=error_of(body.error),
+        timeout_s=body.timeout_ms / 1000,
+        **filters,
+    )
+    return exchanges_model(control, history)

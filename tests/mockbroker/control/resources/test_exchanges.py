@@ -1,0 +1,78 @@
+"""Requests and responses on the wire over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kwire import Client
+from kwire.messages.list_groups import ListGroupsRequest
+from kwire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
+from kwire.records import Record, write_batch
+from mockbroker import Cluster
+from tests.support.brokers.control_client import ControlClient
+
+
+@pytest.fixture
+def kafka() -> Iterator[Cluster]:
+    with Cluster(control=0, topics=["orders"]) as cluster, Client(cluster.bootstrap_servers, client_id="a") as sender:
+        sender.send(MetadataRequest(topics=[MetadataRequestTopic(name="orders")]))
+        for value in (b"x", b"y" * 2000):
+            partition = PartitionProduceData(index=0, records=write_batch([Record(timestamp=1, key=None, value=value)]))
+            sender.send(
+                ProduceRequest(acks=-1, topic_data=[TopicProduceData(name="orders", partition_data=[partition])]), 9
+            )
+        sender.send(ListGroupsRequest())
+        yield cluster
+
+
+@pytest.fixture
+def client(kafka: Cluster) -> ControlClient:
+    return ControlClient(kafka.control_url)
+
+
+def test_requests_are_found_by_filters(client: ControlClient) -> None:
+    found = client.get("/v1/exchanges?api=Produce&clientId=a&topic=orders&partition=0&error=NONE")
+    newest = client.get("/v1/exchanges?order=desc&limit=1&bodies=false")
+    later = client.get(f"/v1/exchanges?after={found['exchanges'][-1]['number']}")
+
+    assert [exchange["api"] for exchange in found["exchanges"]] == ["Produce"] * 2
+    assert found["count"] == 2
+    assert (newest["exchanges"][0]["number"], newest["count"]) == (newest["lastNumber"], newest["lastNumber"])
+    assert newest["exchanges"][0]["request"] is None
+    assert [exchange["api"] for exchange in later["exchanges"]] == ["ListGroups"]
+    assert client.get("/v1/exchanges?api=Produce&clientId=b")["count"] == 0
+
+
+def test_a_condition_on_fields_is_that_of_the_command_line(kafka: Cluster, client: ControlClient) -> None:
+    path = "/v1/exchanges?api=Produce&filter=acks%3D-1%20and%20timeout_ms"
+
+    assert client.get(f"{path}%3E%3D0")["count"] == 2
+    assert client.get(f"{path}%3C0")["count"] == 0
+    assert len(kafka.requests("Produce", filter="acks=-1")) == 2
+    with pytest.raises(ValueError, match="only in requests of one API"):
+        kafka.requests(filter="acks=-1")
+
+
+def test_bodies_have_summaries_of_records_or_all_of_them(client: ControlClient) -> None:
+    (_, large) = client.get("/v1/exchanges?api=Produce")["exchanges"]
+    whole = client.get(f"/v1/exchanges/{large['number']}?payload=true")
+    records = large["request"]["topicData"][0]["partitionData"][0]["records"]
+
+    assert (records["count"], records["codec"]) == (1, "none")
+    assert len(whole["request"]["topicData"][0]["partitionData"][0]["records"]) > 2000
+    assert large["response"]["responses"][0]["partitionResponses"][0]["errorCode"] == 0
+
+
+def test_secrets_are_not_shown() -> None:
+    with Cluster(control=0, sasl="PLAIN alice:secret") as cluster:
+        with Client(cluster.bootstrap_servers, sasl=("alice", "secret")) as sender:
+            sender.send(ListGroupsRequest())
+        client = ControlClient(cluster.control_url)
+        (login,) = client.get("/v1/exchanges?api=SaslAuthenticate&payload=true")["exchanges"]
+
+        assert isinstance(cluster.requests("SaslAuthenticate")[0].request, SaslAuthenticateRequest)
+    assert login["request"]["authBytes"] == "***"

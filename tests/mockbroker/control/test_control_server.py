@@ -1,0 +1,100 @@
+"""The start and the end of the control: in Python, by the command, and where it cannot start."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from mockbroker import Cluster, ConfigError, cli
+from tests.support.brokers.control_client import ControlClient
+
+
+def test_a_cluster_has_a_control_while_it_runs() -> None:
+    cluster = Cluster(control=0)
+    with cluster:
+        url = cluster.control_url
+        assert ControlClient(url).get("/v1/cluster")["bootstrapServers"] == cluster.bootstrap_servers
+
+    with pytest.raises(RuntimeError, match="control=0"):
+        _ = cluster.control_url
+    with pytest.raises(ConnectionRefusedError):
+        ControlClient(url).send("GET", "/v1/cluster")
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("mockbroker")] == []
+
+
+def test_an_address_that_is_in_use_starts_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=f"control: cannot listen on 127.0.0.1:{port}: Address already in use"):
+            Cluster(control=port).start()
+        assert cli.main(["--port", "0", "--control", str(port)]) == 2
+
+    with pytest.raises(ConfigError, match="control-token: given without control"):
+        Cluster(control_token="s3cret")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--control", "nine"], "control: 'nine'; expected PORT or HOST:PORT"),
+        (["--control", "0.0.0.0:0"], "control: others can connect to 0.0.0.0: set a token"),
+        (["--control-token", "s3cret"], "control-token: given without control"),
+    ],
+)
+def test_wrong_options_of_the_command_are_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["--port", "0", *arguments]) == 2
+
+    written = capsys.readouterr()
+    assert message in written.err
+    assert written.err.count("\n") == 1
+
+
+def test_the_command_prints_the_url_as_its_second_line_and_is_ended_over_it() -> None:
+    command = [sys.executable, "-m", "mockbroker.cli", "--port", "0", "--control", "0", "--topic", "orders:2"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        bootstrap, url = (process.stdout.readline().strip() for _ in range(2))
+        client = ControlClient(url)
+        topics = client.get("/v1/topics")["topics"]
+        client.ask("POST", "/v1/topics/orders/records", {"records": [{"value": "x"}]}, status=201)
+        client.ask("POST", "/v1/cluster/reset", status=204)
+        cluster = client.get("/v1/cluster")
+        client.ask("POST", "/v1/cluster/shutdown", status=202)
+        rest, log = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.communicate()
+
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+", url)
+    assert cluster["bootstrapServers"] == bootstrap
+    assert [(topic["name"], len(topic["partitions"])) for topic in topics] == [("orders", 2)]
+    assert (process.returncode, rest) == (0, "")
+    assert "Traceback" not in log
+
+
+def test_without_its_packages_the_error_has_the_command_that_installs_them() -> None:
+    program = (
+        "import sys; sys.modules['uvicorn'] = None\n"
+        "from mockbroker import Cluster\n"
+        "try:\n    Cluster(control=0).start()\n"
+        "except ImportError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+
+    assert "pip install 'kwire[control]'" in done.stdout
+
+
+def test_a_cluster_without_control_loads_nothing_of_it() -> None:
+    program = "import sys; from mockbroker import Cluster\nwith Cluster(): print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+
+    loaded = [name for name in done.stdout.split() if name.startswith(("mockbroker.control", "starlette", "uvicorn"))]
+    assert loaded == []
