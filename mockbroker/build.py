@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
@@ -15,7 +15,7 @@ from mockbroker.cluster_services.cluster_services import WakeKey
 from mockbroker.cluster_services.inter_broker import InterBrokerChannel
 from mockbroker.config.broker_config import BrokerConfig
 from mockbroker.engine.core import Core
-from mockbroker.engine.routes import Route
+from mockbroker.engine.routes import Route, limit_routes
 from mockbroker.handlers import select_routes
 from mockbroker.security.authorizer_config import create_authorizer
 from mockbroker.security.state import Security
@@ -28,6 +28,7 @@ from mockbroker.state.storage.log_store import LogStore
 
 if TYPE_CHECKING:
     from mockbroker.cluster_services.edition_records import EditionRecords
+    from mockbroker.config.kafka_versions import ApiLimits
     from mockbroker.engine.context import Context
     from mockbroker.state.metadata.config_entries import ConfigApiDialect
 
@@ -44,17 +45,19 @@ def build_core(
     now_ms: int,
     share_edition: str | None = None,
     share_persister: str = "default",
+    versions: ApiLimits | None = None,
 ) -> Core:
     """Build a cluster of `node_count` nodes with consecutive ids from `node.id` on.
 
     features: finalized levels by name. topics: name to partition count, created at once. share_edition: of KIP-932
     (`mockbroker/editions`), None for the one of the release. share_persister: "control-records" stores the state of
-    share-partitions in their own log.
+    share-partitions in their own log. versions: the API versions of an older broker.
     Raises: KafkaError for a topic that cannot be created, ConfigError for super users that are not principals, and for
     an unknown edition.
     """
-    release = _enabled_release(config)
+    release = _enabled_release(config, versions)
     routes, rules, records, defaults = _edition_parts(release, share_edition, config)
+    routes = routes if versions is None else limit_routes(routes, versions)
     if share_persister == "control-records":
         rules = replace(rules, state=replace(rules.state, in_partition_log=True))
     config = _config_with_edition_defaults(config, rules, defaults)
@@ -67,8 +70,7 @@ def build_core(
     group_names, compacts_state_topic = rules.groups.config_names, rules.state.compacts_state_topic
     configs = Configs(config, elr=has_elr, group_names=group_names, compacts_state_topic=compacts_state_topic)
     configs.track_topics(metadata)
-    nodes: dict[int, Node] = {}
-    running: dict[int, Node] = {}
+    nodes, running = cast("dict[int, Node]", {}), cast("dict[int, Node]", {})
 
     def wake(key: WakeKey) -> None:
         core.wake(key)
@@ -126,12 +128,15 @@ def _config_api_dialect(config: BrokerConfig) -> ConfigApiDialect | None:
     return ConfigApiNames(config.dialect)
 
 
-def _enabled_release(config: BrokerConfig) -> Release:
-    """The release of a cluster, with unstable feature levels where they are enabled."""
+def _enabled_release(config: BrokerConfig, versions: ApiLimits | None) -> Release:
+    """The release of a cluster, with unstable feature levels where they are enabled, and limited by `versions`."""
     release = RELEASES[config.release]
-    if not config.boolean("unstable.feature.versions.enable"):
-        return release
-    return replace(release, features=release.features.with_unstable_levels())
+    features = release.features
+    if config.boolean("unstable.feature.versions.enable"):
+        features = features.with_unstable_levels()
+    if versions is not None:
+        features = versions.limit_features(features)
+    return release if features is release.features else replace(release, features=features)
 
 
 def _edition_parts(

@@ -15,6 +15,7 @@ from kwire.package_version import version_line
 from mockbroker.cluster import (
     config_dialect,
     create_security,
+    load_versions,
     parse_control_options,
     persister_settings,
     refuse_own_listeners,
@@ -125,6 +126,7 @@ def _parse_options(parsed: argparse.Namespace) -> Options:
         faults=_load_faults(parsed.faults),
         chaos=_choose_chaos(parsed.chaos, parsed.seed),
         security=security,
+        versions=load_versions(parsed.versions, parsed.share_edition),
         profile=parsed.profile,
     )
 
@@ -208,6 +210,8 @@ def _create_parser() -> argparse.ArgumentParser:
     profiles = "timers: kafka (Kafka's own, the default) or quick (short ones, for tests)"
     add("--profile", default=DEFAULT_PROFILE, metavar="P", help=profiles)
     add("--release", metavar="R", help=f"release of Kafka: {', '.join(RELEASES)} (default {DEFAULT_RELEASE})")
+    versions = "API versions of an older Kafka: 2.8, or at most these: Produce=8,Fetch=11"
+    add("--versions", metavar="V", help=versions)
     add("--share-edition", metavar="E", help="edition of KIP-932 (default: that of the release)")
     persisters = "where share groups store their state: default, no-op (nowhere) or control-records"
     add("--share-persister", default="default", metavar="P", help=persisters)

@@ -17,6 +17,7 @@ from mockbroker.server import Options
 
 if TYPE_CHECKING:
     from mockbroker.cluster_methods.faults import FaultSource
+    from mockbroker.config.kafka_versions import ApiLimits, VersionsOption
     from mockbroker.control.control_server import ControlServer
     from mockbroker.control.options import ControlOptions
     from mockbroker.security.client_security import ClientSecurity
@@ -42,6 +43,8 @@ class Cluster(ClusterMethods):
     profile: of timers, "kafka" or "quick" (docs/mockbroker.md). release: of Kafka, "4.4" or "4.3" (docs/releases.md).
     share_edition: other share groups than the release has, "4.0-early-access" or a revision of KIP-932, "kip932-r1" to
     "kip932-r5" (docs/kip-932.md); all else is of 4.3.
+    versions: API versions as of an older Kafka, "2.8", or at most by the name of each API, {"Produce": 8}
+    (docs/mockbroker.md).
     tls: "auto" makes certificates. sasl: a user, "SCRAM-SHA-512 alice:secret". `client_settings` has what clients need.
     share_persister: where share groups store their state: "default" as in the edition, "no-op" nowhere,
     "control-records" in the log of the topic-partition itself.
@@ -72,6 +75,7 @@ class Cluster(ClusterMethods):
         faults: FaultSource = (),
         tls: str | None = None,
         sasl: str | None = None,
+        versions: VersionsOption | None = None,
         control: int | str | None = None,
         control_token: str | None = None,
     ) -> None:
@@ -104,6 +108,7 @@ class Cluster(ClusterMethods):
             share_persister=share_persister,
             faults=load_faults(faults),
             security=security,
+            versions=load_versions(versions, share_edition),
             profile=profile,
         )
         super().__init__(options)
@@ -140,6 +145,18 @@ class Cluster(ClusterMethods):
     def __repr__(self) -> str:
         addresses = self._running().bootstrap() if self._thread is not None else "not running"
         return f"<mockbroker.Cluster: {addresses}>"
+
+
+def load_versions(versions: VersionsOption | None, share_edition: str | None) -> ApiLimits | None:
+    """The API versions of an older broker, None for those of the release. Raises: ConfigError."""
+    if versions is None:
+        return None
+    from mockbroker.config.kafka_versions import parse_versions
+
+    limits = parse_versions(versions)
+    if limits.is_complete and share_edition is not None:
+        raise ConfigError(f"versions: {versions!r} has no share edition; leave one of both out")
+    return limits
 
 
 def create_security(tls: str | None, sasl: str | None) -> ClientSecurity | None:

@@ -22,6 +22,7 @@ from mockbroker.net.network_server import NetworkServer
 
 if TYPE_CHECKING:
     from mockbroker.broker.node import Node
+    from mockbroker.config.kafka_versions import ApiLimits
     from mockbroker.engine.core import Core
     from mockbroker.faults.cluster_model import ClusterFault
     from mockbroker.faults.model import Fault
@@ -41,6 +42,7 @@ class Options:
     topics: name to partition count, created before the first client connects. seed: of all randomness in the cluster.
     share_edition: of KIP-932, None for that of the release. share_persister: where share groups store their state.
     add_scram: initial users, in the format of `kafka-storage.sh`; they contain passwords. faults: added at the start.
+    versions: the API versions of an older broker.
     chaos: a profile of faults, and its seed. security: TLS and SASL in one word each; its files exist as long as it.
     profile: of timers, which `config` has.
     """
@@ -57,6 +59,7 @@ class Options:
     add_scram: tuple[str, ...] = field(default=(), repr=False)
     faults: tuple[Fault | ClusterFault, ...] = ()
     chaos: tuple[str, int] | None = None
+    versions: ApiLimits | None = None
     security: ClientSecurity | None = field(default=None, repr=False)
     profile: str = DEFAULT_PROFILE
 
@@ -80,7 +83,7 @@ class Server:
             self.faults.add_chaos(*self.options.chaos)
 
     def _build_core(self) -> Core:
-        options = self.options
+        options, versions = self.options, self.options.versions
         core = build_core(
             config=options.config,
             node_count=options.nodes,
@@ -88,12 +91,14 @@ class Server:
                 options.features,
                 options.config.release,
                 unstable=options.config.boolean("unstable.feature.versions.enable"),
+                limit=(lambda support: support) if versions is None else versions.limit_features,
             ),
             topics=options.topics,
             rng=random.Random(options.seed),
             now_ms=self.clock.now_ms(),
             share_edition=options.share_edition,
             share_persister=options.share_persister,
+            versions=versions,
         )
         _record_topic_names(core)
         for user in options.add_scram:

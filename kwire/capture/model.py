@@ -117,11 +117,15 @@ class MissingBytes(NamedTuple):
 
 
 class FlowClosed(NamedTuple):
-    """The end of a connection. `reason` is `fin`, `rst`, `reuse`, `quiet` or `end` (of the capture)."""
+    """The end of a connection. `reason` is `fin`, `rst`, `reuse`, `quiet` or `end` (of the capture).
+
+    `fin_side` is the side that sent the first FIN; None if neither did.
+    """
 
     flow: Flow
     ts: int
     reason: str
+    fin_side: int | None = None
 
 
 StreamEvent = StreamData | MissingBytes | FlowClosed

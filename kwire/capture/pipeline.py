@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kwire.capture.display_filter.exchange_filter import is_selected, matches_row
 from kwire.capture.kafka.detection import extract_frames
 from kwire.capture.kafka.exchange import Exchange, Outcome
-from kwire.capture.kafka.exchange_pairing import pair_exchanges
+from kwire.capture.kafka.exchange_pairing import pair_exchanges, pair_with_ends
 from kwire.capture.kafka.topic_names import TopicNames
 from kwire.capture.kafka.topic_naming import learn_topic_names
 from kwire.capture.model import CaptureIssue, Row
@@ -23,7 +23,7 @@ from kwire.capture.tcp.tcp_analysis import FlowSummary, PacketSummary
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kwire.capture.model import Segment
+    from kwire.capture.model import FlowClosed, Segment
     from kwire.capture.options import Options
     from kwire.capture.tls.key_log import KeyLog
 
@@ -47,6 +47,15 @@ def outcomes_from_segments(
         return merge_issues(traffic_rows.traffic_events(segments, options, keys, each_packet=level == "packets"))
     frames = extract_frames(reassemble_streams(segments), options, keys)
     return merge_issues(pair_exchanges(frames, options_for_level(options, level)))
+
+
+def exchanges_with_ends(
+    segments: Iterable[Segment | CaptureIssue], options: Options, keys: KeyLog
+) -> Iterator[Outcome | FlowClosed]:
+    """Outcomes of the level `messages` as they complete, and the end of each connection behind its exchanges."""
+    if options.tls_keylog:
+        require_cryptography()
+    return pair_with_ends(extract_frames(reassemble_streams(segments), options, keys), options)
 
 
 def merge_issues(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:

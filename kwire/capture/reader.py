@@ -20,6 +20,7 @@ from kwire.capture.network.packet_dissector import dissect_packets
 from kwire.capture.optional_dependencies import require_pyarrow
 from kwire.capture.options import Options
 from kwire.capture.pipeline import (
+    exchanges_with_ends,
     make_row_builder,
     merge_issues,
     order_rows,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from kwire.capture.files.source import Source
     from kwire.capture.index import FlowKey, Index
     from kwire.capture.kafka.exchange import Outcome
-    from kwire.capture.model import Row
+    from kwire.capture.model import FlowClosed, Row
     from kwire.capture.progressive_reader import Event
     from kwire.capture.series.checkpoint import PipelineState
 
@@ -53,6 +54,7 @@ __all__ = [
     "make_row_builder",
     "open_index",
     "read_batches",
+    "read_connections",
     "read_events",
     "read_flow_batches",
     "read_outcomes",
@@ -72,6 +74,16 @@ def read_outcomes(source: Source, options: Options | None = None, level: str = "
     options = options or Options()
     keys = KeyLog(options.tls_keylog)
     return outcomes_from_segments(dissect_packets(read_packets(source, keys)), options, keys, level)
+
+
+def read_connections(source: Source, options: Options | None = None) -> Iterator[Outcome | FlowClosed]:
+    """Exchanges as they complete, with the end of each connection behind its exchanges, and what cannot be read.
+
+    The bodies of all exchanges are decoded; they have no `session`. Raises: CaptureError if the source is no capture.
+    """
+    options = replace(options or Options(), sessions=False)
+    keys = KeyLog(options.tls_keylog)
+    return exchanges_with_ends(dissect_packets(read_packets(source, keys)), options, keys)
 
 
 def read_events(

@@ -46,6 +46,9 @@ COMMANDS = {
     "describe": Command("kwire.cli.describe", "show the fields of a message, or list all messages"),
     "check": Command("kwire.cli.check.command", "compare the codec with golden vectors and golden record batches"),
     "request": Command("kwire.cli.request", "send one request to a broker and print its response"),
+    "conformance": Command(
+        "kwire.cli.conformance", "list what clients did wrong in captures, each with its rule and source"
+    ),
     "report": Command("kwire.cli.report", "write a report page about captures, using Spark"),
 }
 

@@ -9,7 +9,11 @@ import msgspec
 from mockbroker.cluster_methods.cluster_thread import ClusterThread
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from kwire.conformance.model import Note
     from mockbroker.journal import Exchange, Journal
+    from mockbroker.journal.conformance import ObservedJournal
     from mockbroker.journal.request_filters import RequestFilters
     from mockbroker.journal.request_history import RequestHistory, Snapshot
 
@@ -105,6 +109,30 @@ class HistoryMethods(ClusterThread):
         snapshot = self._snapshot()
         histories = [step if isinstance(step, RequestHistory) else _ask(snapshot, step, filters) for step in steps]
         assert_request_order(histories, snapshot.topic_names)
+
+    def conformance_notes(self, *, ignore: Collection[str] = (), client_id: str | None = None) -> list[Note]:
+        """What clients did wrong until now though the cluster accepted it, by the rules of docs/conformance.md.
+
+        ignore: ids of rules to leave out. client_id: only of clients with this id. Also after the cluster has stopped.
+        Raises: ValueError for an unknown rule.
+        """
+        return self._observe_journal().find_notes(ignore, client_id)
+
+    def assert_conformant(self, *, ignore: Collection[str] = (), client_id: str | None = None) -> None:
+        """Assert that there are no conformance notes. Raises: AssertionError with the notes; as `conformance_notes`.
+
+        Of a journal that has dropped its oldest exchanges, only the others are looked at.
+        """
+        __tracebackhide__ = True
+        self._observe_journal().assert_conformant(ignore, client_id)
+
+    def _observe_journal(self) -> ObservedJournal:
+        """Imported on first use: a cluster starts without the rules."""
+        from mockbroker.journal.conformance import ObservedJournal
+
+        if self._thread is None:
+            return ObservedJournal.copy(self._started().core.journal)
+        return self._read(lambda server: ObservedJournal.copy(server.core.journal))
 
     def _snapshot(self) -> Snapshot:
         from mockbroker.journal.request_history import Snapshot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 import msgspec
@@ -19,11 +19,13 @@ class FeatureSupport(msgspec.Struct, frozen=True):
     """The features of a release.
 
     levels: name to the lowest and the highest level that is supported. metadata_versions_with_new_records: levels of
-    metadata.version that a downgrade cannot leave, because their records do not exist below them.
+    metadata.version that a downgrade cannot leave, because their records do not exist below them. is_listed: in the
+    answers to ApiVersions.
     """
 
     levels: Mapping[str, tuple[int, int]]
     metadata_versions_with_new_records: frozenset[int]
+    is_listed: bool = True
 
     def with_unstable_levels(self) -> FeatureSupport:
         """The features of a broker with `unstable.feature.versions.enable`: one more level of metadata.version.
@@ -62,15 +64,19 @@ FEATURES: Mapping[str, FeatureSupport] = MappingProxyType({"4.4": _FEATURES_4_4,
 
 
 def finalize_levels(
-    settings: Iterable[str] = (), release: str = DEFAULT_RELEASE, *, unstable: bool = False
+    settings: Iterable[str] = (),
+    release: str = DEFAULT_RELEASE,
+    *,
+    unstable: bool = False,
+    limit: Callable[[FeatureSupport], FeatureSupport] = lambda support: support,
 ) -> dict[str, int]:
     """The finalized levels of a new cluster: the highest, or as in settings such as `share.version=0`.
 
-    Level 0 is not listed, as in Kafka. unstable: `unstable.feature.versions.enable`.
+    Level 0 is not listed, as in Kafka. unstable: `unstable.feature.versions.enable`. limit: those of an older broker.
     Raises: ConfigError for an unknown feature or level.
     """
     features = FEATURES[release]
-    supported = (features.with_unstable_levels() if unstable else features).levels
+    supported = limit(features.with_unstable_levels() if unstable else features).levels
     levels = {name: high for name, (_, high) in supported.items() if name != _UNLISTED}
     for setting in settings:
         name, _, text = setting.partition("=")

@@ -15,18 +15,23 @@ from mockbroker.journal import Exchange
 if TYPE_CHECKING:
     from mockbroker.engine.dispatch import IncomingRequest
     from mockbroker.engine.output import Close, HalfClose
+    from mockbroker.engine.routes import Route
     from mockbroker.engine.sasl_authenticator import SaslAuthenticator
     from mockbroker.kafka_error import KafkaError
 
 
 class Connection(msgspec.Struct):
-    """A client connection: the frames that wait behind the request in progress, and that request if it is parked."""
+    """A client connection: the frames that wait behind the request in progress, and that request if it is parked.
+
+    routes: the APIs that it is served, None for all of the cluster.
+    """
 
     info: ConnectionInfo
     authenticator: SaslAuthenticator | None = None
     waiting: deque[tuple[bytes | memoryview, int]] = msgspec.field(default_factory=deque)
     is_busy: bool = False
     parked: DelayedRequest[ActiveRequest] | None = None
+    routes: Mapping[int, Route] | None = None
 
 
 class ActiveRequest(msgspec.Struct):

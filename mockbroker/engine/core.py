@@ -320,7 +320,7 @@ class Core:
         authenticator, arrival = connection.authenticator, (self.now_ms, arrived_ns, len(frame))
         try:
             decode = decode_request if authenticator is None else authenticator.decode_request
-            incoming = decode(frame, self.routes)
+            incoming = decode(frame, self.routes if connection.routes is None else connection.routes)
         except Undispatchable as error:
             record_undispatchable(self.journal, connection.info, error, arrival)
             self.requests.close(connection, str(error))

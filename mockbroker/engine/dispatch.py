@@ -109,7 +109,7 @@ def decode_request(frame: bytes | memoryview, routes: Mapping[int, Route]) -> In
         request=decoded.message,
         handler_request=handler_request,
         handler_version=handler_version,
-        decode_warnings=tuple(str(warning) for warning in decoded.warnings),
+        decode_warnings=tuple(f"{warning.path}: {warning.what}" for warning in decoded.warnings),
         refusal=refusal,
     )
 

@@ -6,17 +6,22 @@ docs/decisions/lazy-routes.md for the measurements. `tests/mockbroker/engine/tes
 
 from __future__ import annotations
 
+import copy
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from kwire.registry import request_class
+from mockbroker.config.keys import ConfigError
 from mockbroker.engine.context import Context
 from mockbroker.engine.outcome import Outcome
 from mockbroker.kafka_error import KafkaError
+
+if TYPE_CHECKING:
+    from mockbroker.config.kafka_versions import ApiLimits
 
 Handler = Callable[[Any, Context], Outcome]
 Refuser = Callable[[Any, KafkaError], msgspec.Struct]
@@ -53,6 +58,18 @@ class Route:
         """The route of a release that serves this API up to a version."""
         versions, listed = (self.versions[0], last_version), (self.listed[0], last_version)
         return Route(self.api_key, self.name, self.handler_path, versions, listed)
+
+    def restrict(self, span: Versions | None) -> Route | None:
+        """The route of an older broker, with no version outside this range; None if it serves none."""
+        if span is None or span[0] > self.versions[1] or span[1] < self.versions[0]:
+            return None
+        if span[0] <= self.versions[0] and span[1] >= self.versions[1]:
+            return self
+        low, high = max(self.versions[0], span[0]), min(self.versions[1], span[1])
+        restricted = copy.copy(self)
+        restricted.versions = low, high
+        restricted.listed = (self.listed[0] if low == self.versions[0] else low), high
+        return restricted
 
     def with_unstable_version(self) -> Route:
         """The route of a broker with `unstable.api.versions.enable`."""
@@ -102,3 +119,19 @@ def route(
 ) -> Route:
     """A row of ROUTES; `handler_path` is "package.module.function" below mockbroker/handlers."""
     return Route(api_key, name, f"mockbroker.handlers.{handler_path}", versions, listed, unstable=unstable)
+
+
+def limit_routes(routes: Mapping[int, Route], limits: ApiLimits) -> dict[int, Route]:
+    """The routes of an older broker: APIs and versions outside of its limits are not served.
+
+    Raises: ConfigError for a version of a single API below those that are served.
+    """
+    if not limits.is_complete:
+        for key, (_, last) in limits.versions.items():
+            if key in routes and 0 <= last < routes[key].versions[0]:
+                low, high = routes[key].versions
+                raise ConfigError(
+                    f"versions: {routes[key].name}: {last} is not served, only {low} to {high}; -1 leaves the API out"
+                )
+    limited = {key: line.restrict(limits.range_of(key)) for key, line in routes.items()}
+    return {key: line for key, line in limited.items() if line is not None}

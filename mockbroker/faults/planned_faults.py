@@ -9,8 +9,10 @@ import msgspec
 
 from kwire.error_codes import ErrorCode
 from kwire.errors import WireError
+from mockbroker.config.kafka_versions import parse_versions
 from mockbroker.engine.dispatch import build_error_response
 from mockbroker.engine.output import HalfClose, Note
+from mockbroker.engine.routes import limit_routes
 from mockbroker.faults import error_rows, response_fields, wire_changes
 from mockbroker.faults.answer_sender import AnswerSender
 from mockbroker.faults.api_fields import api_fields
@@ -134,7 +136,9 @@ class PlannedFaults:
         if then.stale:
             response_fields.set_leaders(response, active.leaders, condition)
         if then.max_versions is not None:
-            response_fields.limit_versions(response, then.max_versions)
+            connection, limits = self._request.connection, parse_versions(then.max_versions)
+            connection.routes = limit_routes(connection.routes or self._core.routes, limits)
+            response_fields.list_routes(response, connection.routes)
         if then.set_fields is not None:
             response_fields.set_response_fields(response, then.set_fields, condition)
         if then.corrupt_records:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from mockbroker.config.kafka_versions import parse_versions
+from mockbroker.config.keys import ConfigError
 from mockbroker.engine.output import Close, HalfClose
+from mockbroker.engine.routes import limit_routes
 from mockbroker.faults.active_cluster_fault import ActiveClusterFault
 from mockbroker.faults.active_fault import ActiveFault
 from mockbroker.faults.answer_sender import AnswerSender
@@ -137,6 +140,11 @@ class FaultRegistry:
         if api is not None and not self.serves(api):
             raise FaultError(f"api: this cluster does not serve {api}")
         self._check_node("node", node)
+        if fault.then.max_versions is not None:
+            try:
+                limit_routes(self._core.routes, parse_versions(fault.then.max_versions))
+            except ConfigError as error:
+                raise FaultError(f"max_{error}") from error
 
     def serves(self, api: str) -> bool:
         """Whether the cluster serves an API, in its release or edition."""

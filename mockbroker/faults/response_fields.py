@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mockbroker.engine.core import Core
+    from mockbroker.engine.routes import Route
     from mockbroker.faults.model import FieldValue, Then
 
 #: A response that lists the replicas of partitions has this field beside `leader_id` and `leader_epoch`.
@@ -94,10 +95,9 @@ def set_leaders(
                 fields.leader_id, fields.leader_epoch, fields.isr_nodes = leader
 
 
-def limit_versions(response: msgspec.Struct, max_versions: Mapping[str, int]) -> None:
-    """Lower the versions in an ApiVersions response; an API without a version is left out."""
+def list_routes(response: msgspec.Struct, routes: Mapping[int, Route]) -> None:
+    """Let an ApiVersions response list these APIs and versions, of those that it lists."""
     fields = cast(Any, response)
-    limits = {key: max_versions[api_name(key)] for key in API_KEYS if api_name(key) in max_versions}
+    fields.api_keys = [row for row in fields.api_keys if row.api_key in routes]
     for row in fields.api_keys:
-        row.max_version = min(row.max_version, limits.get(row.api_key, row.max_version))
-    fields.api_keys = [row for row in fields.api_keys if row.max_version >= row.min_version]
+        row.min_version, row.max_version = routes[row.api_key].listed

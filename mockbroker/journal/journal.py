@@ -17,13 +17,16 @@ EXCHANGES_MAX = 20_000
 BYTES_MAX = 64 << 20
 #: The maximum number of topic names, those of deleted topics included.
 TOPIC_NAMES_MAX = 100_000
+#: The maximum number of connections whose end is remembered.
+ENDS_MAX = 20_000
 
 
 class Journal:
     """Every exchange in order; beyond its limits the oldest are dropped, and `dropped` counts them.
 
     exchanges_max: a count. bytes_max: bytes of request and response frames together. topic_names: by topic id, of
-    topics that were deleted since, too.
+    topics that were deleted since, too. client_ends: when clients closed their connections, nanoseconds since 1970, by
+    connection id; without those that a node closed, or that were reset.
     """
 
     def __init__(self, *, exchanges_max: int = EXCHANGES_MAX, bytes_max: int = BYTES_MAX) -> None:
@@ -32,6 +35,7 @@ class Journal:
         self.dropped = 0
         self.on_answer: list[Callable[[Exchange], None]] = []
         self.topic_names: dict[bytes, str] = {}
+        self.client_ends: dict[int, int] = {}
         self._exchanges: deque[Exchange] = deque()
         self._bytes = 0
         self._number = 0
@@ -41,6 +45,12 @@ class Journal:
         self.topic_names[topic_id] = name
         if len(self.topic_names) > TOPIC_NAMES_MAX:
             del self.topic_names[next(iter(self.topic_names))]
+
+    def record_client_end(self, connection_id: int, at_ns: int) -> None:
+        """Remember that a client has closed its connection cleanly; beyond the limit, the oldest end is forgotten."""
+        self.client_ends[connection_id] = at_ns
+        if len(self.client_ends) > ENDS_MAX:
+            del self.client_ends[next(iter(self.client_ends))]
 
     def next_number(self) -> int:
         """The number of the next exchange, from 1 on."""

@@ -213,4 +213,6 @@ class ClientConnection(asyncio.Protocol):
             self._server.tap.record_close(
                 self.id, at_ns=time.time_ns(), by_client=by_client, is_abrupt=self._is_closed_abruptly
             )
+        if exc is None and not self._is_closed_by_server:
+            self._server.core.journal.record_client_end(self.id, time.time_ns())
         self._server.remove_connection(self)

@@ -27,6 +27,7 @@ PAGES = (
     "docs/how-to-test-a-client.md",
     "docs/how-to-wait-and-assert.md",
     "docs/faults.md",
+    "docs/conformance.md",
     "docs/control.md",
     "docs/how-to-read-a-capture.md",
     "docs/how-to-debug-a-client.md",

@@ -35,14 +35,19 @@ _FRAME_COST = 2_000
 DISORDER_NS = 100_000_000
 
 
-def pair_exchanges(events: Iterable[FrameEvent | CaptureIssue], options: Options) -> Iterator[Outcome]:
-    """Each request with its response as soon as both were captured; requests without one when the connection closes."""
+def pair_with_ends(events: Iterable[FrameEvent | CaptureIssue], options: Options) -> Iterator[Outcome | FlowClosed]:
+    """As `pair_exchanges`, with the end of each connection behind its exchanges."""
     pairer = ExchangePairer(options)
     for event in events:
         if isinstance(event, Frame | FlowClosed):
             yield from pairer.take_event(event)
-        else:
+        if not isinstance(event, Frame):
             yield event
+
+
+def pair_exchanges(events: Iterable[FrameEvent | CaptureIssue], options: Options) -> Iterator[Outcome]:
+    """Each request with its response as soon as both were captured; requests without one when the connection closes."""
+    return (each for each in pair_with_ends(events, options) if not isinstance(each, FlowClosed))
 
 
 class ExchangePairer:

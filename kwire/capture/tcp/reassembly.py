@@ -38,6 +38,7 @@ class _Connection:
         self.packets = 0
         self.last_ts = 0
         self.end_reason: str | None = None
+        self.fin_side: int | None = None
         self.end_ts = 0
         self.last_data_ts = 0
         self.strays = 0
@@ -80,6 +81,7 @@ class _Connection:
             if stream.next_seq > before:
                 self.last_data_ts, self.strays = segment.ts, 0
         if flags & FIN:
+            self.fin_side = side if self.fin_side is None else self.fin_side
             stream.record_fin(seq + len(segment.payload) + segment.missing)
         for each in self.streams:
             if each.has_buffered:
@@ -109,7 +111,7 @@ class _Connection:
         """Yield what is still buffered, and the end of the connection."""
         for stream in self.streams:
             yield from stream.close()
-        yield FlowClosed(self.flow, ts, self.end_reason or reason)
+        yield FlowClosed(self.flow, ts, self.end_reason or reason, self.fin_side)
 
 
 def reassemble_streams(segments: Iterable[Segment | CaptureIssue]) -> Iterator[StreamEvent | CaptureIssue]:

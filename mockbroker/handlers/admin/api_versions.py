@@ -26,6 +26,8 @@ _NO_NODE = -1
 #: Before this version a feature range cannot start at level 0; such features are omitted.
 _ZERO_LEVELS_SINCE = 4
 _API_VERSIONS_KEY = 18
+#: A broker that serves this version lists the range in a refusal. Source: the classes of Kafka 2.3.1 and 2.4.1.
+_RANGE_IN_REFUSAL_SINCE = 3
 #: Always served, but listed only where a metrics receiver is configured. Source: Kafka's DefaultApiVersionManager.
 _TELEMETRY_KEYS = (71, 72)
 
@@ -42,6 +44,7 @@ def api_versions(request: ApiVersionsRequest, ctx: Context) -> Outcome:
         code = _check_expected_node(request, ctx)
         if code is not ErrorCode.NONE:
             return Reply(ApiVersionsResponse(error_code=code))
+    features = ctx.cluster.release.features
     return Reply(
         ApiVersionsResponse(
             api_keys=[
@@ -51,13 +54,14 @@ def api_versions(request: ApiVersionsRequest, ctx: Context) -> Outcome:
             ],
             supported_features=[
                 SupportedFeatureKey(name=name, min_version=low, max_version=high)
-                for name, (low, high) in ctx.cluster.release.features.levels.items()
-                if low > 0 or ctx.api_version >= _ZERO_LEVELS_SINCE
+                for name, (low, high) in features.levels.items()
+                if features.is_listed and (low > 0 or ctx.api_version >= _ZERO_LEVELS_SINCE)
             ],
             finalized_features_epoch=metadata_offset(ctx),
             finalized_features=[
                 FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
                 for name, level in ctx.cluster.features.items()
+                if features.is_listed
             ],
         )
     )
@@ -76,9 +80,9 @@ def _check_expected_node(request: ApiVersionsRequest, ctx: Context) -> ErrorCode
 
 
 def refuse_api_versions(request: ApiVersionsRequest, error: KafkaError) -> ApiVersionsResponse:
-    """A response to a request of an unsupported version lists the range of ApiVersions only."""
+    """A response to a request of an unsupported version lists the range of ApiVersions only; before KIP-511 nothing."""
     response = ApiVersionsResponse(error_code=error.code)
-    if isinstance(error, UnservedVersion):
+    if isinstance(error, UnservedVersion) and error.versions[1] >= _RANGE_IN_REFUSAL_SINCE:
         low, high = error.versions
         response.api_keys = [ApiVersion(api_key=_API_VERSIONS_KEY, min_version=low, max_version=high)]
     return response

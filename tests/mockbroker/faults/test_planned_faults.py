@@ -19,6 +19,7 @@ from kwire.messages.offset_commit import (
 )
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.records import read_batches
+from mockbroker.faults import FaultError
 from tests.support.brokers.faulty_broker import FaultyBroker
 from tests.support.brokers.producer import produce, record_batch
 
@@ -457,3 +458,21 @@ def test_versions_are_listed_up_to_a_limit() -> None:
     assert versions[1] == 11
     assert 78 not in versions
     assert versions[0] == 13
+
+
+def test_requests_above_the_listed_versions_end_the_connection_on_which_they_were_listed() -> None:
+    broker = FaultyBroker()
+    broker.add("ApiVersions", max_versions={"ListGroups": 3}, times=1)
+    request = ApiVersionsRequest(client_software_name="kwire", client_software_version="1.0")
+    broker.call(request, 3)
+    broker.call(request, 3, connection="b")
+    for connection in ("a", "b"):
+        broker.send(ListGroupsRequest(), 4, connection=connection)
+
+    assert broker.closed == {"a": "ListGroups version 4 is not served, only 0 to 3"}
+    assert broker.take_response("b").error_code == 0
+
+
+def test_versions_that_are_never_served_cannot_be_listed() -> None:
+    with pytest.raises(FaultError, match="max_versions: Fetch: 3 is not served, only 4 to 18"):
+        FaultyBroker().add("ApiVersions", max_versions={"Fetch": 3})

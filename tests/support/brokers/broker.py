@@ -14,6 +14,7 @@ from kwire.registry import response_class
 from mockbroker.build import build_core
 from mockbroker.config.broker_config import BrokerConfig
 from mockbroker.config.features import finalize_levels
+from mockbroker.config.kafka_versions import VersionsOption, parse_versions
 from mockbroker.config.releases import DEFAULT_RELEASE
 from mockbroker.engine.output import Close, Send
 from mockbroker.state.metadata.cluster_image import ClusterImage, Topic
@@ -34,14 +35,17 @@ class Broker:
         features: tuple[str, ...] = (),
         release: str = DEFAULT_RELEASE,
         now_ms: int = 1_000_000,
+        versions: VersionsOption | None = None,
     ) -> None:
+        limits = None if versions is None else parse_versions(versions)
         self.core = build_core(
             config=BrokerConfig(config, release=release),
             node_count=nodes,
-            features=finalize_levels(features, release),
+            features=finalize_levels(features, release, limit=limits.limit_features if limits else lambda all_: all_),
             topics=topics or {},
             rng=random.Random(1),
             now_ms=now_ms,
+            versions=limits,
         )
         self.now_ms = now_ms
         for node in self.core.state.nodes.values():

@@ -15,7 +15,7 @@ from tests.clients.java_tools import clients_of_release, run_program
 
 pytestmark = [pytest.mark.client, pytest.mark.timeout(180)]
 
-PROGRAM = Path(__file__).parent / "java" / "ClientScenarios.java"
+PROGRAM = Path(__file__).parents[1] / "java" / "ClientScenarios.java"
 FEATURES = {"4.4": "metadata 33, share 2", "4.3": "metadata 30, share 1"}
 #: The first version with the ids that a client expects, and the first one with topic ids.
 EXPECTED_NODE_VERSION, TOPIC_ID_VERSION = 5, 6

@@ -1,0 +1,108 @@
+"""The exchanges of a capture, as the conformance rules read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kwire.capture.kafka.exchange import Exchange
+from kwire.capture.model import CaptureIssue, Flow, FlowClosed, NonKafkaConnection, StreamGap, format_address
+from kwire.capture.reader import read_connections
+from kwire.conformance.model import ConnectionEnd, ConnectionGap, ObservedExchange
+
+if TYPE_CHECKING:
+    from kwire.capture.files.source import Source
+    from kwire.capture.kafka.message_decoder import Request
+    from kwire.capture.options import Options
+    from kwire.conformance.checker import Observation
+
+
+class CaptureObserver:
+    """Reads a capture. exchanges: how many were read. unread: connections and packets that cannot be, by reason."""
+
+    def __init__(self) -> None:
+        self.exchanges = 0
+        self.unread: dict[str, int] = {}
+
+    def observe(self, source: Source, options: Options) -> Iterator[Observation]:
+        """The exchanges as they complete, ends of connections and gaps. Raises: CaptureError if it is no capture."""
+        for outcome in read_connections(source, options):
+            if isinstance(outcome, Exchange):
+                yield from self._observe_exchange(outcome)
+            elif isinstance(outcome, FlowClosed):
+                yield from _observe_end(outcome)
+            elif isinstance(outcome, StreamGap):
+                yield ConnectionGap(_connection_key(outcome.flow), outcome.ts)
+            elif isinstance(outcome, NonKafkaConnection) and outcome.kind == "tls":
+                self.unread[outcome.detail] = self.unread.get(outcome.detail, 0) + 1
+            elif isinstance(outcome, CaptureIssue):
+                self.unread[outcome.detail] = self.unread.get(outcome.detail, 0) + outcome.packets
+
+    def _observe_exchange(self, exchange: Exchange) -> Iterator[Observation]:
+        request, response = exchange.request, exchange.response
+        key = _connection_key(exchange.flow)
+        frame = request.frame if request is not None else None
+        if request is None or frame is None or (request.body is None and not request.is_token):
+            assert response is not None or frame is not None
+            at = frame or (response.frame if response is not None else None)
+            yield ConnectionGap(key, at.ts if at is not None else 0)
+        if request is None or request.is_token or request.api_key is None or request.api_version is None:
+            return
+        self.exchanges += 1
+        observed = _make_observed(exchange, request, self.exchanges)
+        # A response that cannot be decoded may have changed anything.
+        if response is not None and response.body is None:
+            yield ConnectionGap(key, response.frame.ts)
+        yield observed
+
+
+def _make_observed(exchange: Exchange, request: Request, number: int) -> ObservedExchange:
+    flow, response = exchange.flow, exchange.response
+    answered_ns = response.frame.end_ts if response is not None else None
+    assert request.api_key is not None
+    assert request.api_version is not None
+    assert request.correlation_id is not None
+    return ObservedExchange(
+        number=number,
+        connection=_connection_key(flow),
+        node=_endpoint_text(flow, 1 - flow.client_side),
+        client=_endpoint_text(flow, flow.client_side),
+        client_id=request.client_id,
+        api_key=request.api_key,
+        api_name=request.api_name or f"API {request.api_key}",
+        api_version=request.api_version,
+        correlation_id=request.correlation_id,
+        sent_ns=request.frame.ts,
+        sent_ms=request.frame.ts / 1e6,
+        request=request.body,
+        response=response.body if response is not None else None,
+        answered_ns=answered_ns,
+        answered_ms=answered_ns / 1e6 if answered_ns is not None else None,
+        packet=request.frame.packet or None,
+        expects_response=request.expects_response,
+        decode_warnings=tuple(
+            f"{issue.path}: {issue.detail}" if issue.path else issue.detail
+            for issue in request.issues
+            if issue.kind == "protocol_violation"
+        ),
+    )
+
+
+def _observe_end(closed: FlowClosed) -> Iterator[Observation]:
+    """The end, if it was captured; a connection that is open when the capture ends has none."""
+    key = _connection_key(closed.flow)
+    if closed.reason in ("fin", "rst"):
+        is_clean = closed.reason == "fin" and closed.fin_side == closed.flow.client_side
+        yield ConnectionEnd(key, closed.ts, is_clean)
+    elif closed.reason != "end":
+        yield ConnectionGap(key, closed.ts)
+
+
+def _connection_key(flow: Flow) -> str:
+    client, broker = (_endpoint_text(flow, side) for side in (flow.client_side, 1 - flow.client_side))
+    return f"{client}>{broker}" if not flow.epoch else f"{client}>{broker} ({flow.epoch})"
+
+
+def _endpoint_text(flow: Flow, side: int) -> str:
+    address, port = flow.ends[side]
+    return f"[{format_address(address)}]:{port}" if len(address) == 16 else f"{format_address(address)}:{port}"
