@@ -102,7 +102,7 @@ def _parse_options(parsed: argparse.Namespace) -> Options:
     release = choose_release(parsed.release, parsed.share_edition)
     dialect = config_dialect(parsed.share_edition)
     config = BrokerConfig.from_properties(text, settings, release=release, dialect=dialect)
-    security = create_security(parsed.tls, parsed.sasl)
+    security = create_security(parsed.tls, parsed.sasl, parsed.advertised)
     default_port = None if "listeners" in config.given else 9092
     if security is not None:
         refuse_own_listeners(config)
@@ -128,6 +128,8 @@ def _parse_options(parsed: argparse.Namespace) -> Options:
         security=security,
         versions=load_versions(parsed.versions, parsed.share_edition),
         profile=parsed.profile,
+        host=parsed.host,
+        advertised=parsed.advertised,
     )
 
 
@@ -195,6 +197,8 @@ def _create_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     port_help = "port of node 0; node i listens on PORT + i; 0: any free port (default 9092)"
     add("--port", type=int, metavar="PORT", help=port_help)
+    add("--host", metavar="HOST", help="address to listen on, as 0.0.0.0 in a container (default 127.0.0.1)")
+    add("--advertised", metavar="HOST[:PORT]", help="address that clients are given; the port is that of node 0")
     add("--nodes", type=_parse_node_count, default=1, metavar="N", help="number of brokers (default 1)")
     add("--properties", type=Path, metavar="FILE", help="a Kafka server.properties file")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="a broker configuration; repeatable")

@@ -12,7 +12,7 @@ from mockbroker.cluster_methods.methods import ClusterMethods
 from mockbroker.config.broker_config import NO_OP_PERSISTER, BrokerConfig, ConfigDialect, ConfigError
 from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import choose_release
-from mockbroker.net.listeners import check_node_count
+from mockbroker.net.listeners import check_node_count, parse_advertised
 from mockbroker.server import Options
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class Cluster(ClusterMethods):
     "kip932-r5" (docs/kip-932.md); all else is of 4.3.
     versions: API versions as of an older Kafka, "2.8", or at most by the name of each API, {"Produce": 8}
     (docs/mockbroker.md).
+    host: where the nodes listen, 127.0.0.1 by default. advertised: the address that clients are given, "HOST" or
+    "HOST:PORT", the port of the first node.
     tls: "auto" makes certificates. sasl: a user, "SCRAM-SHA-512 alice:secret". `client_settings` has what clients need.
     share_persister: where share groups store their state: "default" as in the edition, "no-op" nowhere,
     "control-records" in the log of the topic-partition itself.
@@ -78,6 +80,8 @@ class Cluster(ClusterMethods):
         versions: VersionsOption | None = None,
         control: int | str | None = None,
         control_token: str | None = None,
+        host: str | None = None,
+        advertised: str | None = None,
     ) -> None:
         check_node_count(nodes)
         self._control_options = parse_control_options(control, control_token)
@@ -88,7 +92,7 @@ class Cluster(ClusterMethods):
             load_edition(share_edition)
         settings = list(settings)
         parse = partial(_config, release=choose_release(release, share_edition), dialect=config_dialect(share_edition))
-        security = create_security(tls, sasl)
+        security = create_security(tls, sasl, advertised)
         if security is not None:
             refuse_own_listeners(parse(properties, settings))
             settings = [*security.broker_settings(), *settings]
@@ -110,6 +114,8 @@ class Cluster(ClusterMethods):
             security=security,
             versions=load_versions(versions, share_edition),
             profile=profile,
+            host=host,
+            advertised=advertised,
         )
         super().__init__(options)
 
@@ -159,16 +165,16 @@ def load_versions(versions: VersionsOption | None, share_edition: str | None) ->
     return limits
 
 
-def create_security(tls: str | None, sasl: str | None) -> ClientSecurity | None:
+def create_security(tls: str | None, sasl: str | None, advertised: str | None) -> ClientSecurity | None:
     """The security of a cluster's listener, None for a plain one, which loads no module for it.
 
-    Raises: as ClientSecurity.
+    Raises: as ClientSecurity, and for a wrong address.
     """
     if tls is None and sasl is None:
         return None
     from mockbroker.security.client_security import ClientSecurity
 
-    return ClientSecurity(tls=tls, sasl=sasl)
+    return ClientSecurity(tls=tls, sasl=sasl, host=None if advertised is None else parse_advertised(advertised)[0])
 
 
 def parse_control_options(address: int | str | None, token: str | None) -> ControlOptions | None:

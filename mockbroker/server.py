@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from mockbroker.build import build_core
 from mockbroker.clock import Clock
-from mockbroker.config.broker_config import BrokerConfig
+from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.features import finalize_levels
 from mockbroker.config.profiles import DEFAULT_PROFILE
-from mockbroker.net.listeners import Listener, check_node_count, parse_listeners
+from mockbroker.net.listeners import Listener, check_node_count, parse_listeners, place_listeners
 from mockbroker.net.network_server import NetworkServer
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ class Options:
     topics: name to partition count, created before the first client connects. seed: of all randomness in the cluster.
     share_edition: of KIP-932, None for that of the release. share_persister: where share groups store their state.
     add_scram: initial users, in the format of `kafka-storage.sh`; they contain passwords. faults: added at the start.
-    versions: the API versions of an older broker.
+    versions: the API versions of an older broker. host: where the nodes listen. advertised: the address that
+    clients are given, "HOST" or "HOST:PORT".
     chaos: a profile of faults, and its seed. security: TLS and SASL in one word each; its files exist as long as it.
     profile: of timers, which `config` has.
     """
@@ -60,6 +61,8 @@ class Options:
     faults: tuple[Fault | ClusterFault, ...] = ()
     chaos: tuple[str, int] | None = None
     versions: ApiLimits | None = None
+    host: str | None = None
+    advertised: str | None = None
     security: ClientSecurity | None = field(default=None, repr=False)
     profile: str = DEFAULT_PROFILE
 
@@ -70,11 +73,20 @@ class Server:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.clock = Clock()
-        self._listeners: list[Listener] = parse_listeners(options.config, port=options.port, node_count=options.nodes)
+        self._listeners = self._place_listeners()
         self.core = self._build_core()
         self.network_server: NetworkServer | None = None
         self._nodes = list(self.core.state.nodes.values())
         self._add_faults()
+
+    def _place_listeners(self) -> list[Listener]:
+        options = self.options
+        own = {"listeners"} if options.security is not None else set()
+        for name, setting in (("host", "listeners"), ("advertised", "advertised.listeners")):
+            if getattr(options, name) is not None and setting in options.config.given - own:
+                raise ConfigError(f"{name}: given beside {setting}, which has it; give one of them")
+        listeners = parse_listeners(options.config, port=options.port, node_count=options.nodes)
+        return place_listeners(listeners, host=options.host, advertised=options.advertised, node_count=options.nodes)
 
     def _add_faults(self) -> None:
         for fault in self.options.faults:
@@ -141,6 +153,9 @@ class Server:
                 tap.close()
             raise
         self.network_server = network_server
+        for listener in self._listeners:
+            if not listener.is_loopback:
+                log.warning("%s listens on %s, which other machines may reach", listener.name, listener.host)
         if options.config.ignored:
             log.info("configurations without effect: %s", ", ".join(sorted(options.config.ignored)))
         if options.config.unknown:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ipaddress
+import re
+from dataclasses import dataclass, replace
 
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.security.state import parse_security_protocols
@@ -10,6 +12,7 @@ from mockbroker.security.state import parse_security_protocols
 #: The supported security protocols.
 _SUPPORTED_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PORT_MAX = 65_535
+_ADVERTISED = re.compile(r"(?:(?P<host>[A-Za-z0-9._-]+)|\[(?P<address>[0-9A-Fa-f:.]+)\])(?::(?P<port>[0-9]{1,5}))?")
 #: The maximum number of nodes of a cluster: each has listeners of its own.
 NODES_MAX = 100
 
@@ -32,6 +35,14 @@ class Listener:
     def is_encrypted(self) -> bool:
         """Whether its connections use TLS."""
         return self.protocol.endswith("SSL")
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine reaches it."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
 
 def check_node_count(nodes: int) -> None:
@@ -83,6 +94,36 @@ def parse_listeners(config: BrokerConfig, *, port: int | None = None, node_count
     if not listeners:
         raise ConfigError(f"listeners: {texts} has no listener for clients")
     return listeners
+
+
+def place_listeners(
+    listeners: list[Listener], *, host: str | None, advertised: str | None, node_count: int
+) -> list[Listener]:
+    """The listeners at another host, and with the address that clients are given instead; None: as they are.
+
+    advertised: "HOST" or "HOST:PORT", the port of the first node, which the others follow.
+    Raises: ConfigError for anything else, and for a port that a node or another listener cannot have.
+    """
+    if host is not None:
+        if not host or host.isspace() or "://" in host:
+            raise ConfigError(f"host: {host!r} is no host name or address")
+        listeners = [replace(listener, host=host.strip("[]")) for listener in listeners]
+    if advertised is None:
+        return listeners
+    name, port = parse_advertised(advertised)
+    if port is not None:
+        if len(listeners) > 1:
+            raise ConfigError(f"advertised: {advertised!r} has a port; of {len(listeners)} listeners each has its own")
+        node_port(port, node_count - 1)
+    return [replace(listener, advertised_host=name, advertised_port=port) for listener in listeners]
+
+
+def parse_advertised(text: str) -> tuple[str, int | None]:
+    """The host and the port, None if there is none, of "HOST" or "HOST:PORT". Raises: ConfigError for anything else."""
+    match = _ADVERTISED.fullmatch(text)
+    if match is None or (match["port"] is not None and not 1 <= int(match["port"]) <= _PORT_MAX):
+        raise ConfigError(f"advertised: {text!r} is not of the form HOST or HOST:PORT")
+    return match["host"] or match["address"], None if match["port"] is None else int(match["port"])
 
 
 def _parse_address(text: str) -> tuple[str, str, int]:

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 class BoundListener(NamedTuple):
-    """A listener of a node with its bound port, which the node reuses after a restart."""
+    """A listener of a node, the node's index from 0 on, and the bound port, which the node reuses after a restart."""
 
     listener: Listener
     port: int
+    node_index: int
 
     @property
     def advertised(self) -> tuple[str, int]:
         """The host and port that clients are given: by default those of the socket."""
         listener = self.listener
-        shift = self.port - listener.port if listener.port else 0
-        port = listener.advertised_port + shift if listener.advertised_port else self.port
+        port = node_port(listener.advertised_port, self.node_index) if listener.advertised_port else self.port
         return listener.advertised_host or _connectable_host(listener.host), port
 
 
@@ -57,6 +57,10 @@ class NodeListeners:
         """The nodes that have addresses."""
         return list(self._bound)
 
+    def ports(self, node_id: int) -> list[int]:
+        """The ports of the sockets of a node, one for each listener."""
+        return [entry.port for entry in self._bound[node_id]]
+
     def bind(self, indexes: Mapping[int, int]) -> dict[int, list[tuple[BoundListener, socket.socket]]]:
         """Bind every listener of these nodes; index 0 has the configured ports, and the next ones follow.
 
@@ -67,7 +71,7 @@ class NodeListeners:
             for node_id, index in indexes.items():
                 for listener in self._listeners:
                     sock = bind_socket(listener.host, node_port(listener.port, index))
-                    bound[node_id].append((BoundListener(listener, sock.getsockname()[1]), sock))
+                    bound[node_id].append((BoundListener(listener, sock.getsockname()[1], index), sock))
         except (OSError, ConfigError):
             _close_all([sock for pairs in bound.values() for _, sock in pairs])
             raise
@@ -77,7 +81,7 @@ class NodeListeners:
         """Accept connections of a node at bound sockets, which stay its addresses."""
         self._bound[node_id] = [entry for entry, _ in bound]
         acceptors = self._acceptors[node_id] = []
-        for (listener, _), sock in bound:
+        for (listener, *_), sock in bound:
             acceptors.append(
                 Acceptor(
                     sock,

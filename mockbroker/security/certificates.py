@@ -21,8 +21,8 @@ class Certificates(NamedTuple):
     """The paths of PEM files.
 
     authority: the certificate of the authority, which clients trust. broker: key and certificate of all brokers, valid
-    for localhost, 127.0.0.1 and ::1. client, client_key: a certificate of User:CN=client, for brokers that request one;
-    client_store: both in one file.
+    for localhost, 127.0.0.1, ::1 and the host that was given. client, client_key: a certificate of User:CN=client, for
+    brokers that request one; client_store: both in one file.
     """
 
     authority: Path
@@ -32,15 +32,18 @@ class Certificates(NamedTuple):
     client_store: Path
 
 
-def create_certificates(folder: Path) -> Certificates:
-    """Write new keys and certificates into a folder. Raises: MissingExtra without the package cryptography."""
+def create_certificates(folder: Path, *, host: str | None = None) -> Certificates:
+    """Write new keys and certificates into a folder. host: of the brokers, besides the names of this machine.
+
+    Raises: MissingExtra without the package cryptography.
+    """
     try:
         from cryptography.hazmat.primitives.asymmetric import ec
     except ImportError as error:
         raise MissingExtra("tls=auto", "tls") from error
     authority_key, broker_key, client_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(3))
     authority = _sign("mockbroker CA", authority_key, authority_key, issuer="mockbroker CA", is_authority=True)
-    broker = _sign("localhost", broker_key, authority_key, issuer="mockbroker CA")
+    broker = _sign("localhost", broker_key, authority_key, issuer="mockbroker CA", host=host)
     client = _sign("client", client_key, authority_key, issuer="mockbroker CA")
     texts = {
         "ca.pem": _certificate_text(authority),
@@ -63,6 +66,7 @@ def _sign(
     *,
     issuer: str,
     is_authority: bool = False,
+    host: str | None = None,
 ) -> x509.Certificate:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
@@ -71,7 +75,7 @@ def _sign(
         return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
 
     now = datetime.datetime.now(datetime.UTC)
-    hosts = [x509.DNSName("localhost"), *(x509.IPAddress(ipaddress.ip_address(ip)) for ip in ("127.0.0.1", "::1"))]
+    hosts = [_general_name(text) for text in ("localhost", "127.0.0.1", "::1", *([host] if host else []))]
     identifier = x509.SubjectKeyIdentifier.from_public_key(signing_key.public_key())
     return (
         x509.CertificateBuilder()
@@ -87,6 +91,15 @@ def _sign(
         .add_extension(x509.AuthorityKeyIdentifier(identifier.digest, None, None), critical=False)
         .sign(signing_key, hashes.SHA256())
     )
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    from cryptography import x509
+
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
 
 
 def _certificate_text(certificate: x509.Certificate) -> bytes:

@@ -39,10 +39,11 @@ class ClientSecurity:
     """The security of a cluster's listener. Without TLS and SASL it is plain.
 
     tls: "auto" makes certificates in a temporary folder, which is deleted with this object. sasl: "MECHANISM
-    USER:PASSWORD". Raises: ConfigError for anything else; MissingExtra for TLS without the package cryptography.
+    USER:PASSWORD". host: of the brokers, besides the names of this machine.
+    Raises: ConfigError for anything else; MissingExtra for TLS without the package cryptography.
     """
 
-    def __init__(self, *, tls: str | None = None, sasl: str | None = None) -> None:
+    def __init__(self, *, tls: str | None = None, sasl: str | None = None, host: str | None = None) -> None:
         if tls not in (None, "auto"):
             raise ConfigError(f"tls: {tls!r}; expected 'auto'; for other certificates set ssl.keystore.location")
         self.sasl = None if sasl is None else _parse_sasl(sasl)
@@ -50,7 +51,7 @@ class ClientSecurity:
         if tls is not None:
             folder = tempfile.mkdtemp(prefix="mockbroker-")
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            self.certificates = create_certificates(Path(folder))
+            self.certificates = create_certificates(Path(folder), host=host)
 
     @property
     def protocol(self) -> str:
