@@ -83,7 +83,7 @@ class Server:
         options = self.options
         own = {"listeners"} if options.security is not None else set()
         for name, setting in (("host", "listeners"), ("advertised", "advertised.listeners")):
-            if getattr(options, name) is not None and setting in options.config.given - own:
+            if getattr(options, name) is not None and setting in options.config.given.keys() - own:
                 raise ConfigError(f"{name}: given beside {setting}, which has it; give one of them")
         listeners = parse_listeners(options.config, port=options.port, node_count=options.nodes)
         return place_listeners(listeners, host=options.host, advertised=options.advertised, node_count=options.nodes)
