@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
 import logging
 import signal
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 from kwire.package_version import version_line
 from mockbroker.cluster import (
@@ -36,10 +37,27 @@ if TYPE_CHECKING:
 
 _EXIT_USAGE = 2
 
+#: The modules of the sub-commands; without one, the command runs a cluster.
+COMMANDS = {"replay": "mockbroker.replay.command"}
+
+
+_EPILOG = "Other commands: 'mockbroker replay' sends a capture to a broker and compares; each has its own --help."
+
+
+class CommandModule(Protocol):
+    """The module of a sub-command."""
+
+    def main(self, arguments: Sequence[str]) -> int:
+        """Run the sub-command. Returns: the exit code."""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command. Exit codes: 0 ended by a signal, 2 wrong usage or an invalid configuration."""
-    parsed = _create_parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    if words and words[0] in COMMANDS:
+        command = cast(CommandModule, importlib.import_module(COMMANDS[words[0]]))
+        return command.main(words[1:])
+    parsed = _create_parser().parse_args(words)
     log_format = "%(asctime)s %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(stream=sys.stderr, level=parsed.log_level.upper(), format=log_format)
     try:
@@ -193,7 +211,7 @@ class _Version(argparse.Action):
 
 def _create_parser() -> argparse.ArgumentParser:
     description = "A Kafka cluster in one process, on loopback. The first line printed is the bootstrap list."
-    parser = argparse.ArgumentParser(prog="mockbroker", description=description)
+    parser = argparse.ArgumentParser(prog="mockbroker", description=description, epilog=_EPILOG)
     add = parser.add_argument
     port_help = "port of node 0; node i listens on PORT + i; 0: any free port (default 9092)"
     add("--port", type=int, metavar="PORT", help=port_help)

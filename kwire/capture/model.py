@@ -119,13 +119,15 @@ class MissingBytes(NamedTuple):
 class FlowClosed(NamedTuple):
     """The end of a connection. `reason` is `fin`, `rst`, `reuse`, `quiet` or `end` (of the capture).
 
-    `fin_side` is the side that sent the first FIN; None if neither did.
+    `fin_side` is the side that sent the first FIN; None if neither did. `end_ts` is the time of the second FIN or of the
+    RST; `ts` may be later.
     """
 
     flow: Flow
     ts: int
     reason: str
     fin_side: int | None = None
+    end_ts: int | None = None
 
 
 StreamEvent = StreamData | MissingBytes | FlowClosed

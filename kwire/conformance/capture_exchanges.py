@@ -93,7 +93,7 @@ def _observe_end(closed: FlowClosed) -> Iterator[Observation]:
     key = _connection_key(closed.flow)
     if closed.reason in ("fin", "rst"):
         is_clean = closed.reason == "fin" and closed.fin_side == closed.flow.client_side
-        yield ConnectionEnd(key, closed.ts, is_clean)
+        yield ConnectionEnd(key, closed.end_ts or closed.ts, is_clean)
     elif closed.reason != "end":
         yield ConnectionGap(key, closed.ts)
 

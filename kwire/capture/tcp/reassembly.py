@@ -111,7 +111,7 @@ class _Connection:
         """Yield what is still buffered, and the end of the connection."""
         for stream in self.streams:
             yield from stream.close()
-        yield FlowClosed(self.flow, ts, self.end_reason or reason, self.fin_side)
+        yield FlowClosed(self.flow, ts, self.end_reason or reason, self.fin_side, self.end_ts or None)
 
 
 def reassemble_streams(segments: Iterable[Segment | CaptureIssue]) -> Iterator[StreamEvent | CaptureIssue]:

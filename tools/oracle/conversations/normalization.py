@@ -2,79 +2,27 @@
 
 from __future__ import annotations
 
-import base64
 import copy
-import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kwire.records import Record, read_batches
+from mockbroker.replay.response_trees import (
+    NODE_KEYS,
+    ORDERED_KEYS,
+    VARYING_KEYS,
+    Json,
+    find_differences,
+    is_text_for_people,
+    sort_key,
+)
 
-Json = Any  # A parsed JSON tree has no narrower type.
+__all__ = ["Json", "ResponseNormalizer", "difference", "visit_pointer"]
 
-_NODE_KEYS = {
-    *("nodeId", "brokerId", "leaderId", "controllerId", "preferredReadReplica"),
-    *("replicaNodes", "isrNodes", "offlineReplicas", "replicas", "isr"),
-}
-_ANY_KEYS = {
-    *("throttleTimeMs", "transactionStartTimeMs", "issueTimestampMs"),
-    *("clusterId", "brokerEpoch", "finalizedFeaturesEpoch"),
-}
-_ORDERED_KEYS = frozenset(["acquiredRecords", "abortedTransactions", "records", "stateBatches", "endOffsets"])
 _LEADERSHIP_ERRORS = frozenset({6, 74, 75})
 _GENERATED = re.compile(r"(.*)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _UUID = re.compile(r"[A-Za-z0-9_-]{22}")
 _ZERO_UUID = "A" * 22
-_SHOWN_LENGTH = 40
-
-
-def sort_key(tree: Json) -> str:
-    """JSON without spaces, by which unordered arrays are sorted."""
-    return json.dumps(tree, separators=(",", ":"), ensure_ascii=False)
-
-
-def summarize_records(api: str, answer: Json, *, offsets: bool = False, contents: bool = False) -> None:
-    """Replace record bytes by [base offset, last offset, codec, is control, is transactional] for each batch.
-
-    offsets: followed by the offsets of its records, which have gaps after compaction. For a ShareFetch the number of
-    bytes
-    of a partial batch at the end is added. contents: one entry for each record instead, whatever the batches are.
-    """
-    if api in ("Fetch", "ShareFetch"):
-        for topic in answer["responses"]:
-            for row in topic["partitions"]:
-                row.pop("recordsSizeInBytes", None)
-                raw = base64.b64decode(row.get("records") or "")
-                if contents:
-                    row["records"] = [
-                        _record_contents(record)
-                        for batch in read_batches(raw, partial_ok=True)
-                        for record in batch.records()
-                    ]
-                    continue
-                row["records"] = [
-                    [b.base_offset, b.last_offset, b.codec.name.lower(), b.is_control, b.is_transactional]
-                    + ([[record.offset for record in b.records()]] if offsets else [])
-                    for b in read_batches(raw, partial_ok=True)
-                ]
-                partial_size = len(raw) - sum(batch.size for batch in read_batches(raw, partial_ok=True))
-                if partial_size and api == "ShareFetch":
-                    row["records"].append(partial_size)
-
-
-def _record_contents(record: Record) -> Json:
-    """Offset, key, value and headers; a value that is longer than 40 bytes is its length."""
-    value = None if record.value is None else record.value.decode("utf-8", "replace")
-    return {
-        "offset": record.offset,
-        "key": None if record.key is None else record.key.decode("utf-8", "replace"),
-        "value": f"{len(value)} bytes" if value is not None and len(value) > _SHOWN_LENGTH else value,
-        "headers": [
-            f"{name}={None if content is None else content.decode('utf-8', 'replace')}"
-            for name, content in record.headers
-        ],
-    }
 
 
 def visit_pointer(tree: Json, pointer: str, visitor: Callable[[Json, Any, Json], None]) -> None:
@@ -137,16 +85,15 @@ class ResponseNormalizer:
             return {k: self._normalize(k, tree[k], tree, ordered) if is_open else tree[k] for k in sorted(tree)}
         if isinstance(tree, list):
             items = [self._normalize(key, item, owner, ordered) for item in tree]
-            if not ordered and key not in _ORDERED_KEYS and not (items and isinstance(items[0], list)):
+            if not ordered and key not in ORDERED_KEYS and not (items and isinstance(items[0], list)):
                 items.sort(key=sort_key)
             return items
         return tree if tree is None else self._normalize_value(key, tree)
 
     def _normalize_value(self, key: str, value: Json) -> Json:
-        low = key.lower()
-        if key in _ANY_KEYS:
+        if key in VARYING_KEYS:
             return "*"
-        if low.endswith(("errormessage", "statusdetail", "documentation")):
+        if is_text_for_people(key):
             return "<text>" if value else ""
         if key in ("host", "clientHost"):
             return "<host>" if value else value
@@ -159,7 +106,7 @@ class ResponseNormalizer:
         return self._normalize_text(key, value) if isinstance(value, str) else value
 
     def _normalize_number(self, key: str, value: int) -> Json:
-        if key in _NODE_KEYS:
+        if key in NODE_KEYS:
             return self.nodes.get(value, value)
         if key == "producerId" and value >= 0:
             for name, known in self.variables.items():
@@ -203,23 +150,12 @@ def _sort_arrays(key: str, tree: Json) -> Json:
     if not isinstance(tree, list):
         return tree
     items = [_sort_arrays(key, item) for item in tree]
-    if key not in _ORDERED_KEYS and not (items and isinstance(items[0], list)):
+    if key not in ORDERED_KEYS and not (items and isinstance(items[0], list)):
         items.sort(key=sort_key)
     return items
 
 
-def difference(want: Json, got: Json, at: str = "") -> str | None:
+def difference(want: Json, got: Json) -> str | None:
     """The first difference of two trees, or None."""
-    if want == got and isinstance(want, bool) == isinstance(got, bool):
-        return None
-    if isinstance(want, dict) and isinstance(got, dict):
-        pairs = [(key, want.get(key, _NOTHING), got.get(key, _NOTHING)) for key in sorted(want.keys() | got.keys())]
-    elif isinstance(want, list) and isinstance(got, list):
-        count = max(len(want), len(got))
-        pairs = [(str(i), (want + [_NOTHING] * count)[i], (got + [_NOTHING] * count)[i]) for i in range(count)]
-    else:
-        return f"{at}: expected {want}, got {got}"
-    return next((first for key, w, g in pairs if (first := difference(w, g, f"{at}/{key}"))), None)
-
-
-_NOTHING = "(nothing)"
+    first = next(find_differences(want, got), None)
+    return None if first is None else str(first)

@@ -20,7 +20,8 @@ from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicPr
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.records import ControlType, Record, write_batch, write_marker
 from kwire.schema import DEFAULT_EDITION
-from tools.oracle.conversations.normalization import Json, ResponseNormalizer, sort_key, summarize_records
+from mockbroker.replay.response_trees import sort_key, summarize_records
+from tools.oracle.conversations.normalization import Json, ResponseNormalizer
 from tools.oracle.conversations.state_topic import state_records
 from tools.oracle.conversations.virtual_broker import Broker, Connection
 
