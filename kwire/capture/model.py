@@ -119,8 +119,8 @@ class MissingBytes(NamedTuple):
 class FlowClosed(NamedTuple):
     """The end of a connection. `reason` is `fin`, `rst`, `reuse`, `quiet` or `end` (of the capture).
 
-    `fin_side` is the side that sent the first FIN; None if neither did. `end_ts` is the time of the second FIN or of the
-    RST; `ts` may be later.
+    `fin_side` is the side that sent the first FIN; None if neither did. `end_ts` is the time of the second FIN, or of
+    the RST; `ts` may be later.
     """
 
     flow: Flow
