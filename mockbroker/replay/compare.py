@@ -20,7 +20,7 @@ from mockbroker.replay.response_trees import (
 )
 from mockbroker.replay.value_map import Scope, ValueMap
 
-#: Fields that tell the elements of an array apart; ids that are mapped come last.
+#: Fields by which the elements of an array differ; ids that are mapped come last.
 _IDENTITIES = (
     *("name", "topicName", "topic", "groupId", "key", "coordinatorKeys", "resourceName", "transactionalId"),
     *("partitionIndex", "partition", "index", "apiKey", "feature", "host", "logDir", "principal", "userName"),
