@@ -84,6 +84,7 @@ OPERATIONS = (
     Operation("POST", "/v1/waits/request", waits.wait_for_request, "waits"),
     Operation("GET", "/v1/exchanges", exchanges.list_exchanges, "history"),
     Operation("GET", "/v1/exchanges/{number}", exchanges.get_exchange, "history"),
+    Operation("GET", "/v1/conformance-notes", exchanges.list_conformance_notes, "history"),
     Operation(
         "GET",
         "/v1/events",

@@ -11,13 +11,20 @@ EVENTS_MAX = 8192
 BYTES_MAX = 16 << 20
 
 
-class Event(NamedTuple):
-    """What happened. kind: of `EVENT_KINDS`. at_ms: by the cluster's clock. size: of the payload, bytes, about."""
+class Event:
+    """What happened. kind: of `EVENT_KINDS`. at_ms: by the cluster's clock. size: of the payload, bytes, about.
 
-    kind: str
-    at_ms: int
-    payload: object
-    size: int
+    encoded: as it is sent to readers without decoded bodies, once the first of them has got it.
+    """
+
+    __slots__ = ("at_ms", "encoded", "kind", "payload", "size")
+
+    def __init__(self, kind: str, at_ms: int, payload: object, size: int) -> None:
+        self.kind = kind
+        self.at_ms = at_ms
+        self.payload = payload
+        self.size = size
+        self.encoded: bytes | None = None
 
 
 class Slice(NamedTuple):

@@ -105,6 +105,37 @@ class ExchangePath(RequestModel, frozen=True):
     payload: bool = False
 
 
+class ConformanceParameters(RequestModel, frozen=True):
+    """Which notes. ignore: rules that are left out, comma-separated. clientId: only about this client."""
+
+    ignore: str = ""
+    client_id: str | None = None
+
+
+class ConformanceNote(ResponseModel, frozen=True):
+    """What a client did wrong though the cluster accepted it.
+
+    rule, level: as on the page of the rules. source: what the rule is based on. exchanges: the numbers of the requests
+    on which the note rests, the breach last.
+    """
+
+    rule: str
+    level: Literal["error", "warning", "info"]
+    text: str
+    source: str
+    exchanges: list[int]
+    client: str
+    client_id: str | None
+    connection: int
+    node: str
+
+
+class ConformanceNotes(ResponseModel, frozen=True):
+    """Conformance notes, in the order of their requests."""
+
+    notes: list[ConformanceNote]
+
+
 class EventsParameters(ExchangeFilters, frozen=True):
     """Which events. kinds: comma-separated; all without it. The filters are for events of requests.
 

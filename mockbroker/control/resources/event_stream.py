@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mockbroker.journal.condition import Condition
 
 #: How many events are sent at once.
-_SENT_MAX = 64
+_SENT_MAX = 128
 #: How often something is sent when nothing happens, seconds: it shows whether the reader is still there.
 _KEEP_ALIVE_S = 15.0
 #: How soon a reader should connect again, milliseconds.
@@ -111,19 +111,24 @@ async def send_events(
             matching = [(found.first + at, event) for at, event in enumerate(found.events) if question.matches(event)]
             if matching:
                 yield b"".join(
-                    encode_event(
-                        event.kind,
-                        event_body(event, topic_names, has_bodies=question.has_bodies),
-                        hub.event_id(number),
-                    )
-                    for number, event in matching
+                    _encode(event, hub.event_id(number), question, topic_names) for number, event in matching
                 )
-            elif found.events:
-                await asyncio.sleep(0)  # Others may send in between.
+            if found.events:
+                # Other readers get their turn, and a connection that has ended is noticed.
+                await asyncio.sleep(0)
             elif not await _wait(reader):
                 yield b":\n\n"
     finally:
         hub.remove_reader(reader)
+
+
+def _encode(event: Event, event_id: str, question: EventQuestion, topic_names: Mapping[bytes, str]) -> bytes:
+    """An event as it is sent. It is encoded once for all readers without bodies."""
+    if question.has_bodies:
+        return encode_event(event.kind, event_body(event, topic_names, has_bodies=True), event_id)
+    if event.encoded is None:
+        event.encoded = encode_event(event.kind, event_body(event, topic_names, has_bodies=False), event_id)
+    return event.encoded
 
 
 async def _wait(reader: EventReader) -> bool:

@@ -15,6 +15,7 @@ from mockbroker.journal.topic_condition import topic_partitions
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kwire.conformance.model import Note
     from mockbroker.journal import Exchange
     from mockbroker.journal.request_filters import RequestFilters
     from mockbroker.journal.request_history import RequestHistory
@@ -44,6 +45,29 @@ def get_exchange(control: ControlContext, parameters: models.ExchangePath) -> mo
         if exchange.number == parameters.number:
             return exchange_model(exchange, journal.topic_names, has_bodies=True, has_payload=parameters.payload)
     raise ProblemError(ProblemKind.NOT_FOUND, f"there is no request {parameters.number}, or it is not kept any more")
+
+
+def list_conformance_notes(
+    control: ControlContext, parameters: models.ConformanceParameters
+) -> models.ConformanceNotes:
+    """What clients did wrong until now though the cluster accepted it; at the end of a test there should be nothing."""
+    ignored = [rule for rule in parameters.ignore.split(",") if rule]
+    notes = control.cluster.conformance_notes(ignore=ignored, client_id=parameters.client_id)
+    return models.ConformanceNotes(notes=[_note_model(note) for note in notes])
+
+
+def _note_model(note: Note) -> models.ConformanceNote:
+    return models.ConformanceNote(
+        rule=note.rule,
+        level=note.level.value,
+        text=note.text,
+        source=note.source,
+        exchanges=list(note.exchanges),
+        client=note.client,
+        client_id=note.client_id,
+        connection=int(note.connection),
+        node=note.node,
+    )
 
 
 def exchanges_model(

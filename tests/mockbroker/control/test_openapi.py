@@ -14,7 +14,7 @@ from tests.support.brokers.control_client import description
 #: Methods that are for Python only: of its objects, its threads, or with functions as arguments.
 _PYTHON_ONLY = {"aio", "start", "stop", "run", "run_async", "wait_until", "journal", "control_url"}
 #: What programs do with the history that they get.
-_ASSERTIONS = {"assert_sent", "assert_never", "assert_count", "assert_order", "requests"}
+_ASSERTIONS = {"assert_conformant", "assert_sent", "assert_never", "assert_count", "assert_order", "requests"}
 #: Parts of what an operation returns, and methods whose operation has another name.
 _IN_OPERATIONS = {
     **dict.fromkeys(("bootstrap_servers", "cluster_id", "profile", "release", "seed", "share_edition"), "getCluster"),
@@ -23,6 +23,7 @@ _IN_OPERATIONS = {
     "check_faults": "listFaultMisses",
     "client_settings": "getClientSettings",
     "clock": "getClock",
+    "conformance_notes": "listConformanceNotes",
     "coordinator": "getCoordinator",
     "create_topic": "createTopic",
     "delete_group": "deleteGroup",

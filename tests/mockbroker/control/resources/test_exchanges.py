@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kwire import Client
+from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.list_groups import ListGroupsRequest
 from kwire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -76,3 +77,16 @@ def test_secrets_are_not_shown() -> None:
 
         assert isinstance(cluster.requests("SaslAuthenticate")[0].request, SaslAuthenticateRequest)
     assert login["request"]["authBytes"] == "***"
+
+
+def test_notes_about_clients_are_listed_and_rules_left_out(kafka: Cluster, client: ControlClient) -> None:
+    with Client(kafka.bootstrap_servers, client_id="b") as sender:
+        for _ in range(2):
+            sender.send(HeartbeatRequest(group_id="g", member_id="unknown", generation_id=1))
+    path = "/v1/conformance-notes?clientId=b"
+    notes = client.get(path)["notes"]
+
+    assert [(note["rule"], note["level"]) for note in notes] == [("retry-after-fatal-error", "warning")]
+    assert notes[0]["exchanges"] == [exchange.number for exchange in kafka.requests("Heartbeat")]
+    assert client.get(f"{path}&ignore=retry-after-fatal-error")["notes"] == []
+    assert client.send("GET", f"{path}&ignore=retry").problem == "invalid-value"
