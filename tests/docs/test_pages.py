@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import shlex
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 
 import kwire
 import mockbroker
+from kwire.cli.main import main as kwire_command
 from tests.support.needs import tool
 
 ROOT = Path(__file__).parents[2]
@@ -106,20 +108,23 @@ def _is_spark(code: str) -> bool:
     return "spark" in code
 
 
-@pytest.mark.parametrize(("page", "code"), [each for each in _python_blocks() if _is_test(each[1])])
-def test_an_example_test_passes(page: str, code: str, place: Path) -> None:
-    (place / "test_example.py").write_text(code, encoding="utf-8")
+@pytest.mark.parametrize("page", sorted({page for page, code in _python_blocks() if _is_test(code)}))
+def test_the_example_tests_of_a_page_pass(page: str, place: Path) -> None:
+    examples = [code for name, code in _python_blocks() if name == page and _is_test(code)]
+    for number, code in enumerate(examples):
+        (place / f"test_example_{number}.py").write_text(code, encoding="utf-8")
 
-    assert "1 passed" in _run("-m", "pytest", "-q", "test_example.py", cwd=place), page
+    assert re.search(rf"^{len(examples)} passed", _run("-m", "pytest", "-q", ".", cwd=place), re.MULTILINE)
 
 
 @pytest.mark.parametrize(
     ("page", "code"), [each for each in _python_blocks() if not _is_test(each[1]) and not _is_spark(each[1])]
 )
-def test_an_example_runs(page: str, code: str, place: Path) -> None:
+def test_an_example_runs(page: str, code: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
     (place / "example.py").write_text(code, encoding="utf-8")
 
-    _run("-W", "error", "example.py", cwd=place)
+    runpy.run_path("example.py", run_name="__main__")
 
 
 @pytest.mark.spark
@@ -134,7 +139,10 @@ def test_the_spark_examples_of_a_page_run(page: str, shown: str, place: Path) ->
 
 
 @pytest.mark.parametrize("command", _commands())
-def test_a_command_runs(command: str, place: Path) -> None:
+def test_a_command_runs(
+    command: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(place)
     edition = re.search(r"--edition (\S+)", command)
     if "draft.pcapng" in command:
         _draft_capture(place / "draft.pcapng")
@@ -145,7 +153,8 @@ def test_a_command_runs(command: str, place: Path) -> None:
         # What is followed has no end of its own.
         words += ["--duration", "300ms"] if "--follow" in words else []
 
-        assert _run("-m", "kwire.cli.main", *words, cwd=place) or {"-o", "-Y"} & set(words)
+        assert kwire_command(words) == 0, capsys.readouterr().err
+    assert capsys.readouterr().out or {"-o", "-Y"} & set(words)
 
 
 @pytest.mark.parametrize("command", _brokers())
