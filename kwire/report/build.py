@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import MISSING, fields, replace
 from typing import Any, TypeVar
 
@@ -45,8 +46,9 @@ def build_report(
         has_shares = any(row["share_requests"] for row in overview)
         table_frames = tables.build_tables(levels, start_us=start_us, step_us=step_us, has_shares=has_shares)
         progress(f"computing {formats.plural(len(table_frames), 'table')}")
-        table_rows, omitted = collect_tables(table_frames)
-        panels = compute_panels(table_frames["share_timeline"]) if has_shares else []
+        with ThreadPoolExecutor(1) as pool:
+            panels = pool.submit(lambda: compute_panels(table_frames["share_timeline"]) if has_shares else [])
+            table_rows, omitted = collect_tables(table_frames)
         if parquet is not None:
             progress(f"writing {formats.plural(len(table_frames), 'table')} to {parquet}")
             write_tables(table_frames, parquet)
@@ -55,7 +57,7 @@ def build_report(
             table.unpersist()
     shares = _share_fields(table_rows, spans, omitted) if has_shares else {}
     other_fields = {**_message_fields(table_rows, spans), **_table_fields(table_rows)}
-    return Report(files=rows, **other_fields, **shares, panels=panels, omitted=omitted)
+    return Report(files=rows, **other_fields, **shares, panels=panels.result(), omitted=omitted)
 
 
 def _message_fields(tables: Tables, spans: tuple[int, int, int]) -> dict[str, Any]:

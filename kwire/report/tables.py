@@ -1,4 +1,4 @@
-"""The tables of a report: every analysis once, as DataFrames that are not computed yet."""
+"""The tables of a report: every analysis once, as DataFrames that are built when they are used."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from kwire.capture.rows.columns import LEVELS as LEVEL_COLUMNS
 from kwire.capture.share_timeline import event_context, event_reader
 from kwire.registry import DEFAULT_EDITION, api_name
 from kwire.report import local_tables
+from kwire.report.lazy_tables import LazyTable, LazyTables, TableBuilder
 from kwire.spark import analyses
 from kwire.spark.analyses.conformance import API_VERSIONS
 from kwire.spark.analyses.rebalances import API_KEYS
@@ -103,65 +104,77 @@ def fits_size(files: Sequence[str], size_max: int) -> bool:
     return len(sizes) == len(files) and sum(sizes) <= size_max
 
 
-def build_tables(levels: Levels, *, start_us: int, step_us: int, has_shares: bool) -> dict[str, DataFrame]:
+def build_tables(levels: Levels, *, start_us: int, step_us: int, has_shares: bool) -> LazyTables[DataFrame]:
     """Every table of the report by name; time bins begin at `start_us` and are `step_us` long.
 
+    Building a DataFrame has Spark analyse it, which takes as long as a query of little data: each is built by the
+    thread that uses it first.
     Args: has_shares: whether the captures contain share requests.
     """
     spans = {"start_us": start_us, "step_us": step_us}
     messages, partitions, flows = levels.messages, levels.partitions, levels.flows
-    failures = analyses.failures(messages, partitions).persist()
-    deliveries = analyses.attempts(levels.acquired, levels.acks).persist()
-    breaches = analyses.conformance(messages, levels.details, partitions, deliveries).persist()
-    connections = analyses.connections(flows, messages)
-    steps = analyses.membership(levels.details).persist()
-    return {
-        "totals": analyses.totals(messages),
-        "statuses": analyses.statuses(messages),
-        "latency": analyses.latency(messages),
-        "slowest": analyses.slowest(messages),
-        "traffic": analyses.traffic(messages, **spans),
+    failures = LazyTable(lambda: analyses.failures(messages, partitions).persist())
+    deliveries = LazyTable(lambda: analyses.attempts(levels.acquired, levels.acks).persist())
+    breaches = LazyTable(lambda: analyses.conformance(messages, levels.details, partitions, deliveries()).persist())
+    connections = LazyTable(lambda: analyses.connections(flows, messages))
+    steps = LazyTable(lambda: analyses.membership(levels.details).persist())
+    builders: dict[str, TableBuilder[DataFrame]] = {
+        "totals": lambda: analyses.totals(messages),
+        "statuses": lambda: analyses.statuses(messages),
+        "latency": lambda: analyses.latency(messages),
+        "slowest": lambda: analyses.slowest(messages),
+        "traffic": lambda: analyses.traffic(messages, **spans),
         "failures": failures,
-        "errors": analyses.errors(failures),
-        "errors_over_time": analyses.errors_over_time(failures, **spans),
-        "clients": analyses.clients(messages),
-        "client_versions": analyses.client_versions(messages),
-        "batch_sizes": analyses.batch_sizes(analyses.request_sizes(partitions)),
+        "errors": lambda: analyses.errors(failures()),
+        "errors_over_time": lambda: analyses.errors_over_time(failures(), **spans),
+        "clients": lambda: analyses.clients(messages),
+        "client_versions": lambda: analyses.client_versions(messages),
+        "batch_sizes": lambda: analyses.batch_sizes(analyses.request_sizes(partitions)),
         "connections": connections,
-        "connection_problems": analyses.connection_problems(connections),
-        "connection_churn": analyses.connection_churn(flows, **spans),
-        "requests_in_flight": analyses.requests_in_flight(messages, **spans),
+        "connection_problems": lambda: analyses.connection_problems(connections()),
+        "connection_churn": lambda: analyses.connection_churn(flows, **spans),
+        "requests_in_flight": lambda: analyses.requests_in_flight(messages, **spans),
         "conformance": breaches,
-        "breaches": analyses.breaches(breaches),
+        "breaches": lambda: analyses.breaches(breaches()),
         "membership": steps,
-        "rebalances": analyses.rebalances(steps),
-        **(_share_tables(levels, deliveries, spans) if has_shares else {}),
+        "rebalances": lambda: analyses.rebalances(steps()),
     }
+    if has_shares:
+        builders |= _share_tables(levels, deliveries, spans)
+    return LazyTables(builders)
 
 
-def _share_tables(levels: Levels, deliveries: DataFrame, spans: dict[str, int]) -> dict[str, DataFrame]:
+def _share_tables(
+    levels: Levels, deliveries: LazyTable[DataFrame], spans: dict[str, int]
+) -> dict[str, TableBuilder[DataFrame]]:
     acquired, acks = levels.acquired, levels.acks
-    outcomes = analyses.outcomes(acquired, acks).persist()
-    lock_times = analyses.lock_times(deliveries)
+    outcomes = LazyTable(lambda: analyses.outcomes(acquired, acks).persist())
+    lock_times = LazyTable(lambda: analyses.lock_times(deliveries()))
     # The page also shows records that were redelivered only once; those with most deliveries come first.
-    poison = analyses.poison_records(outcomes, deliveries_min=2)
-    worst_records = poison.orderBy(F.col("delivery_count_max").desc(), *analyses.RECORD).limit(RECORD_LINES_MAX)
+    poison = LazyTable(lambda: analyses.poison_records(outcomes(), deliveries_min=2))
     return {
         **(_record_tables(levels.records, poison) if levels.records is not None else {}),
         "attempts": deliveries,
-        "deliveries_by_count": analyses.deliveries_by_count(acquired),
-        "deliveries_over_time": analyses.deliveries_over_time(acquired, **spans),
+        "deliveries_by_count": lambda: analyses.deliveries_by_count(acquired),
+        "deliveries_over_time": lambda: analyses.deliveries_over_time(acquired, **spans),
         "outcomes": outcomes,
-        "outcome_counts": outcomes.groupBy("group_id", "outcome").agg(F.count("*").alias("records")),
-        "redeliveries": analyses.redeliveries(outcomes),
-        "acknowledgements": analyses.acknowledgements(acks),
+        "outcome_counts": lambda: outcomes().groupBy("group_id", "outcome").agg(F.count("*").alias("records")),
+        "redeliveries": lambda: analyses.redeliveries(outcomes()),
+        "acknowledgements": lambda: analyses.acknowledgements(acks),
         "poison_records": poison,
-        "delivery_histories": analyses.delivery_histories(deliveries, worst_records),
+        "delivery_histories": lambda: analyses.delivery_histories(deliveries(), _worst_records(poison())),
         "lock_times": lock_times,
-        "lock_use": analyses.lock_use(lock_times),
-        "share_timeline": levels.timeline().persist(),
+        "lock_use": lambda: analyses.lock_use(lock_times()),
+        "share_timeline": lambda: levels.timeline().persist(),
     }
 
 
-def _record_tables(records: DataFrame, poison: DataFrame) -> dict[str, DataFrame]:
-    return {"contents": analyses.contents(records, poison), "dead_letters": analyses.dead_letters(records)}
+def _worst_records(poison: DataFrame) -> DataFrame:
+    return poison.orderBy(F.col("delivery_count_max").desc(), *analyses.RECORD).limit(RECORD_LINES_MAX)
+
+
+def _record_tables(records: DataFrame, poison: LazyTable[DataFrame]) -> dict[str, TableBuilder[DataFrame]]:
+    return {
+        "contents": lambda: analyses.contents(records, poison()),
+        "dead_letters": lambda: analyses.dead_letters(records),
+    }
