@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import cleandoc
 from typing import Annotated, Literal
 
 import msgspec
@@ -149,4 +150,9 @@ def faults_from_json(value: object) -> tuple[Fault | ClusterFault, ...]:
 def faults_schema() -> dict[str, object]:
     """The JSON Schema of a file of faults, generated from the classes of this module."""
     schema: dict[str, object] = msgspec.json.schema(FaultFile)
+    definitions: dict[str, dict[str, object]] = schema["$defs"]  # type: ignore[assignment]
+    for definition in definitions.values():
+        if "description" in definition:
+            # The docstring of a class: its lines are indented up to Python 3.12.
+            definition["description"] = cleandoc(str(definition["description"]))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Faults of mockbroker", **schema}
