@@ -5,7 +5,8 @@
     python -m tests.conversations.live --generated COUNT [--release RELEASE] [--seed FIRST] [-j N] [KIND...]
 
 NAME may contain *. A script that differs when it runs concurrently is repeated alone. With a time limit the broker of
-most scripts is first, then another one each day, and the summary counts the scripts that were not run. --record runs
+most scripts is first, the others and their scripts are in another order each day, and the summary counts the scripts
+that were not run. --record runs
 scripts twice and stores the responses that are equal, with every release of the script unless one is named.
 --generated runs COUNT new random scripts of each kind (`random_script_kinds.py`) on virtual time and with a real
 broker, and compares them. The release is the newest one unless one is named. Needs Java and Maven; one broker runs at a
@@ -14,6 +15,7 @@ time. Exit code 1 when a response differs.
 
 from __future__ import annotations
 
+import random
 import signal
 import sys
 import time
@@ -84,19 +86,19 @@ def run_schedules(
 ) -> list[ScriptResult]:
     """Run the scripts of each broker, one broker at a time; one line is printed for each script.
 
-    within_s: no broker is started after this many seconds.
+    within_s: no broker and no script is started after this many seconds.
     """
     results: dict[str, ScriptResult] = {}
-    at_first = time.monotonic()
+    deadline = time.monotonic() + within_s
     for schedule in schedules:
         started = time.monotonic()
-        if started - at_first > within_s:
+        if started > deadline:
             break
         with _run_named_broker(schedule.broker, release) as addresses:
             if schedule.broker not in COLD:
                 warm_up(addresses["PLAINTEXT"])
             ready = time.monotonic()
-            for result in _run_schedule(schedule, scripts, addresses, workers):
+            for result in _run_schedule(schedule, scripts, addresses, workers, deadline):
                 print(result, flush=True)
                 results[result.name] = result
         took_s = time.monotonic() - ready
@@ -109,12 +111,15 @@ def _run_schedule(
     scripts: Mapping[str, RecordedScript],
     addresses: Mapping[str, str],
     workers: int,
+    deadline: float,
 ) -> Iterator[ScriptResult]:
-    for name in schedule.first:
-        yield compare(scripts[name], addresses)
+    def compare_until_deadline(name: str) -> ScriptResult | None:
+        return None if time.monotonic() > deadline else compare(scripts[name], addresses)
+
+    yield from filter(None, map(compare_until_deadline, schedule.first))
     differing: list[str] = []
     with ThreadPoolExecutor(workers) as pool:
-        for result in pool.map(lambda name: compare(scripts[name], addresses), schedule.concurrent):
+        for result in filter(None, pool.map(compare_until_deadline, schedule.concurrent)):
             yield result
             if result.differs:
                 differing.append(result.name)
@@ -126,8 +131,7 @@ def _run_schedule(
             yield result
             if not result.differs:
                 break
-    for name in schedule.last:
-        yield compare(scripts[name], addresses)
+    yield from filter(None, map(compare_until_deadline, schedule.last))
 
 
 def record(patterns: Collection[str], release: str | None) -> list[ScriptResult]:
@@ -175,7 +179,7 @@ def run_recorded(
 ) -> list[ScriptResult]:
     """Run the recorded scripts of these names and patterns, all without any, and compare them with the recordings.
 
-    within_s: as in `run_schedules`; the largest schedule is first, the others in an order of the day.
+    within_s: as in `run_schedules`; the largest schedule is first. What is left out is different each day.
     """
     recorded = [name for name in script_library.script_names(release) if script_library.RECORDED.find(name, release)]
     names = _matching(recorded, patterns)
@@ -185,8 +189,11 @@ def run_recorded(
     if within_s < float("inf"):
         schedules.sort(key=lambda schedule: -len(schedule.concurrent))
         others = schedules[1:]
-        first = date.today().toordinal() % max(1, len(others))
-        schedules = [*schedules[:1], *others[first:], *others[:first]]
+        chance = random.Random(date.today().toordinal())
+        chance.shuffle(others)
+        schedules = [*schedules[:1], *others]
+        for schedule in schedules:
+            chance.shuffle(schedule.concurrent)
     results = run_schedules(schedules, scripts, workers, release=release, within_s=within_s)
     if len(results) < len(names):
         print(f"{len(names) - len(results)} scripts were not run within {within_s:.0f} s")
