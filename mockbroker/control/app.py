@@ -83,12 +83,21 @@ def _create_routes(operations: Iterable[Operation], control: ControlContext) -> 
     by_path: dict[str, dict[str, Operation]] = {}
     for operation in operations:
         by_path.setdefault(operation.path, {})[operation.method] = operation
-    return [Route(path, _create_endpoint(methods, control), methods=list(methods)) for path, methods in by_path.items()]
+    routes = [Route(path, _create_endpoint(methods, control)) for path, methods in by_path.items()]
+    for route in routes:
+        route.methods = None  # All: a path with parameters, which matches too, may have others.
+    return routes
 
 
 def _create_endpoint(methods: Mapping[str, Operation], control: ControlContext) -> Endpoint:
+    by_method = dict(methods)
+    if "GET" in methods and methods["GET"].has_json_response:
+        by_method["HEAD"] = methods["GET"]
+
     async def endpoint(request: Request) -> Response:
-        operation = methods["GET" if request.method == "HEAD" else request.method]
+        operation = by_method.get(request.method)
+        if operation is None:
+            return _refuse_method(request, ", ".join(by_method))
         try:
             return await _run_operation(request, operation, control)
         except Exception as error:
@@ -141,12 +150,15 @@ async def _run_until_disconnected(awaitable: Awaitable[object], request: Request
 
 
 async def _answer_http_error(request: Request, error: HTTPException) -> Response:
-    """The problem for an unknown path, or a method that a path does not have."""
+    """The problem for an unknown path, or a method that a path outside of the API does not have."""
     if error.status_code == ProblemKind.METHOD_NOT_ALLOWED.value.status:
-        allowed = (error.headers or {}).get("Allow", "")
-        problem = create_problem(
-            ProblemKind.METHOD_NOT_ALLOWED, f"{request.method} {request.url.path}: there are {allowed}"
-        )
-    else:
-        problem = create_problem(ProblemKind.NOT_FOUND, f"{request.url.path}: there is no such resource")
+        return _refuse_method(request, (error.headers or {}).get("Allow", ""))
+    problem = create_problem(ProblemKind.NOT_FOUND, f"{request.url.path}: there is no such resource")
     return problem_response(problem, error.headers)
+
+
+def _refuse_method(request: Request, allowed: str) -> Response:
+    problem = create_problem(
+        ProblemKind.METHOD_NOT_ALLOWED, f"{request.method} {request.url.path}: there are {allowed}"
+    )
+    return problem_response(problem, {"Allow": allowed})

@@ -54,13 +54,9 @@ def _collect_types(operations: Iterable[Operation]) -> list[type]:
     for operation in operations:
         signature = operation.signature
         body_types = operation.body_types or (signature.body,)
-        found = [signature.parameters, *body_types, signature.response if _is_json(operation) else None]
+        found = [signature.parameters, *body_types, signature.response if operation.has_json_response else None]
         types.update(dict.fromkeys(kind for kind in found if kind is not None))
     return list(types)
-
-
-def _is_json(operation: Operation) -> bool:
-    return operation.media_type == "application/json"
 
 
 def _describe_operation(operation: Operation, components: Json) -> Json:
@@ -115,7 +111,7 @@ def _without_null(schema: Json) -> Json:
 
 def _describe_response(operation: Operation) -> Json:
     response = operation.signature.response
-    if not _is_json(operation):
+    if not operation.has_json_response:
         return {"description": "Events", "content": {operation.media_type: {"schema": {"type": "string"}}}}
     if response is None:
         return {"description": "Done"}

@@ -62,6 +62,11 @@ class Operation:
         return _read_signature(self.function)
 
     @property
+    def has_json_response(self) -> bool:
+        """Whether the response is JSON and not a stream."""
+        return self.media_type == "application/json"
+
+    @property
     def path_names(self) -> list[str]:
         """The names of the parameters in the path."""
         return _NAMES_IN_PATH.findall(self.path)

@@ -47,9 +47,13 @@ def read_parameters(request: Request, operation: Operation) -> msgspec.Struct:
             raise ProblemError(ProblemKind.INVALID_REQUEST, f"parameter {name!r}: is given twice")
         values[name] = text
     try:
-        return msgspec.convert(values, kind, strict=False)
+        parameters = msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
         raise ProblemError(ProblemKind.INVALID_REQUEST, explain(error, kind, "parameter")) from error
+    for field in msgspec.structs.fields(kind):
+        if field.encode_name in values and getattr(parameters, field.name) is None:  # The text "null".
+            raise ProblemError(ProblemKind.INVALID_REQUEST, f"parameter {field.encode_name!r}: expected a value")
+    return parameters
 
 
 async def read_body(request: Request, operation: Operation) -> object:

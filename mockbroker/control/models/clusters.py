@@ -8,7 +8,7 @@ import msgspec
 
 from mockbroker.broker.node_views import NodeState
 from mockbroker.clock import ClockMode
-from mockbroker.control.models.common import Milliseconds, RequestModel, ResponseModel
+from mockbroker.control.models.common import RequestModel, ResponseModel
 
 
 class Node(ResponseModel, frozen=True):
@@ -66,10 +66,14 @@ class Clock(ResponseModel, frozen=True):
     mode: ClockMode
 
 
+#: A hundred years.
+_ADVANCE_MS_MAX = 100 * 365 * 24 * 3_600_000
+
+
 class ClockAdvance(RequestModel, frozen=True):
     """durationMs: how far the clock moves; each deadline on the way runs at its own time."""
 
-    duration_ms: Milliseconds
+    duration_ms: Annotated[int, msgspec.Meta(ge=0, le=_ADVANCE_MS_MAX)]
 
 
 class ClockAuto(RequestModel, frozen=True):

@@ -13,11 +13,12 @@ WAIT_MS_MAX = 600_000
 
 PositiveInt = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
-Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 #: Offsets and times are numbers of 64 bits.
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Offset = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+#: Base64 with padding, by RFC 4648, section 4.
+Base64 = Annotated[str, msgspec.Meta(extra_json_schema={"contentEncoding": "base64", "pattern": "^[A-Za-z0-9+/]*=*$"})]
 PartitionIndex = Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
 
 

@@ -6,10 +6,21 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from mockbroker.control.models.common import Count, Int32, Int64, Offset, PartitionIndex, RequestModel, ResponseModel
+from mockbroker.control.models.common import (
+    Base64,
+    Count,
+    Int32,
+    Int64,
+    Offset,
+    PartitionIndex,
+    RequestModel,
+    ResponseModel,
+)
 
 #: The maximum number of records in one response, and in one request.
 RECORDS_MAX = 10_000
+#: For the description; Kafka's own check refuses other names.
+_TOPIC_NAME = {"minLength": 1, "maxLength": 249, "pattern": "^[a-zA-Z0-9._-]+$"}
 
 
 class Partition(ResponseModel, frozen=True):
@@ -43,7 +54,7 @@ class Topics(ResponseModel, frozen=True):
 class NewTopic(RequestModel, frozen=True):
     """A topic to create. configs: by Kafka's names."""
 
-    name: str
+    name: Annotated[str, msgspec.Meta(extra_json_schema=_TOPIC_NAME)]
     partitions: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1
     replication_factor: Annotated[int, msgspec.Meta(ge=1, le=(1 << 15) - 1)] | None = None
     configs: dict[str, str | int | float | bool] | None = None
@@ -73,7 +84,7 @@ class Header(RequestModel, frozen=True, omit_defaults=True):
 
     name: str
     value: str | None = None
-    value_base64: str | None = None
+    value_base64: Base64 | None = None
 
 
 class NewRecord(RequestModel, frozen=True):
@@ -83,9 +94,9 @@ class NewRecord(RequestModel, frozen=True):
     """
 
     key: str | None = None
-    key_base64: str | None = None
+    key_base64: Base64 | None = None
     value: str | None = None
-    value_base64: str | None = None
+    value_base64: Base64 | None = None
     headers: tuple[Header, ...] = ()
     partition: PartitionIndex | None = None
     timestamp_ms: Int64 | None = None
@@ -106,8 +117,8 @@ class Record(ResponseModel, frozen=True):
     timestamp_ms: int
     key: str | None
     value: str | None
-    key_base64: str | None = None
-    value_base64: str | None = None
+    key_base64: Base64 | None = None
+    value_base64: Base64 | None = None
     headers: tuple[Header, ...] = ()
 
 

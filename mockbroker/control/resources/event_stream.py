@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from mockbroker.control.models import exchanges as models
 from mockbroker.control.operations import ControlContext
 from mockbroker.control.problems import ProblemError, ProblemKind
 from mockbroker.control.resources.event_bodies import encode_event, event_body
 from mockbroker.control.resources.exchanges import filters_of
+from mockbroker.control.streaming import StreamedResponse
 from mockbroker.faults.fault_error import suggest
 from mockbroker.journal import Exchange
 from mockbroker.journal.request_history import RequestHistory, Snapshot
@@ -81,7 +82,7 @@ async def stream_events(control: ControlContext, parameters: models.EventsParame
     if reader is None:
         raise ProblemError(ProblemKind.TOO_MANY_STREAMS, "close one of the streams that are open")
     is_unknown = parameters.last_event_id is not None and position is None
-    return StreamingResponse(
+    return StreamedResponse(
         send_events(hub, reader, question, topic_names, is_unknown=is_unknown),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
