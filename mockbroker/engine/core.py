@@ -216,6 +216,18 @@ class Core:
         self._process_ready()
         return node
 
+    def expire_sessions(self, principal: str | None, now_ms: int) -> int:
+        """End the SASL sessions of a principal, or of all, as at the end of their lifetime. Returns: how many.
+
+        The next request ends the connection, unless the client logs in again on it.
+        """
+        self._move_clock(now_ms)
+        return sum(
+            connection.authenticator.expire_session(self.now_ms)
+            for connection in self._connections.values()
+            if connection.authenticator is not None and principal in (None, connection.info.principal)
+        )
+
     def move_leader(self, topic: str, partition_index: int, now_ms: int, *, to: int | None) -> None:
         """Make another in-sync replica the leader of a partition, as an election would; with None the first other one.
 

@@ -72,6 +72,12 @@ class SaslAuthenticator:
         """Whether a frame may have this size: at most `sasl.server.max.receive.size` before authentication."""
         return self._step is Step.OPEN or size <= self._settings.token_bytes_max
 
+    def expire_session(self, now_ms: int) -> bool:
+        """End the session now, as if its lifetime were over. Returns: whether there is one."""
+        if self._step is Step.OPEN:
+            self._expires_ms = now_ms
+        return self._step is Step.OPEN
+
     def decode_request(self, frame: bytes | memoryview, routes: Mapping[int, Route]) -> IncomingRequest:
         """Decode a frame; a token without a header becomes a request of no API.
 

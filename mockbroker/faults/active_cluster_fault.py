@@ -104,8 +104,11 @@ class ActiveClusterFault:
                 control.move_coordinators(_COORDINATORS[fault.coordinator], to=fault.to)
                 return None
             case "slow-network":
-                conditions = NetworkConditions(fault.latency_ms, round(fault.loss * 100))
-                return self._effects.slow_network(fault.node, NodeNetwork(self._rng, conditions))
+                conditions = NetworkConditions(fault.latency_ms, round(fault.loss * 100), fault.reorder)
+                return self._effects.slow_network(fault.source, fault.node, NodeNetwork(self._rng, conditions))
+            case "expire-sessions":
+                control.expire_sessions(fault.principal)
+                return None
             case _:
                 return self._act_on_node(self._choose_node())
 

@@ -6,31 +6,30 @@ import random
 from collections import deque
 from typing import TYPE_CHECKING
 
-from mockbroker.faults.conditions import Conditions
+from mockbroker.faults.conditions import Conditions, describe_mismatch
 from mockbroker.faults.describe import describe_fault
+from mockbroker.faults.fault_index import NEAR_MISSES_MAX, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mockbroker.engine.context import ConnectionInfo
+    from mockbroker.faults.fault_index import RequestLog
     from mockbroker.faults.model import Fault
     from mockbroker.faults.request_facts import RequestFacts
     from mockbroker.faults.response_fields import PartitionLeader
 
     Leaders = Mapping[tuple[str, int], PartitionLeader]
 
-#: How many requests that nearly matched are kept, for the message about a fault without hits.
-_NEAR_MISSES_MAX = 5
-
 
 class ActiveFault:
     """A fault, how often its conditions were fulfilled (`matches`), and how often it acted (`hits`).
 
     number: of the fault in its cluster, from 1 in order of adding. leaders: when it was added, for stale metadata.
-    seed: of its random choices; the same seed and the same requests give the same hits.
+    seed: of its random choices; the same seed and the same requests give the same hits. log: the requests of its API.
     """
 
-    def __init__(self, number: int, fault: Fault, *, seed: str, now_ms: int, leaders: Leaders) -> None:
+    def __init__(self, number: int, fault: Fault, *, seed: str, now_ms: int, leaders: Leaders, log: RequestLog) -> None:
         self.number = number
         self.fault = fault
         self.leaders = leaders
@@ -38,8 +37,10 @@ class ActiveFault:
         self.matches = 0
         self.hits = 0
         self.rng = random.Random(seed)
-        self.near_misses: deque[str] = deque(maxlen=_NEAR_MISSES_MAX)
-        self.near_miss_count = 0
+        self.key = key_of(fault.when)
+        self._log, self._first_number = log, log.count + 1
+        self._misses: deque[tuple[int, str]] = deque(maxlen=NEAR_MISSES_MAX)
+        self._connection_count = 0
         self._conditions = Conditions(fault.when, now_ms)
 
     @property
@@ -55,9 +56,7 @@ class ActiveFault:
         mismatch = self._conditions.find_mismatch(facts, now_ms) or self._count_match()
         if mismatch is None:
             return True
-        incoming, info = facts.incoming, facts.info
-        client = f"client {incoming.client_id!r}" if incoming.client_id else f"{info.host}:{info.port}"
-        self._add_near_miss(f"{incoming.api_name} v{incoming.api_version} of {client} to node {info.node_id}", mismatch)
+        self._misses.append((self._log.count, f"{facts.subject}: {mismatch}"))
         return False
 
     def take_connection(self, info: ConnectionInfo, now_ms: int) -> bool:
@@ -66,7 +65,9 @@ class ActiveFault:
             return False
         mismatch = self._conditions.find_connection_mismatch(info, now_ms) or self._count_match()
         if mismatch is not None:
-            self._add_near_miss(f"{info.host}:{info.port} to node {info.node_id}", mismatch)
+            self._connection_count += 1
+            subject = f"{info.host}:{info.port} to node {info.node_id}"
+            self._misses.append((self._connection_count, f"{subject}: {mismatch}"))
         return mismatch is None
 
     def _count_match(self) -> str | None:
@@ -81,19 +82,31 @@ class ActiveFault:
         self.hits += 1
         return None
 
-    def _add_near_miss(self, subject: str, reason: str) -> None:
-        self.near_miss_count += 1
-        self.near_misses.append(f"{subject}: {reason}")
+    @property
+    def near_misses(self) -> list[str]:
+        """The latest requests or connections that it did not act on, each with the reason.
+
+        Those that the index has passed over are in the log of their API.
+        """
+        misses = dict(self._misses)
+        if self.key is not None and self.fault.when.on == "request":
+            name, expected = self.key
+            for seen in self._log.latest:
+                values = seen.values.get(name)
+                if seen.number >= self._first_number and values is not None and expected not in values:
+                    misses.setdefault(seen.number, f"{seen.subject}: {describe_mismatch(name, values, expected)}")
+        return [text for _, text in sorted(misses.items())][-NEAR_MISSES_MAX:]
 
     def describe_misses(self) -> str:
         """A fault without hits, and the latest requests of its API that it did not act on, as lines of text."""
         when = self.fault.when
         plural = "connections" if when.on == "connection" else f"requests of {when.api or 'any API'}"
         lines = [f"the fault {self.name!r} never acted:"]
-        if not self.near_miss_count:
+        count = self._connection_count if when.on == "connection" else self._log.count + 1 - self._first_number
+        if not count:
             lines.append(f"  no {plural} came while it was set")
         else:
-            lines.append(f"  {self.near_miss_count} {plural} came, the latest of them:")
+            lines.append(f"  {count} {plural} came, the latest of them:")
             lines += [f"  - {reason}" for reason in self.near_misses]
         lines.append("  Set optional=True if the fault need not act.")
         return "\n".join(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from kwire.error_codes import ErrorCode
 from mockbroker.kafka_error import KafkaError
 
 if TYPE_CHECKING:
@@ -77,6 +78,17 @@ class ClusterControl:
         listeners = self._listeners()
         if listeners is not None:
             listeners.open_listeners(node_id)
+
+    def expire_sessions(self, principal: str | None) -> int:
+        """End the SASL sessions of a principal, or of all. Returns: how many, at least one.
+
+        Raises: KafkaError if there is none.
+        """
+        count = self._core.expire_sessions(principal, self._core.now_ms)
+        if not count:
+            whose = "nobody has" if principal is None else f"{principal} has no"
+            raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{whose} SASL session")
+        return count
 
     def move_leader(self, topic: str, partition_index: int, *, to: int | None) -> None:
         """Make another in-sync replica the leader of a partition."""

@@ -16,6 +16,7 @@ Action = Literal[
     "move-leader",
     "move-coordinator",
     "slow-network",
+    "expire-sessions",
 ]
 CoordinatorName = Literal["group", "transaction", "share"]
 #: What each action acts on, besides its times; the first name of each is required.
@@ -26,8 +27,11 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "refuse-connections": ("node",),
     "move-leader": ("topic", "partition", "to"),
     "move-coordinator": ("coordinator", "to"),
-    "slow-network": ("node", "latency_ms", "loss"),
+    "slow-network": ("node", "source", "latency_ms", "loss", "reorder"),
+    "expire-sessions": ("principal",),
 }
+#: Actions that happen at once.
+_AT_ONCE = ("move-leader", "move-coordinator", "expire-sessions")
 #: Actions that last until they are ended.
 _WITH_END = ("stop-node", "kill-node", "pause-node", "refuse-connections", "slow-network")
 _Milliseconds = Annotated[int, msgspec.Meta(ge=0)]
@@ -41,8 +45,9 @@ class ClusterFault(
     action: "stop-node" and "kill-node", after which the node starts again; "pause-node": it answers nothing until the
     end, and then all; "refuse-connections": its listeners are closed, and its connections stay; "move-leader": of a
     partition, or of every one of the topic; "move-coordinator": of every partition of a coordinator's topic;
-    "slow-network": messages between nodes to this one, or to all, take up to `latency_ms` for each way, and are lost
-    with the probability `loss`, either the request or its answer.
+    "slow-network": messages between nodes, from `source` or all to `node` or all, take up to `latency_ms` for each way,
+    are lost with the probability `loss`, either the request or its answer, and with `reorder` overtake each other;
+    "expire-sessions": the SASL sessions of a principal, or of all, end as after `connections.max.reauth.ms`.
     node: None for one that the cluster's seed chooses, in each repetition another one; for a network all.
     at_ms: since the fault was added. for_ms: how long it lasts; None for ever. every_ms: the period of its repetition.
     times: how often it is repeated at most. to: the new leader; None for the next in-sync replica.
@@ -60,6 +65,9 @@ class ClusterFault(
     coordinator: CoordinatorName | None = None
     latency_ms: _Milliseconds = 0
     loss: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0
+    source: int | None = None
+    reorder: bool = False
+    principal: str | None = None
     name: str = ""
     optional: bool = False
 
@@ -93,15 +101,19 @@ def check_cluster_fault(fault: ClusterFault) -> ClusterFault:
     cluster_fault_from_json(fault.to_json())  # The types and ranges of all fields.
     allowed = _ARGUMENTS[fault.action]
     arguments = {name for names in _ARGUMENTS.values() for name in names}
+    unset = ClusterFault(action=fault.action)
     for name in sorted(arguments):
-        if name not in allowed and getattr(fault, name) not in (None, 0):
+        if name not in allowed and getattr(fault, name) != getattr(unset, name):
             raise FaultError(f"{name}: {fault.action} has none; it has {', '.join(allowed)}")
     if fault.action.startswith("move-"):
         required = allowed[0]
         if getattr(fault, required) is None:
             raise FaultError(f"{required}: {fault.action} requires one")
-        if fault.for_ms is not None:
-            raise FaultError(f"for_ms: {fault.action} happens at once; add a second fault that moves it back")
+    if fault.action in _AT_ONCE and fault.for_ms is not None:
+        back = "; add a second fault that moves it back" if fault.action.startswith("move-") else ""
+        raise FaultError(f"for_ms: {fault.action} happens at once{back}")
+    if fault.reorder and not fault.latency_ms:
+        raise FaultError("reorder: without latency_ms all messages arrive at once; set both")
     if fault.action == "slow-network" and not fault.latency_ms and not fault.loss:
         raise FaultError("slow-network: does nothing; set latency_ms or loss")
     if fault.every_ms is not None and fault.action in _WITH_END:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mockbroker.faults.api_fields import SELECTOR_FIELDS
 from mockbroker.journal.field_filter import FieldFilter
+from mockbroker.journal.named_topics import name_topic
 
 if TYPE_CHECKING:
     from mockbroker.engine.context import ConnectionInfo
@@ -44,11 +46,11 @@ class Conditions:
         if mismatch is not None:
             return mismatch
         if when.client_id is not None and facts.incoming.client_id != when.client_id:
-            return f"its client_id was {facts.incoming.client_id!r}, not {when.client_id!r}"
+            return describe_mismatch("client_id", [facts.incoming.client_id], when.client_id)
         for name, expected in self._selectors:
             values = facts.selector(name)
             if expected not in values:
-                return f"its {name} was {_describe_values(values)}, not {expected!r}"
+                return describe_mismatch(name, values, expected)
         if when.topic is not None or when.partition is not None:
             mismatch = self._find_topic_mismatch(facts)
             if mismatch is not None:
@@ -68,23 +70,22 @@ class Conditions:
         for name, field, expected in self._on_connection:
             value = getattr(info, field)
             if value != expected:
-                return f"its {name} was {value!r}, not {expected!r}"
+                return describe_mismatch(name, [value], expected)
         return None
 
     def _find_topic_mismatch(self, facts: RequestFacts) -> str | None:
         when = self.when
-        topics = [topic for topic in facts.topics if when.topic is None or topic.name == when.topic]
-        if not topics:
-            names = [topic.name or "an unknown topic id" for topic in facts.topics]
-            return f"its topic was {_describe_values(names)}, not {when.topic!r}"
-        partitions = [index for topic in topics for index in topic.partitions]
-        if when.partition is not None and when.partition not in partitions:
-            return f"its partition was {_describe_values(partitions)}, not {when.partition}"
-        return None
+        if name_topic(facts.topics, when.topic, when.partition):
+            return None
+        if not name_topic(facts.topics, when.topic, None):
+            return describe_mismatch("topic", facts.topic_names, when.topic)
+        topics = (topic for topic in facts.topics if when.topic in (None, topic.name))
+        return describe_mismatch("partition", [index for topic in topics for index in topic.partitions], when.partition)
 
 
-def _describe_values(values: list[object] | list[str] | list[int]) -> str:
-    """At most three values, as in a sentence."""
-    distinct = list(dict.fromkeys(repr(value) for value in values))
+def describe_mismatch(name: str, values: Sequence[object], expected: object) -> str:
+    """A condition that is not fulfilled, as a sentence with at most three of the values that there are instead."""
+    known = ["an unknown topic id" if name == "topic" and value is None else value for value in values]
+    distinct = list(dict.fromkeys(repr(value) for value in known))
     more = f" and {len(distinct) - 3} more" if len(distinct) > 3 else ""
-    return (", ".join(distinct[:3]) + more) or "none"
+    return f"its {name} was {(', '.join(distinct[:3]) + more) or 'none'}, not {expected!r}"

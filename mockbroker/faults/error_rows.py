@@ -13,7 +13,7 @@ import msgspec
 from kwire.capture.kafka.message_fields import field_shape, message_topics, struct_type_in
 from kwire.registry import response_class
 from mockbroker.engine.dispatch import IncomingRequest
-from mockbroker.faults.request_facts import NamedTopic
+from mockbroker.journal.named_topics import NamedTopic
 from mockbroker.kafka_error import KafkaError
 
 S = TypeVar("S", bound=msgspec.Struct)

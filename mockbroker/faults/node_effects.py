@@ -16,13 +16,16 @@ class NodeEffects:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._networks: list[tuple[int | None, NodeNetwork]] = []
+        self._networks: list[tuple[int | None, int | None, NodeNetwork]] = []
         channel = core.state.inter_broker
         self._plan_delivery, self._loading_ms = channel.plan_delivery, channel.loading_ms
 
-    def slow_network(self, node_id: int | None, network: NodeNetwork) -> Callable[[], None]:
-        """Deliver messages to a node, or to all, by this network. Returns: what ends it."""
-        entry = (node_id, network)
+    def slow_network(self, source: int | None, node_id: int | None, network: NodeNetwork) -> Callable[[], None]:
+        """Deliver messages from one node, or from all, to another one, or to all, by this network.
+
+        Returns: what ends it.
+        """
+        entry = (source, node_id, network)
         self._networks.append(entry)
         self._set_plans()
 
@@ -49,4 +52,12 @@ class NodeEffects:
         return self._loading_ms(node_id, now_ms) if network is None else network.loading_ms(node_id, now_ms)
 
     def _network_to(self, node_id: int) -> NodeNetwork | None:
-        return next((network for to, network in reversed(self._networks) if to in (None, node_id)), None)
+        sender = self._core.state.inter_broker.acting_node
+        return next(
+            (
+                network
+                for source, to, network in reversed(self._networks)
+                if source in (None, sender) and to in (None, node_id)
+            ),
+            None,
+        )

@@ -10,17 +10,19 @@ from mockbroker.cluster_services.inter_broker import Delivery, Loss
 
 
 class NetworkConditions(NamedTuple):
-    """The maximum latency of a message in milliseconds, and the percentage of lost messages."""
+    """The maximum latency of a message in milliseconds, the percentage of lost ones, and whether they change places."""
 
     latency_ms: int
     loss_percentage: int
+    reorders: bool = False
 
 
 class NodeNetwork:
-    """Plans the delivery of calls. Messages to one node, and its responses, stay in order, as on a connection.
+    """Plans the delivery of calls. Messages to one node, and its responses, stay in order, as on one connection.
 
-    No two messages reach a node in the same millisecond, so that each can be checked alone. on_loss, on_delay: called
-    when a message is lost or takes time.
+    Unless the network reorders them, as on several connections: then each takes its own time. In order, no two messages
+    reach a node in the same millisecond, so that each can be checked alone. on_loss, on_delay: called when a message is
+    lost or takes time.
     """
 
     def __init__(
@@ -40,9 +42,13 @@ class NodeNetwork:
 
     def plan_delivery(self, to: int, now_ms: int) -> Delivery:
         """The delivery of a call to a node that is sent now."""
-        latency_ms, loss_percentage = self.conditions
-        arrives_ms = max(now_ms + self._rng.randint(0, latency_ms), self._arrived_ms.get(to, -1) + 1)
-        answered_ms = max(arrives_ms + self._rng.randint(0, latency_ms), self._answered_ms.get(to, 0))
+        latency_ms, loss_percentage, reorders = self.conditions
+        arrives_ms = now_ms + self._rng.randint(0, latency_ms)
+        if not reorders:
+            arrives_ms = max(arrives_ms, self._arrived_ms.get(to, -1) + 1)
+        answered_ms = arrives_ms + self._rng.randint(0, latency_ms)
+        if not reorders:
+            answered_ms = max(answered_ms, self._answered_ms.get(to, 0))
         self._arrived_ms[to], self._answered_ms[to] = arrives_ms, answered_ms
         loss = None
         if self._rng.randrange(100) < loss_percentage:

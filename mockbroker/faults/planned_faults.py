@@ -17,7 +17,8 @@ from mockbroker.faults import error_rows, response_fields, wire_changes
 from mockbroker.faults.answer_sender import AnswerSender
 from mockbroker.faults.api_fields import api_fields
 from mockbroker.faults.error_rows import RowCondition
-from mockbroker.faults.request_facts import NamedTopic, RequestFacts
+from mockbroker.faults.request_facts import RequestFacts
+from mockbroker.journal.named_topics import NamedTopic
 from mockbroker.kafka_error import KafkaError
 
 if TYPE_CHECKING:

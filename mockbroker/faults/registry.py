@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from mockbroker.config.kafka_versions import parse_versions
@@ -15,6 +16,7 @@ from mockbroker.faults.chaos import chaos_faults
 from mockbroker.faults.cluster_control import ClusterControl
 from mockbroker.faults.cluster_model import check_cluster_fault
 from mockbroker.faults.fault_error import FaultError
+from mockbroker.faults.fault_index import FaultIndex, RequestLog
 from mockbroker.faults.model import Fault
 from mockbroker.faults.node_effects import NodeEffects
 from mockbroker.faults.planned_faults import PlannedFaults
@@ -54,7 +56,9 @@ class FaultRegistry:
         self._cluster_faults: list[ActiveClusterFault] = []
         self._control = ClusterControl(core, listeners)
         self._effects = NodeEffects(core)
-        self._by_api: dict[str, list[ActiveFault]] = {}
+        self._by_api: dict[str, FaultIndex] = {}
+        #: Of the requests of each API, and under None of all.
+        self._logs: defaultdict[str | None, RequestLog] = defaultdict(RequestLog)
         self._added_count = 0
         self._number = 0
         #: The chaos profiles that were started, with their faults, in that order.
@@ -110,7 +114,8 @@ class FaultRegistry:
         self._check(fault)
         seed = seed or self._next_seed()
         leaders = read_leaders(self._core) if fault.then.stale else {}
-        active = ActiveFault(self._next_number(), fault, seed=seed, now_ms=self._core.now_ms, leaders=leaders)
+        log = self._logs[fault.when.api]
+        active = ActiveFault(self._next_number(), fault, seed=seed, now_ms=self._core.now_ms, leaders=leaders, log=log)
         self.added.append(active)
         self._active.append(active)
         self._update()
@@ -134,6 +139,7 @@ class FaultRegistry:
             check_cluster_fault(fault)
             self._check_node("node", fault.node)
             self._check_node("to", fault.to)
+            self._check_node("source", fault.source)
             return
         check_fault(fault)
         api, node = fault.when.api, fault.when.node
@@ -181,6 +187,7 @@ class FaultRegistry:
             self.remove(active)
         self.added.clear()
         self._active.clear()
+        self._logs.clear()
         self._update()
 
     def without_hits(self) -> list[ActiveFault | ActiveClusterFault]:
@@ -193,18 +200,15 @@ class FaultRegistry:
             self._update()
             return None
         api_name = request.incoming.api_name
-        candidates = self._by_api.get(api_name)
-        if candidates is None:
-            candidates = self._by_api[api_name] = [
-                active
-                for active in self._active
-                if active.fault.when.on == "request" and active.fault.when.api in (api_name, None)
-            ]
-        if not candidates and self._sender.is_idle:
+        index = self._by_api.get(api_name) or self._index_faults(api_name)
+        if index.is_empty and self._sender.is_idle:
             return None
         matching: list[ActiveFault] = []
         facts = RequestFacts(request, self._core.state)
-        for active in candidates:
+        values = index.read_values(facts)
+        for name in (api_name, None):
+            self._logs[name].add(facts.subject, values)
+        for active in index.find(values):
             if active.take_request(facts, self._core.now_ms):
                 matching.append(active)
                 if ends_request(active.fault):
@@ -212,6 +216,12 @@ class FaultRegistry:
         if not matching and not self._sender.has_late_answer(request.connection.info.id):
             return None
         return PlannedFaults(self._core, facts, matching, self._sender)
+
+    def _index_faults(self, api_name: str) -> FaultIndex:
+        faults = [active for active in self._active if active.fault.when.on == "request"]
+        index = FaultIndex([active for active in faults if active.fault.when.api in (api_name, None)])
+        self._by_api[api_name] = index
+        return index
 
     def match_connection(self, info: ConnectionInfo) -> Close | HalfClose | None:
         """What happens to a new connection, or None."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from kwire.capture.kafka.message_fields import message_topics
 from mockbroker.faults.api_fields import selector_values
+from mockbroker.journal.named_topics import NamedTopic, read_topics
 
 if TYPE_CHECKING:
     from mockbroker.broker.cluster_state import ClusterState
@@ -15,14 +15,6 @@ if TYPE_CHECKING:
 
 #: The API whose requests are about all topics if they list null.
 _LISTING_API = "Metadata"
-
-
-class NamedTopic(NamedTuple):
-    """A topic of a request or of its session. partitions: those that are named; empty for the whole topic."""
-
-    name: str | None
-    topic_id: bytes | None
-    partitions: tuple[int, ...]
 
 
 class RequestFacts:
@@ -44,22 +36,28 @@ class RequestFacts:
         """The topics that the request names, with their names and ids where the cluster has them."""
         if self.names_all_topics:
             return tuple(NamedTopic(topic.name, topic.topic_id, ()) for topic in self._state.metadata.topics())
-        named = [
-            self._resolve(topic.name, topic.topic_id, [partition.number for partition in topic.partitions])
-            for topic in message_topics(self.incoming.handler_request)
-        ]
-        return (*named, *self._session_topics())
+        return (*read_topics(self.incoming.handler_request, self._resolve), *self._session_topics())
+
+    @property
+    def topic_names(self) -> tuple[str | None, ...]:
+        """The names of these topics; None for an id that the cluster does not have."""
+        return tuple(topic.name for topic in self.topics)
+
+    @property
+    def subject(self) -> str:
+        """The request as text, for messages: API, version, client and node."""
+        incoming, info = self.incoming, self.info
+        client = f"client {incoming.client_id!r}" if incoming.client_id else f"{info.host}:{info.port}"
+        return f"{incoming.api_name} v{incoming.api_version} of {client} to node {info.node_id}"
 
     def selector(self, name: str) -> list[object]:
         """The groups, members or transactional ids that the request names."""
         return selector_values(self.incoming.handler_request, name)
 
-    def _resolve(self, name: str | None, topic_id: bytes | None, partitions: list[int]) -> NamedTopic:
+    def _resolve(self, name: str | None, topic_id: bytes | None) -> tuple[str | None, bytes | None]:
         metadata = self._state.metadata
         topic = metadata.topic_by_id(topic_id) if topic_id else metadata.topic(name) if name else None
-        if topic is None:
-            return NamedTopic(name, topic_id, tuple(partitions))
-        return NamedTopic(topic.name, topic.topic_id, tuple(partitions))
+        return (name, topic_id) if topic is None else (topic.name, topic.topic_id)
 
     def _session_topics(self) -> list[NamedTopic]:
         """The partitions of the session that a Fetch or ShareFetch continues."""
@@ -69,12 +67,12 @@ class RequestFacts:
         if "session_id" in type(request).__struct_fields__ and "fetch_sessions" in node.__dict__:
             session = node.fetch_sessions.get(getattr(request, "session_id", 0))
             keys = [] if session is None else list(session.partitions)
-            return [self._resolve(*_name_and_id(topic), [index]) for topic, index in keys]
+            return [NamedTopic(*self._resolve(*_name_and_id(topic)), (index,)) for topic, index in keys]
         if "share_session_epoch" in type(request).__struct_fields__ and node.is_loaded("share_sessions"):
             group_id, member_id = getattr(request, "group_id", None), getattr(request, "member_id", None)
             share_session = node.share_sessions.get(group_id or "", member_id or "")
             keys_of_session = [] if share_session is None else list(share_session.partitions)
-            return [self._resolve(None, key.topic_id, [key.partition_index]) for key in keys_of_session]
+            return [NamedTopic(*self._resolve(None, key.topic_id), (key.partition_index,)) for key in keys_of_session]
         return []
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from kwire import uuids
-from kwire.capture.kafka.message_fields import field_shape, message_topics
+from kwire.capture.kafka.message_fields import field_shape
 from mockbroker.journal.condition import Condition, Subject, TopicNames, shorten
 from mockbroker.journal.exchange import Exchange
+from mockbroker.journal.named_topics import NamedTopic, name_topic, read_topics
 
 
 def topic_condition(topic: object, partition: object, subject: Subject) -> Condition:
@@ -25,10 +26,7 @@ def topic_condition(topic: object, partition: object, subject: Subject) -> Condi
     parts += [f"partition={partition}"] if partition is not None else []
 
     def matches(exchange: Exchange[Any, Any]) -> bool:
-        return any(
-            topic in (None, name) and (partition is None or partition in partitions)
-            for name, partitions in topic_partitions(exchange, subject.topic_names)
-        )
+        return name_topic(exchange_topics(exchange, subject.topic_names), topic, partition)
 
     def actual(exchange: Exchange[Any, Any]) -> str:
         return f"topics {describe_topics(exchange, subject.topic_names) or 'none'}"
@@ -36,21 +34,24 @@ def topic_condition(topic: object, partition: object, subject: Subject) -> Condi
     return Condition(", ".join(parts), matches, actual)
 
 
-def topic_partitions(exchange: Exchange[Any, Any], topic_names: TopicNames) -> Iterator[tuple[str, tuple[int, ...]]]:
+def exchange_topics(exchange: Exchange[Any, Any], topic_names: TopicNames) -> Iterator[NamedTopic]:
     """The topics that a request or its response names, each with its partitions; an unknown id is shown as text."""
+
+    def resolve(name: str | None, topic_id: bytes | None) -> tuple[str, bytes | None]:
+        if name is None and topic_id is not None:
+            name = topic_names.get(topic_id) or uuids.to_text(topic_id)
+        return name or "", topic_id
+
     for message in (exchange.request, exchange.response):
-        for topic in message_topics(message) if message is not None else ():
-            name = topic.name
-            if name is None and topic.topic_id is not None:
-                name = topic_names.get(topic.topic_id) or uuids.to_text(topic.topic_id)
-            yield name or "", tuple(partition.number for partition in topic.partitions)
+        if message is not None:
+            yield from read_topics(message, resolve)
 
 
 def describe_topics(exchange: Exchange[Any, Any], topic_names: TopicNames) -> str:
     """The topics of an exchange with their partitions, as "orders[0, 1]"."""
     by_name: dict[str, set[int]] = {}
-    for name, partitions in topic_partitions(exchange, topic_names):
-        by_name.setdefault(name, set()).update(partitions)
+    for topic in exchange_topics(exchange, topic_names):
+        by_name.setdefault(topic.name or "", set()).update(topic.partitions)
     return shorten(
         ", ".join(
             f"{name}[{', '.join(map(str, sorted(numbers)))}]" if numbers else name for name, numbers in by_name.items()

@@ -10,7 +10,7 @@ from mockbroker.control.models import exchanges as models
 from mockbroker.control.operations import ControlContext
 from mockbroker.control.problems import ProblemError, ProblemKind
 from mockbroker.journal.message_values import error_codes
-from mockbroker.journal.topic_condition import topic_partitions
+from mockbroker.journal.topic_condition import exchange_topics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,8 +100,8 @@ def exchange_model(
     bodies = exchange.to_json(payload=has_payload) if has_bodies else {}
     codes = sorted({code for code in error_codes(exchange.response) if code}) if exchange.response is not None else []
     topics: dict[str, set[int]] = {}
-    for name, partitions in topic_partitions(exchange, topic_names):
-        topics.setdefault(name, set()).update(partitions)
+    for topic in exchange_topics(exchange, topic_names):
+        topics.setdefault(topic.name or "", set()).update(topic.partitions)
     return models.Exchange(
         number=exchange.number,
         api=exchange.api_name,

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.list_groups import ListGroupsRequest
+from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
+from kwire.messages.sasl_handshake import SaslHandshakeRequest
 from mockbroker.cluster_services.inter_broker import Delivery, Loss
 from mockbroker.faults import ClusterFault, Fault, FaultError, Then, When
 from mockbroker.faults.cluster_model import cluster_fault_from_json, create_cluster_fault
@@ -129,6 +131,58 @@ def test_messages_to_a_node_are_late_and_lost_while_the_fault_lasts() -> None:
     assert max(delivery.out_ms for delivery in slow) > 20
 
 
+def test_messages_of_one_link_are_lost_while_the_fault_lasts() -> None:
+    broker = FaultyBroker(nodes=3)
+    channel = broker.core.state.inter_broker
+    broker.faults.schedule("slow-network", source=0, node=1, loss=1.0)
+    broker.advance(0)
+
+    def is_lost(source: int, to: int) -> bool:
+        with channel.act_as(source):
+            return channel.plan_delivery(to, broker.now_ms).loss is not None
+
+    lost = [(source, to) for source in range(3) for to in range(3) if is_lost(source, to)]
+    assert lost == [(0, 1)]
+
+
+def test_messages_overtake_each_other_where_the_network_reorders_them() -> None:
+    def arrivals(**options: Any) -> list[int]:
+        broker = FaultyBroker(nodes=2)
+        broker.faults.schedule("slow-network", latency_ms=1_000, **options)
+        broker.advance(0)
+        return [broker.core.state.inter_broker.plan_delivery(1, broker.now_ms).out_ms for _ in range(20)]
+
+    in_order, reordered = arrivals(), arrivals(reorder=True)
+    assert in_order == sorted(in_order)
+    assert reordered != sorted(reordered)
+
+
+def test_the_session_of_a_principal_ends_and_other_sessions_go_on() -> None:
+    config = {
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+            'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret" user_bob="secret";'
+        ),
+    }
+    broker = FaultyBroker(config=config)
+    for user in ("alice", "bob"):
+        broker.connect(user, listener="SASL_PLAINTEXT")
+        broker.call(SaslHandshakeRequest(mechanism="PLAIN"), 1, connection=user)
+        token = f"\0{user}\0secret".encode()
+        assert broker.call(SaslAuthenticateRequest(auth_bytes=token), 2, connection=user).session_lifetime_ms == 0
+    fault = broker.faults.schedule("expire-sessions", principal="User:alice")
+    nobody = broker.faults.schedule("expire-sessions", principal="User:carol", name="nobody")
+    broker.advance(0)
+    for user in ("alice", "bob"):
+        broker.send(ListGroupsRequest(), 4, connection=user)
+
+    assert fault.hits == 1
+    assert broker.closed == {"alice": "the session of User:alice has ended"}
+    assert broker.take_response("bob").error_code == 0
+    assert nobody.near_misses == ("SASL_AUTHENTICATION_FAILED: User:carol has no SASL session",)
+
+
 def test_the_same_seed_gives_the_same_network() -> None:
     def draw() -> list[Delivery]:
         broker = FaultyBroker(nodes=2)
@@ -169,6 +223,11 @@ def test_a_removed_fault_never_acts_and_one_whose_time_did_not_come_is_reported(
         ("move-coordinator", {"coordinator": "groups"}, "Invalid enum value 'groups'"),
         ("slow-network", {}, "slow-network: does nothing; set latency_ms or loss"),
         ("slow-network", {"loss": 2.0}, "Expected `float` <= 1.0"),
+        ("slow-network", {"loss": 0.5, "reorder": True}, "reorder: without latency_ms all messages arrive at once"),
+        ("slow-network", {"loss": 0.5, "source": 9}, "source: 9 is not one of 0, 1"),
+        ("kill-node", {"reorder": True}, "reorder: kill-node has none; it has node"),
+        ("expire-sessions", {"node": 0}, "node: expire-sessions has none; it has principal"),
+        ("expire-sessions", {"for_ms": 5}, "for_ms: expire-sessions happens at once"),
     ],
 )
 def test_a_fault_that_cannot_happen_is_refused(action: str, options: dict[str, Any], message: str) -> None:
