@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from mockbroker.faults.conditions import Conditions, describe_mismatch
 from mockbroker.faults.describe import describe_fault
-from mockbroker.faults.fault_index import NEAR_MISSES_MAX, key_of
+from mockbroker.faults.request_log import NEAR_MISSES_MAX, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mockbroker.engine.context import ConnectionInfo
-    from mockbroker.faults.fault_index import RequestLog
     from mockbroker.faults.model import Fault
     from mockbroker.faults.request_facts import RequestFacts
+    from mockbroker.faults.request_log import RequestLog
     from mockbroker.faults.response_fields import PartitionLeader
 
     Leaders = Mapping[tuple[str, int], PartitionLeader]

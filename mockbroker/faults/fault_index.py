@@ -2,61 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from mockbroker.faults.request_log import KEY_VALUES
 
 if TYPE_CHECKING:
     from mockbroker.faults.active_fault import ActiveFault
-    from mockbroker.faults.model import When
     from mockbroker.faults.request_facts import RequestFacts
-
-#: How many requests that nearly matched are kept, for the message about a fault without hits.
-NEAR_MISSES_MAX = 5
-#: A condition and its value; a request that does not have it is not compared with the fault.
-Key = tuple[str, object]
-
-
-def _selector(name: str) -> Callable[[RequestFacts], Sequence[object]]:
-    return lambda facts: facts.selector(name)
-
-
-#: The conditions that are keys, the most selective first, with the values that a request has for each.
-_VALUES: Mapping[str, Callable[[RequestFacts], Sequence[object]]] = {
-    "connection": lambda facts: (facts.info.id,),
-    "member": _selector("member"),
-    "client_id": lambda facts: (facts.incoming.client_id,),
-    "transactional_id": _selector("transactional_id"),
-    "group": _selector("group"),
-    "topic": lambda facts: facts.topic_names,
-    "principal": lambda facts: (facts.info.principal,),
-}
-
-
-def key_of(when: When) -> Key | None:
-    """The key of a fault, None for one without such a condition."""
-    return next(((name, getattr(when, name)) for name in _VALUES if getattr(when, name) is not None), None)
-
-
-class SeenRequest(NamedTuple):
-    """A request, as text, with its values for the keys of the faults of its API. number: among those of its log."""
-
-    number: int
-    subject: str
-    values: Mapping[str, Sequence[object]]
-
-
-class RequestLog:
-    """How many requests of an API came while it had faults, and the latest of them."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.latest: deque[SeenRequest] = deque(maxlen=NEAR_MISSES_MAX)
-
-    def add(self, subject: str, values: Mapping[str, Sequence[object]]) -> None:
-        """Add a request."""
-        self.count += 1
-        self.latest.append(SeenRequest(self.count, subject, values))
 
 
 class FaultIndex:
@@ -75,7 +28,7 @@ class FaultIndex:
 
     def read_values(self, facts: RequestFacts) -> dict[str, Sequence[object]]:
         """The values of a request for the keys of these faults."""
-        return {name: _VALUES[name](facts) for name in self._by_key}
+        return {name: KEY_VALUES[name](facts) for name in self._by_key}
 
     def find(self, values: Mapping[str, Sequence[object]]) -> list[ActiveFault]:
         """The faults that may match a request with these values, in order."""

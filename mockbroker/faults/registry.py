@@ -16,11 +16,12 @@ from mockbroker.faults.chaos import chaos_faults
 from mockbroker.faults.cluster_control import ClusterControl
 from mockbroker.faults.cluster_model import check_cluster_fault
 from mockbroker.faults.fault_error import FaultError
-from mockbroker.faults.fault_index import FaultIndex, RequestLog
+from mockbroker.faults.fault_index import FaultIndex
 from mockbroker.faults.model import Fault
 from mockbroker.faults.node_effects import NodeEffects
 from mockbroker.faults.planned_faults import PlannedFaults
 from mockbroker.faults.request_facts import RequestFacts
+from mockbroker.faults.request_log import RequestLog
 from mockbroker.faults.response_fields import read_leaders
 from mockbroker.faults.validation import check_fault
 

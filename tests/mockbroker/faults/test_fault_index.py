@@ -9,8 +9,9 @@ import pytest
 from kwire.messages.list_groups import ListGroupsRequest
 from kwire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from mockbroker.faults.active_fault import ActiveFault
-from mockbroker.faults.fault_index import FaultIndex, RequestLog
+from mockbroker.faults.fault_index import FaultIndex
 from mockbroker.faults.model import Fault
+from mockbroker.faults.request_log import RequestLog
 from mockbroker.faults.validation import create_fault
 from tests.support.brokers.faulty_broker import FaultyBroker
 
