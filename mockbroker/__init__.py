@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mockbroker.journal.exchange import Exchange
     from mockbroker.journal.request_history import RequestHistory
     from mockbroker.kafka_error import KafkaError
+    from mockbroker.proxy.proxy import Proxy
 
     __version__: str
 
@@ -37,6 +38,7 @@ __all__ = [
     "MemberView",
     "NodeView",
     "PartitionView",
+    "Proxy",
     "RequestHistory",
     "SharePartitionView",
     "TopicRecord",
@@ -59,6 +61,7 @@ _MODULES = {
     "MemberView": "mockbroker.broker.group_views",
     "NodeView": "mockbroker.broker.node_views",
     "PartitionView": "mockbroker.broker.node_views",
+    "Proxy": "mockbroker.proxy.proxy",
     "RequestHistory": "mockbroker.journal.request_history",
     "SharePartitionView": "mockbroker.broker.inspection",
     "TopicRecord": "mockbroker.broker.topic_records",

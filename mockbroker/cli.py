@@ -38,10 +38,13 @@ if TYPE_CHECKING:
 _EXIT_USAGE = 2
 
 #: The modules of the sub-commands; without one, the command runs a cluster.
-COMMANDS = {"replay": "mockbroker.replay.command"}
+COMMANDS = {"proxy": "mockbroker.proxy.command", "replay": "mockbroker.replay.command"}
 
 
-_EPILOG = "Other commands: 'mockbroker replay' sends a capture to a broker and compares; each has its own --help."
+_EPILOG = (
+    "Other commands, each with its own --help: 'mockbroker replay' sends a capture to a broker and compares the "
+    "responses; 'mockbroker proxy' stands between clients and a Kafka cluster."
+)
 
 
 class CommandModule(Protocol):

@@ -145,7 +145,7 @@ class Server:
                 tls[listener.name] = create_server_context(options.config, listener)
         frame_bytes_max = options.config.integer("socket.request.max.bytes")
         tap = _open_capture(options.capture)
-        network_server = NetworkServer(self.core, self.clock, frame_bytes_max=frame_bytes_max, tap=tap)
+        network_server = self._make_network_server(frame_bytes_max, tap)
         try:
             await network_server.start(self._listeners, tls)
         except OSError:
@@ -161,6 +161,9 @@ class Server:
         if options.config.unknown:
             unknown = ", ".join(sorted(options.config.unknown))
             log.warning("configurations unknown to Kafka %s, ignored: %s", options.config.release, unknown)
+
+    def _make_network_server(self, frame_bytes_max: int, tap: CaptureTap | None) -> NetworkServer:
+        return NetworkServer(self.core, self.clock, frame_bytes_max=frame_bytes_max, tap=tap)
 
     def add_node(self) -> int:
         """Add a node; `bootstrap` lists it from now on. Returns: its id. Raises: ConfigError, OSError."""

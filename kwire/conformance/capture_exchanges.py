@@ -7,14 +7,23 @@ from typing import TYPE_CHECKING
 
 from kwire.capture.kafka.exchange import Exchange
 from kwire.capture.model import CaptureIssue, Flow, FlowClosed, NonKafkaConnection, StreamGap, format_address
+from kwire.capture.options import Options
 from kwire.capture.reader import read_connections
-from kwire.conformance.model import ConnectionEnd, ConnectionGap, ObservedExchange
+from kwire.conformance.checker import find_notes
+from kwire.conformance.model import ConnectionEnd, ConnectionGap, Note, ObservedExchange
 
 if TYPE_CHECKING:
     from kwire.capture.files.source import Source
     from kwire.capture.kafka.message_decoder import Request
-    from kwire.capture.options import Options
     from kwire.conformance.checker import Observation
+
+
+def find_capture_notes(source: Source, options: Options | None = None) -> list[Note]:
+    """The notes about a capture, in the order of time. options: its edition, ports and TLS secrets.
+
+    Raises: CaptureError if it is no capture.
+    """
+    return find_notes(CaptureObserver().observe(source, options or Options()))
 
 
 class CaptureObserver:

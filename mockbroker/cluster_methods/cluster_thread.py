@@ -28,7 +28,7 @@ class ClusterThread:
         """Start the cluster; every listener accepts connections when this returns."""
         if self._thread is not None:
             raise RuntimeError("the cluster is already running")
-        server = Server(self._options)
+        server = self._make_server()
         loop = new_event_loop()
         thread = threading.Thread(target=loop.run_forever, name="mockbroker", daemon=True)
         thread.start()
@@ -39,6 +39,9 @@ class ClusterThread:
             self._end_thread()
             raise
         return self
+
+    def _make_server(self) -> Server:
+        return Server(self._options)
 
     def stop(self) -> None:
         """Close every connection and end the thread; does nothing if the cluster is not running."""

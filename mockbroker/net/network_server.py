@@ -201,6 +201,12 @@ class NetworkServer:
         self.core.disconnect(connection.id, self.clock.now_ms())
         self.run_due()
 
+    def close_connection(self, connection_id: int, reason: str) -> None:
+        """Close a connection, if it is open, for a reason that is logged."""
+        connection = self._connections.get(connection_id)
+        if connection is not None:
+            connection.reject(reason)
+
     def submit(self, connection: ClientConnection, frames: Iterable[bytes], arrived_ns: int) -> None:
         """Submit complete frames to the core, and send its output.
 

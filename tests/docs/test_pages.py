@@ -30,6 +30,7 @@ PAGES = (
     "docs/how-to-wait-and-assert.md",
     "docs/faults.md",
     "docs/conformance.md",
+    "docs/proxy-and-replay.md",
     "docs/control.md",
     "docs/how-to-read-a-capture.md",
     "docs/how-to-debug-a-client.md",

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from kwire.capture.options import Options
-from kwire.conformance.capture_exchanges import CaptureObserver
+from kwire.conformance.capture_exchanges import CaptureObserver, find_capture_notes
 from kwire.conformance.checker import Observation, find_notes
 from kwire.conformance.model import ConnectionEnd, ConnectionGap, ObservedExchange
 from kwire.error_codes import ErrorCode
@@ -32,7 +32,7 @@ def acknowledge_errors(exchange: ObservedExchange) -> Iterator[int]:
     ["small_aio.pcap", "small_ck.pcap", "small_jshare.pcap", "small_kpy.pcap", "small_share.pcap", "small_txn.pcap"],
 )
 def test_there_is_no_note_about_real_clients(name: str) -> None:
-    assert find_notes(observe(name)) == []
+    assert find_capture_notes(str(CAPTURES / name)) == []
 
 
 def test_kafka_refuses_what_a_note_calls_wrong() -> None:

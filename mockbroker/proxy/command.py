@@ -1,0 +1,85 @@
+"""The command `mockbroker proxy`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from mockbroker.config.keys import ConfigError
+from mockbroker.faults.fault_error import FaultError
+from mockbroker.proxy.proxy import make_options
+from mockbroker.proxy.proxy_server import ProxyOptions, ProxyServer
+from mockbroker.server import new_event_loop
+
+_EXIT_USAGE = 2
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command. Exit codes: 0 ended by a signal, 1 no cluster, 2 wrong usage."""
+    parsed = _create_parser().parse_args(arguments)
+    log_format = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(stream=sys.stderr, level=parsed.log_level.upper(), format=log_format)
+    try:
+        options = make_options(
+            parsed.upstream,
+            port=parsed.port,
+            upstream_tls_ca=parsed.upstream_tls_ca,
+            capture=parsed.capture,
+            faults=parsed.faults or (),
+            seed=parsed.seed,
+        )
+    except (ConfigError, FaultError, OSError) as error:
+        return _report_error(error, _EXIT_USAGE)
+    loop = new_event_loop()
+    try:
+        return loop.run_until_complete(_serve(options))
+    finally:
+        loop.close()
+
+
+async def _serve(options: ProxyOptions) -> int:
+    try:
+        server = ProxyServer(options)
+        await server.start()
+    except ConnectionError as error:
+        return _report_error(error, 1)
+    except (ConfigError, FaultError, OSError) as error:
+        return _report_error(error, _EXIT_USAGE)
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    # The only line on stdout: scripts read the port from it.
+    print(server.bootstrap(), flush=True)
+    await ended.wait()
+    await server.stop()
+    return 0
+
+
+def _report_error(error: Exception, code: int) -> int:
+    print(f"mockbroker proxy: {error}", file=sys.stderr)
+    return code
+
+
+def _create_parser() -> argparse.ArgumentParser:
+    description = (
+        "Stand between clients and a Kafka cluster: addresses in responses are those of the proxy, which records, "
+        "captures and disturbs the traffic. The first line printed is the address for clients."
+    )
+    epilog = "Exit codes: 0 ended by a signal, 1 the cluster cannot be reached, 2 wrong usage."
+    parser = argparse.ArgumentParser(prog="mockbroker proxy", description=description, epilog=epilog)
+    add = parser.add_argument
+    add("--upstream", required=True, metavar="HOST:PORT", help="a broker of the cluster; the others are found")
+    port_help = "port for that broker; the others follow; 0: any free port (default 9092)"
+    add("--port", type=int, default=9092, metavar="PORT", help=port_help)
+    add("--upstream-tls-ca", type=Path, metavar="FILE", help="authorities (PEM) of a cluster that needs TLS")
+    add("--capture", type=Path, metavar="OUT.pcapng", help="write the traffic of the clients to this file")
+    add("--faults", type=Path, metavar="FILE.json", help="faults of requests and connections: see docs/faults.md")
+    add("--seed", type=int, metavar="N", help="seed of the faults' random choices")
+    levels = ("debug", "info", "warning", "error")
+    add("--log-level", choices=levels, default="info", metavar="L", help=f"{', '.join(levels)} (default info)")
+    return parser

@@ -1,0 +1,106 @@
+"""`mockbroker.Proxy`: a proxy for tests and programs, in its own thread and event loop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from kwire.client.address import parse_bootstrap
+from mockbroker.cluster_methods.faults import FaultMethods, load_faults
+from mockbroker.cluster_methods.history import HistoryMethods
+from mockbroker.config.keys import ConfigError
+from mockbroker.proxy.proxy_server import ProxyOptions, ProxyServer
+
+if TYPE_CHECKING:
+    import ssl
+
+    from mockbroker.cluster_methods.faults import FaultSource
+
+__all__ = ["Proxy"]
+
+
+class Proxy(FaultMethods, HistoryMethods):
+    """Stands between clients and a cluster for as long as the `with` block lasts (docs/proxy-and-replay.md).
+
+    upstream: HOST:PORT of a broker of the cluster; the others are found. port: of the listener for that broker, the
+    others follow; 0: a free port for each. upstream_tls_ca: a PEM file with the authorities of a cluster that needs
+    TLS. capture: a pcapng file to write, with the traffic on the side of the clients. faults: as for `Cluster`, without
+    those of nodes. seed: of the faults' random choices.
+    Raises: ConfigError for a wrong address; ConnectionError if there is no cluster, FaultError for a wrong fault,
+    OSError if an address is in use, when it starts.
+    """
+
+    def __init__(
+        self,
+        upstream: str,
+        *,
+        port: int = 0,
+        upstream_tls_ca: str | Path | None = None,
+        capture: str | Path | None = None,
+        faults: FaultSource = (),
+        seed: int | None = None,
+    ) -> None:
+        options = make_options(
+            upstream,
+            port=port,
+            upstream_tls_ca=None if upstream_tls_ca is None else Path(upstream_tls_ca),
+            capture=None if capture is None else Path(capture),
+            faults=faults,
+            seed=seed,
+        )
+        super().__init__(options)
+        self._proxy_options = options
+
+    def _make_server(self) -> ProxyServer:
+        return ProxyServer(self._proxy_options)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT for `bootstrap.servers` of clients."""
+        return self._running().bootstrap()
+
+    def reset(self) -> None:
+        """A proxy has nothing to reset. Raises: RuntimeError."""
+        raise RuntimeError("a proxy cannot be reset: its state is that of the cluster behind it")
+
+    def __repr__(self) -> str:
+        host, port = self._proxy_options.upstream
+        return f"<mockbroker.Proxy: {host}:{port}>"
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+
+def make_options(
+    upstream: str,
+    *,
+    port: int,
+    upstream_tls_ca: Path | None,
+    capture: Path | None,
+    faults: FaultSource,
+    seed: int | None,
+) -> ProxyOptions:
+    """The options of a proxy. Raises: ConfigError for a wrong address, OSError for a wrong file of authorities."""
+    try:
+        addresses = parse_bootstrap(upstream)
+    except ValueError as error:
+        raise ConfigError(f"upstream: {error}") from error
+    if len(addresses) != 1:
+        raise ConfigError(f"upstream: {upstream!r}; one address is expected, the others are found")
+    return ProxyOptions(
+        port=port,
+        capture=capture,
+        seed=seed,
+        faults=load_faults(faults),
+        upstream=(addresses[0].host, addresses[0].port),
+        upstream_tls=None if upstream_tls_ca is None else _create_context(upstream_tls_ca),
+    )
+
+
+def _create_context(path: Path) -> ssl.SSLContext:
+    import ssl
+
+    try:
+        return ssl.create_default_context(cafile=path)
+    except ssl.SSLError as error:
+        raise ConfigError(f"upstream-tls-ca: {path}: no certificates in PEM form ({error.reason})") from error
