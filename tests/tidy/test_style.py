@@ -19,6 +19,7 @@ FUNCTION_LINES_MAX = 70
 ASYNC_ALLOWED = (
     "mockbroker/net/",
     "mockbroker/control/",
+    "mockbroker/proxy/",
     "mockbroker/server.py",
     "mockbroker/cluster.py",
     "mockbroker/cluster_methods/",
