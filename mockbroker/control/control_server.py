@@ -21,6 +21,8 @@ except ImportError as error:
 
 from mockbroker.control.events.event_hub import EventHub
 from mockbroker.control.operations import ControlContext
+from mockbroker.net.node_listeners import connectable_host
+from mockbroker.server import new_event_loop
 
 if TYPE_CHECKING:
     from mockbroker.cluster_methods.methods import ClusterMethods
@@ -92,6 +94,7 @@ class ControlServer:
         """Listen, and serve in a new thread. Raises: OSError if the address is in use or unknown."""
         self._socket = _bind(self._options.host, self._options.port)
         host, port = self._socket.getsockname()[:2]
+        host = connectable_host(host)
         self._url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         self._thread = threading.Thread(target=self._run, name="mockbroker-control", daemon=True)
         self._thread.start()
@@ -116,7 +119,8 @@ class ControlServer:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._serve())
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
+                runner.run(self._serve())
         except BaseException as error:
             self._failure = error
             self._started.set()

@@ -77,7 +77,7 @@ def _describe_operation(operation: Operation, components: Json) -> Json:
         described["requestBody"] = {"required": required, "content": {"application/json": {"schema": schema}}}
     described["responses"] = {
         str(operation.status): _describe_response(operation),
-        "4XX": {"description": "A problem", "content": {MEDIA_TYPE: {"schema": _reference(Problem)}}},
+        "default": {"description": "A problem", "content": {MEDIA_TYPE: {"schema": _reference(Problem)}}},
     }
     return described
 

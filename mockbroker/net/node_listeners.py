@@ -33,7 +33,7 @@ class BoundListener(NamedTuple):
         """The host and port that clients are given: by default those of the socket."""
         listener = self.listener
         port = node_port(listener.advertised_port, self.node_index) if listener.advertised_port else self.port
-        return listener.advertised_host or _connectable_host(listener.host), port
+        return listener.advertised_host or connectable_host(listener.host), port
 
 
 class NodeListeners:
@@ -144,6 +144,6 @@ def bind_socket(host: str, port: int) -> socket.socket:
     return sock
 
 
-def _connectable_host(host: str) -> str:
+def connectable_host(host: str) -> str:
     """The loopback address for a wildcard address, which clients cannot connect to."""
     return "127.0.0.1" if host == "0.0.0.0" else "::1" if host == "::" else host  # noqa: S104

@@ -27,6 +27,19 @@ def test_a_cluster_has_a_control_while_it_runs() -> None:
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("mockbroker")] == []
 
 
+@pytest.mark.parametrize(
+    ("address", "url"), [("[::1]:0", r"http://\[::1\]:\d+"), ("0.0.0.0:0", r"http://127\.0\.0\.1:\d+")]
+)
+def test_the_url_is_one_that_programs_on_this_machine_can_use(address: str, url: str) -> None:
+    if address.startswith("[") and not socket.has_dualstack_ipv6():
+        pytest.skip("needs IPv6, which this machine does not have")
+    with Cluster(control=address, control_token="s3cret") as cluster:
+        answer = ControlClient(cluster.control_url).send("GET", "/v1/clock", headers={"Authorization": "bearer s3cret"})
+
+        assert re.fullmatch(url, cluster.control_url)
+    assert answer.status == 200
+
+
 def test_an_address_that_is_in_use_starts_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

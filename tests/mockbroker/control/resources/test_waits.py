@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
 
 import pytest
 from confluent_kafka import Consumer
@@ -75,13 +77,34 @@ def test_what_cannot_come_is_refused_at_once(
     assert client.send("POST", f"/v1/waits/{path}", body).problem == problem
 
 
-def test_a_wait_ends_when_the_cluster_is_reset(kafka: Cluster, client: ControlClient) -> None:
-    with ThreadPoolExecutor() as pool:
-        body = {"groupId": "g", "members": 1, "timeoutMs": 60_000}
-        wait = pool.submit(client.send, "POST", "/v1/waits/share-members", body)
-        kafka.wait_until(lambda: kafka.run(lambda server: len(server.require_started().watchers) > 1), timeout_s=30)
-        client.ask("POST", "/v1/cluster/reset", status=204)
-        answer = wait.result(60)
+def _wait_count(kafka: Cluster) -> int:
+    """The number of waits in progress; `wait_until` is one of them."""
+    return kafka.run(lambda server: len(server.require_started().watchers)) - 1
 
-    assert (answer.status, answer.problem) == (409, "conflict")
-    assert "the cluster was reset during a wait" in answer.body["detail"]
+
+def test_a_wait_ends_when_the_cluster_is_reset_or_stopped(kafka: Cluster, client: ControlClient) -> None:
+    body = {"groupId": "g", "members": 1, "timeoutMs": 60_000}
+    with ThreadPoolExecutor() as pool:
+        wait = pool.submit(client.send, "POST", "/v1/waits/share-members", body)
+        kafka.wait_until(lambda: _wait_count(kafka) == 1, timeout_s=30)
+        client.ask("POST", "/v1/cluster/reset", status=204)
+        reset = wait.result(60)
+        wait = pool.submit(client.send, "POST", "/v1/waits/group", body)
+        kafka.wait_until(lambda: _wait_count(kafka) == 1, timeout_s=30)
+        kafka.stop()
+        stopped = wait.result(60)
+
+    assert (reset.status, reset.problem) == (409, "conflict")
+    assert "the cluster was reset during a wait" in reset.body["detail"]
+    assert (stopped.status, stopped.problem) == (503, "stopping")
+
+
+def test_a_wait_ends_when_its_client_has_gone(kafka: Cluster) -> None:
+    parts = urlsplit(kafka.control_url)
+    body = b'{"groupId": "g", "timeoutMs": 600000}'
+    with socket.create_connection((parts.hostname, parts.port)) as connection:
+        head = f"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+        connection.sendall(f"POST /v1/waits/group HTTP/1.1\r\n{head}\r\n\r\n".encode() + body)
+        kafka.wait_until(lambda: _wait_count(kafka) == 1, timeout_s=30)
+
+    kafka.wait_until(lambda: _wait_count(kafka) == 0, timeout_s=30)
