@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mockbroker.control.events.event_ring import EventRing
 from mockbroker.control.events.event_source import EventSource
+from mockbroker.control.events.recent_parts import RecentParts
 
 if TYPE_CHECKING:
     from mockbroker.cluster_methods.methods import ClusterMethods
@@ -30,11 +31,12 @@ class EventReader:
 class EventHub:
     """Has the readers. Its methods run in the event loop of the control, in which it is created.
 
-    stopped: is set at the end, when no more events come.
+    parts: those that readers share. stopped: is set at the end, when no more events come.
     """
 
     def __init__(self, cluster: ClusterMethods, *, ring: EventRing | None = None, linger_s: float = LINGER_S) -> None:
         self.ring = ring or EventRing()
+        self.parts = RecentParts()
         self.stopped = asyncio.Event()
         self._cluster = cluster
         self._linger_s = linger_s

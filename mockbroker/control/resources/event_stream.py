@@ -21,7 +21,7 @@ from mockbroker.journal.request_history import RequestHistory, Snapshot
 if TYPE_CHECKING:
     from mockbroker.cluster_methods.methods import ClusterMethods
     from mockbroker.control.events.event_hub import EventHub, EventReader
-    from mockbroker.control.events.event_ring import Event
+    from mockbroker.control.events.event_ring import Event, Slice
     from mockbroker.control.models.exchanges import EventKind
     from mockbroker.journal.condition import Condition
 
@@ -109,11 +109,9 @@ async def send_events(
             if found.lost:
                 yield encode_event("lost", models.EventsLost(count=found.lost))
             reader.position = found.first + len(found.events) - 1
-            matching = [(found.first + at, event) for at, event in enumerate(found.events) if question.matches(event)]
-            if matching:
-                yield b"".join(
-                    _encode(event, hub.event_id(number), question, topic_names) for number, event in matching
-                )
+            part = _encode_part(hub, found, question, topic_names)
+            if part:
+                yield part
             if found.events:
                 # Other readers get their turn, and a connection that has ended is noticed.
                 await asyncio.sleep(0)
@@ -121,6 +119,22 @@ async def send_events(
                 yield b":\n\n"
     finally:
         hub.remove_reader(reader)
+
+
+def _encode_part(hub: EventHub, found: Slice, question: EventQuestion, topic_names: Mapping[bytes, str]) -> bytes:
+    """The events that match, as they are sent. Readers without filters and bodies share them."""
+
+    def encode() -> bytes:
+        return b"".join(
+            _encode(event, hub.event_id(found.first + at), question, topic_names)
+            for at, event in enumerate(found.events)
+            if question.matches(event)
+        )
+
+    if question.has_bodies or question.conditions:
+        return encode()
+    key = found.first, len(found.events), question.kinds, question.api
+    return hub.parts.get(key, encode)
 
 
 def _encode(event: Event, event_id: str, question: EventQuestion, topic_names: Mapping[bytes, str]) -> bytes:
