@@ -60,6 +60,8 @@ class Acceptor:
         self._tasks = starting.others if tls is None else starting.handshakes
         self._loop = asyncio.get_running_loop()
         self._is_closed = self._is_paused = False
+        self._failure_count = 0
+        self._address = "{}:{}".format(*sock.getsockname()[:2])
         sock.setblocking(False)
         sock.listen(_BACKLOG)
         self._loop.add_reader(sock, self._accept)
@@ -87,13 +89,24 @@ class Acceptor:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                log.warning("cannot accept a connection: %s; trying again in %s s", error.strerror, _PAUSE_S)
+                self._count_failure(error)
                 self._loop.remove_reader(self._socket)
                 self._loop.call_later(_PAUSE_S, self._resume)
                 return
+            if self._failure_count:
+                log.warning("%s accepts connections again, after %d failures", self._address, self._failure_count)
+                self._failure_count = 0
             client.setblocking(False)
             self._tasks.add(task := self._loop.create_task(self._start(client)))
             task.add_done_callback(partial(self._finish, client))
+
+    def _count_failure(self, error: OSError) -> None:
+        """Log the first failure in a row, the tenth, the hundredth and so on."""
+        self._failure_count += 1
+        digits = str(self._failure_count)
+        if digits.strip("0") == "1":
+            text = f"{error.strerror}; trying again every {_PAUSE_S} s"
+            log.warning("%s cannot accept a connection (failure %s): %s", self._address, digits, text)
 
     def _resume(self) -> None:
         if not self._is_closed and not self._is_paused:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import ssl
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mockbroker.net import acceptor as acceptor_module
 from mockbroker.net.acceptor import Acceptor, StartingConnections
 from mockbroker.server import new_event_loop
 from tests.support.brokers.self_signed import create_certificate
 
 LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.SelectorEventLoop, new_event_loop]
 TIMEOUT_S = 20
+#: Connections at once; below the length of the queue of the system.
+_MANY = 300
 
 
 class RefusingProtocol(asyncio.Protocol):
@@ -89,6 +94,83 @@ def test_a_tls_handshake_that_does_not_progress_is_given_up_at_the_end(
         assert ending(client) == "ended"
     finally:
         loop.close()
+
+
+class _FullSocket(socket.socket):
+    """A socket of a process that has no free file descriptors for a while."""
+
+    failures = 0
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Fail as often as it is to, then accept."""
+        if self.failures:
+            self.failures -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return super().accept()
+
+
+def test_a_process_without_free_file_descriptors_logs_few_lines_and_accepts_afterwards(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(acceptor_module, "_PAUSE_S", 0.0)
+
+    async def accept_late() -> socket.socket:
+        listening = _FullSocket()
+        listening.bind(("127.0.0.1", 0))
+        listening.failures = 150
+        starting = StartingConnections()
+        acceptor = Acceptor(listening, RefusingProtocol, tls=None, starting=starting)
+        client = socket.create_connection(listening.getsockname(), timeout=TIMEOUT_S)
+        while not starting.others:
+            await next_turn()
+        acceptor.close()
+        await starting.end()
+        await next_turn()
+        return client
+
+    loop = asyncio.SelectorEventLoop()
+    client = loop.run_until_complete(accept_late())
+    loop.close()
+    lines = [record.getMessage().split(" ", 1)[1] for record in caplog.records]
+
+    assert ending(client) == "ended"
+    assert [line.partition(":")[0] for line in lines] == [
+        *(f"cannot accept a connection (failure {number})" for number in (1, 10, 100)),
+        "accepts connections again, after 150 failures",
+    ]
+
+
+@pytest.mark.parametrize("make_loop", LOOPS, ids=["asyncio", "installed"])
+def test_many_connections_at_once_get_their_protocols_and_no_other_event_waits_for_all_of_them(
+    make_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    """They are more than the loop accepts before it handles other events."""
+
+    async def accept_all() -> tuple[int, int]:
+        listening, made, turns = bound_socket(), [0], 0
+
+        def make_protocol() -> asyncio.Protocol:
+            made[0] += 1
+            return RefusingProtocol()
+
+        starting = StartingConnections()
+        acceptor = Acceptor(listening, make_protocol, tls=None, starting=starting)
+        clients = [socket.create_connection(listening.getsockname(), timeout=TIMEOUT_S) for _ in range(_MANY)]
+        while made[0] < _MANY:
+            await next_turn()
+            turns += 1
+        acceptor.close()
+        await starting.end()
+        for client in clients:
+            assert ending(client) == "ended"
+        return made[0], turns
+
+    loop = make_loop()
+    made, turns = loop.run_until_complete(asyncio.wait_for(accept_all(), TIMEOUT_S))
+    loop.close()
+
+    assert made == _MANY
+    assert turns > 1
 
 
 def ending(client: socket.socket) -> str:
