@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
-from mockbroker.cluster_methods.cluster_thread import ClusterThread
-from mockbroker.cluster_methods.history import Api, RequestClass, RequestT, ResponseT, StructT
-from mockbroker.cluster_methods.waiting import WAIT_TIMEOUT_S, Wait, WaitTimeout, wait_in_loop
+from mockbroker.cluster_methods.history import RequestClass, RequestT, ResponseT, StructT
+from mockbroker.cluster_methods.request_waits import (
+    PAUSE_S,
+    POLL_S,
+    MakeWait,
+    RequestWaits,
+    T,
+    describe_predicate,
+    request_wait,
+)
+from mockbroker.cluster_methods.waiting import WAIT_TIMEOUT_S, WaitTimeout, wait_in_loop
 
 if TYPE_CHECKING:
     from mockbroker.broker.group_views import GroupView
     from mockbroker.journal.request_filters import RequestFilters
     from mockbroker.journal.request_history import RequestHistory
-    from mockbroker.server import Server
-
-T = TypeVar("T")
-MakeWait = Callable[["Server"], Wait[T]]
-
-#: How often `wait_until` calls its function without an event of the cluster, seconds: it may depend on a client.
-_POLL_S = 0.05
-#: The least time between two calls, seconds: a function that calls into the cluster is an event of it.
-_PAUSE_S = 0.001
 
 
-class WaitMethods(ClusterThread):
+class WaitMethods(RequestWaits):
     """Waits with a limit in seconds of the wall clock, also while the cluster's clock is frozen.
 
     Each returns at once if the state is there already. All raise WaitTimeout, with what was seen instead; RuntimeError
@@ -71,88 +69,6 @@ class WaitMethods(ClusterThread):
         Raises: KafkaError (UNKNOWN_TOPIC_OR_PARTITION) if there is no such partition, or the topic is deleted.
         """
         return self._wait(_offset_wait(group_id, topic, partition, offset), timeout_s)
-
-    @overload
-    def wait_for_request(
-        self,
-        api: RequestClass[RequestT, ResponseT],
-        *,
-        count: int = ...,
-        answered: bool = ...,
-        error: str | int | None = ...,
-        timeout_s: float = ...,
-        **filters: Unpack[RequestFilters],
-    ) -> RequestHistory[RequestT, ResponseT | None]: ...
-    @overload
-    def wait_for_request(
-        self,
-        api: str | type[StructT],
-        *,
-        count: int = ...,
-        answered: bool = ...,
-        error: str | int | None = ...,
-        timeout_s: float = ...,
-        **filters: Unpack[RequestFilters],
-    ) -> RequestHistory[Any, Any]: ...
-    def wait_for_request(
-        self,
-        api: Any,
-        *,
-        count: int = 1,
-        answered: bool = False,
-        error: str | int | None = None,
-        timeout_s: float = WAIT_TIMEOUT_S,
-        **filters: Unpack[RequestFilters],
-    ) -> RequestHistory[Any, Any]:
-        """Wait until this many requests match, those before the call included. Returns: all of them.
-
-        api, filters: as for `requests`; `after=` counts later ones only. answered: wait for their responses. error: for
-        responses with this error, "NOT_LEADER_OR_FOLLOWER", or "NONE" for those without any.
-        Raises: as `requests`.
-        """
-        return self._wait(_request_wait(api, filters, count, error, answered=answered), timeout_s)
-
-    def wait_until(self, predicate: Callable[[], T], *, timeout_s: float = WAIT_TIMEOUT_S) -> T:
-        """Wait until a function returns something true. Returns: that value.
-
-        The function is called in this thread, after each event of the cluster and at least every 50 ms: it may look at
-        the cluster and at clients. What it raises ends the wait.
-        """
-        self._refuse_own_thread()
-        changed = threading.Event()
-        watchers = self._running().require_started().watchers
-        self._read(lambda _: watchers.add(changed.set))
-        deadline = time.monotonic() + timeout_s
-        try:
-            while True:
-                changed.clear()
-                value = predicate()
-                if value:
-                    return value
-                left_s = deadline - time.monotonic()
-                if left_s <= 0:
-                    raise WaitTimeout(f"{_describe_predicate(predicate, value, timeout_s)}{_event_loop_hint()}")
-                self._running()
-                if changed.wait(min(left_s, _POLL_S)):
-                    time.sleep(_PAUSE_S)
-        finally:
-            watchers.discard(changed.set)
-
-    def _wait(self, make_wait: MakeWait[T], timeout_s: float) -> T:
-        self._refuse_own_thread()
-        server = self._running()
-        assert self._loop is not None
-        waiting = asyncio.run_coroutine_threadsafe(wait_in_loop(server, make_wait, timeout_s), self._loop)
-        try:
-            return waiting.result()
-        except WaitTimeout as error:
-            raise WaitTimeout(f"{error}{_event_loop_hint()}", error.seen) from None
-        finally:
-            waiting.cancel()
-
-    def _refuse_own_thread(self) -> None:
-        if threading.current_thread() is self._thread:
-            raise RuntimeError("a wait inside a function of Cluster.run would stop the cluster for ever")
 
 
 class AsyncWaits:
@@ -221,7 +137,7 @@ class AsyncWaits:
         **filters: Unpack[RequestFilters],
     ) -> RequestHistory[Any, Any]:
         """As `Cluster.wait_for_request`."""
-        return await self._wait(_request_wait(api, filters, count, error, answered=answered), timeout_s)
+        return await self._wait(request_wait(api, filters, count, error, answered=answered), timeout_s)
 
     async def wait_until(self, predicate: Callable[[], T | Awaitable[T]], *, timeout_s: float = WAIT_TIMEOUT_S) -> T:
         """As `Cluster.wait_until`; the function may be a coroutine function."""
@@ -243,11 +159,11 @@ class AsyncWaits:
                     return value
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
-                    raise WaitTimeout(_describe_predicate(predicate, value, timeout_s))
+                    raise WaitTimeout(describe_predicate(predicate, value, timeout_s))
                 self._cluster._running()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), min(left_s, _POLL_S))
-                    await asyncio.sleep(_PAUSE_S)
+                    await asyncio.wait_for(changed.wait(), min(left_s, POLL_S))
+                    await asyncio.sleep(PAUSE_S)
         finally:
             watchers.discard(notify)
 
@@ -277,25 +193,3 @@ def _offset_wait(group_id: str, topic: str, partition: int, offset: int) -> Make
     from mockbroker.cluster_methods.group_waits import OffsetWait
 
     return lambda _: OffsetWait(group_id, topic, partition, offset)
-
-
-def _request_wait(
-    api: Api, filters: RequestFilters, count: int, error: str | int | None, *, answered: bool
-) -> MakeWait[RequestHistory[Any, Any]]:
-    from mockbroker.cluster_methods.request_wait import RequestWait
-
-    return lambda server: RequestWait(server, api, filters, count=count, answered=answered, error=error)
-
-
-def _describe_predicate(predicate: object, value: object, timeout_s: float) -> str:
-    name = getattr(predicate, "__qualname__", repr(predicate))
-    return f"waited {timeout_s:g} s for {name}; the last value was {value!r}"
-
-
-def _event_loop_hint() -> str:
-    """A hint for a wait that blocks an event loop, whose clients stand still meanwhile."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return ""
-    return " (this thread runs an event loop, which was blocked: use `await cluster.aio...` there)"

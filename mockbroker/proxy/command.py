@@ -28,6 +28,8 @@ def main(arguments: Sequence[str]) -> int:
         options = make_options(
             parsed.upstream,
             port=parsed.port,
+            host=parsed.host,
+            advertised=parsed.advertised,
             upstream_tls_ca=parsed.upstream_tls_ca,
             capture=parsed.capture,
             faults=parsed.faults or (),
@@ -76,6 +78,8 @@ def _create_parser() -> argparse.ArgumentParser:
     add("--upstream", required=True, metavar="HOST:PORT", help="a broker of the cluster; the others are found")
     port_help = "port for that broker; the others follow; 0: any free port (default 9092)"
     add("--port", type=int, default=9092, metavar="PORT", help=port_help)
+    add("--host", metavar="HOST", help="where to listen (default 127.0.0.1)")
+    add("--advertised", metavar="HOST[:PORT]", help="the address for clients, if it is another one")
     add("--upstream-tls-ca", type=Path, metavar="FILE", help="authorities (PEM) of a cluster that needs TLS")
     add("--capture", type=Path, metavar="OUT.pcapng", help="write the traffic of the clients to this file")
     add("--faults", type=Path, metavar="FILE.json", help="faults of requests and connections: see docs/faults.md")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 from kwire.client.address import parse_bootstrap
 from mockbroker.cluster_methods.faults import FaultMethods, load_faults
 from mockbroker.cluster_methods.history import HistoryMethods
+from mockbroker.cluster_methods.request_waits import RequestWaits
 from mockbroker.config.keys import ConfigError
 from mockbroker.proxy.proxy_server import ProxyOptions, ProxyServer
 
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["Proxy"]
 
 
-class Proxy(FaultMethods, HistoryMethods):
+class Proxy(FaultMethods, HistoryMethods, RequestWaits):
     """Stands between clients and a cluster for as long as the `with` block lasts (docs/proxy-and-replay.md).
 
     upstream: HOST:PORT of a broker of the cluster; the others are found. port: of the listener for that broker, the
-    others follow; 0: a free port for each. upstream_tls_ca: a PEM file with the authorities of a cluster that needs
-    TLS. capture: a pcapng file to write, with the traffic on the side of the clients. faults: as for `Cluster`, without
-    those of nodes. seed: of the faults' random choices.
+    others follow; 0: a free port for each. host, advertised: as for `Cluster`. upstream_tls_ca: a PEM file with the
+    authorities of a cluster that needs TLS. capture: a pcapng file to write, with the traffic on the side of the
+    clients. faults: as for `Cluster`, without those of nodes. seed: of the faults' random choices.
     Raises: ConfigError for a wrong address; ConnectionError if there is no cluster, FaultError for a wrong fault,
     OSError if an address is in use, when it starts.
     """
@@ -35,6 +36,8 @@ class Proxy(FaultMethods, HistoryMethods):
         upstream: str,
         *,
         port: int = 0,
+        host: str | None = None,
+        advertised: str | None = None,
         upstream_tls_ca: str | Path | None = None,
         capture: str | Path | None = None,
         faults: FaultSource = (),
@@ -43,6 +46,8 @@ class Proxy(FaultMethods, HistoryMethods):
         options = make_options(
             upstream,
             port=port,
+            host=host,
+            advertised=advertised,
             upstream_tls_ca=None if upstream_tls_ca is None else Path(upstream_tls_ca),
             capture=None if capture is None else Path(capture),
             faults=faults,
@@ -75,6 +80,8 @@ def make_options(
     upstream: str,
     *,
     port: int,
+    host: str | None,
+    advertised: str | None,
     upstream_tls_ca: Path | None,
     capture: Path | None,
     faults: FaultSource,
@@ -89,6 +96,8 @@ def make_options(
         raise ConfigError(f"upstream: {upstream!r}; one address is expected, the others are found")
     return ProxyOptions(
         port=port,
+        host=host,
+        advertised=advertised,
         capture=capture,
         seed=seed,
         faults=load_faults(faults),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -21,7 +22,7 @@ from kwire.messages.list_groups import ListGroupsRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.records import Record, write_batch
-from mockbroker import Cluster, ClusterFault, FaultError, Proxy
+from mockbroker import Cluster, ClusterFault, FaultError, Proxy, WaitTimeout
 from mockbroker.config.keys import ConfigError
 
 TOPICS = {"orders": 6}
@@ -249,6 +250,47 @@ def test_the_capture_has_the_traffic_of_the_clients(tmp_path: Path, cluster: Clu
         ("ApiVersions", port, "a"),
         ("CreateTopics", port, "a"),
     ]
+
+
+def test_a_request_is_waited_for(proxy: Proxy) -> None:
+    sent = threading.Timer(0.05, produce, [proxy.bootstrap_servers])
+    sent.start()
+    try:
+        found = proxy.wait_for_request("Produce", answered=True, topic="orders")
+    finally:
+        sent.join(20)
+
+    assert found[0].response is not None
+    with pytest.raises(WaitTimeout, match="waited 0 s for 1 DeleteTopics request"):
+        proxy.wait_for_request("DeleteTopics", timeout_s=0)
+
+
+def test_clients_are_given_the_advertised_host(cluster: Cluster) -> None:
+    with Proxy(cluster.bootstrap_servers.split(",")[0], advertised="localhost") as proxy:
+        port = int(proxy.bootstrap_servers.rpartition(":")[2])
+        with Client(f"127.0.0.1:{port}") as client:
+            brokers = client.send(MetadataRequest(topics=[])).brokers
+
+    assert {broker.host for broker in brokers} == {"localhost"}
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x08\0\0\0\x63\0\0\0\0", b""])
+def test_an_address_of_something_else_is_an_error(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(answer)
+
+        server = threading.Thread(target=serve)
+        server.start()
+        try:
+            with pytest.raises(ConnectionError, match=r"127\.0\.0\.1:"):
+                Proxy(f"127.0.0.1:{listener.getsockname()[1]}").start()
+        finally:
+            server.join(20)
 
 
 def test_an_address_without_a_cluster_is_an_error() -> None:
