@@ -121,17 +121,18 @@ class Cluster(ClusterMethods):
 
     def start(self) -> Self:
         """Start the cluster; every listener, and the control if there is one, accepts connections when this returns."""
-        super().start()
-        if self._control_options is not None:
-            from mockbroker.control.control_server import ControlServer
+        if self._control_options is None:
+            return super().start()
+        from mockbroker.control.control_server import ControlServer
 
-            control = ControlServer(self, self._control_options)
-            try:
-                control.start()
-            except BaseException:
-                super().stop()
-                raise
-            self._control = control
+        super().start()
+        control = ControlServer(self, self._control_options)
+        try:
+            control.start()
+        except BaseException:
+            super().stop()
+            raise
+        self._control = control
         return self
 
     def stop(self) -> None:

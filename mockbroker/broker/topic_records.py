@@ -51,17 +51,29 @@ def make_record(
     )
 
 
-def append(cluster: ClusterState, name: str, partition: int | None, record: Record, *, now_ms: int) -> TopicRecord:
-    """Append a record at the leader.
+def append(
+    cluster: ClusterState, name: str, records: Iterable[tuple[int | None, Record]], *, now_ms: int
+) -> list[TopicRecord]:
+    """Append records at the leaders of their partitions, all or none. A partition of None is that of the key.
 
     Raises: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE; as PartitionLog.append.
     """
     topic = find_topic(cluster, name)
-    index = choose_partition(record.key, len(topic.partitions)) if partition is None else partition
-    log = _leader_log(cluster, topic, index)
-    if record.timestamp < 0:
-        record = Record(timestamp=now_ms, key=record.key, value=record.value, headers=record.headers)
-    offset = log.append(write_batch([record]), now_ms=now_ms).first_offset
+    checked = []
+    for partition, given in records:
+        record = given
+        index = choose_partition(record.key, len(topic.partitions)) if partition is None else partition
+        log = _leader_log(cluster, topic, index)
+        if record.timestamp < 0:
+            record = Record(timestamp=now_ms, key=record.key, value=record.value, headers=record.headers)
+        data = write_batch([record])
+        log.check_records(data, now_ms=now_ms)
+        checked.append((index, log, data))
+    return [_append_checked(topic, index, log, data, now_ms) for index, log, data in checked]
+
+
+def _append_checked(topic: Topic, index: int, log: PartitionLog, data: bytes, now_ms: int) -> TopicRecord:
+    offset = log.append(data, now_ms=now_ms).first_offset
     return next(row for row in _records(topic, index, log, offset, log.end_offset) if row.offset == offset)
 
 

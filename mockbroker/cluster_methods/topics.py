@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
 
 from mockbroker.cluster_methods.cluster_thread import ClusterThread
 
 if TYPE_CHECKING:
+    from kwire.records import Record
     from mockbroker.broker.node_views import TopicView
     from mockbroker.broker.topic_records import TopicRecord
     from mockbroker.server import Server
@@ -16,6 +17,16 @@ T = TypeVar("T")
 #: A key, a value or the value of a header; text is encoded as UTF-8.
 Data = bytes | str | None
 Headers = Mapping[str, Data] | Iterable[tuple[str, Data]]
+
+
+class RecordFields(TypedDict, total=False):
+    """A record to append, as the arguments of `Cluster.produce`."""
+
+    value: Data
+    key: Data
+    headers: Headers
+    partition: int | None
+    timestamp_ms: int | None
 
 
 class TopicMethods(ClusterThread):
@@ -86,12 +97,18 @@ class TopicMethods(ClusterThread):
         the time of the cluster. The record is appended although `min.insync.replicas` may not be reached.
         Raises: KafkaError for an unknown partition, one without a leader, or a record that the topic refuses.
         """
+        fields: RecordFields = {"key": key, "value": value, "headers": headers}
+        return self.produce_all(topic, [{**fields, "partition": partition, "timestamp_ms": timestamp_ms}])[0]
+
+    def produce_all(self, topic: str, records: Iterable[RecordFields]) -> list[TopicRecord]:
+        """Append several records, all or none: `produce_all("orders", [{"value": "1"}, {"value": "2", "key": "b"}])`.
+
+        Each has the arguments of `produce`. Returns, raises: as `produce`; TypeError for another argument.
+        """
         from mockbroker.broker import topic_records
 
-        record = topic_records.make_record(key, value, headers, timestamp_ms)
-        return self._change(
-            lambda server, now_ms: topic_records.append(server.core.state, topic, partition, record, now_ms=now_ms)
-        )
+        made = [_make_record(**record) for record in records]
+        return self._change(lambda server, now_ms: topic_records.append(server.core.state, topic, made, now_ms=now_ms))
 
     def read(
         self,
@@ -144,3 +161,17 @@ class TopicMethods(ClusterThread):
             return results[0]
 
         return self.run(change)
+
+
+def _make_record(
+    *,
+    value: Data = None,
+    key: Data = None,
+    headers: Headers = (),
+    partition: int | None = None,
+    timestamp_ms: int | None = None,
+) -> tuple[int | None, Record]:
+    """A record with its partition."""
+    from mockbroker.broker import topic_records
+
+    return partition, topic_records.make_record(key, value, headers, timestamp_ms)

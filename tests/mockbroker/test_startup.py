@@ -15,6 +15,7 @@ with Cluster():
 #: Wanted by few clusters, or by none that only starts, and slow to load.
 _LATER = (
     *("construct", "cramjam", "cryptography", "kwire.capture", "kwire.layout", "kwire.schema", "lz4", "pyarrow"),
+    *("mockbroker.control", "starlette", "uvicorn"),
     *("mockbroker.net.capture_tap", "mockbroker.net.tls", "mockbroker.state.security.authorizer"),
     *("xxhash", "zstandard"),
 )

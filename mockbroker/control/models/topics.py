@@ -103,7 +103,7 @@ class NewRecord(RequestModel, frozen=True):
 
 
 class NewRecords(RequestModel, frozen=True):
-    """Records to append, in this order. Those before one that is refused stay."""
+    """Records to append, in this order: all, or none if one is refused."""
 
     records: Annotated[list[NewRecord], msgspec.Meta(min_length=1, max_length=RECORDS_MAX)]
 

@@ -11,8 +11,7 @@ from mockbroker.control.operations import ControlContext
 if TYPE_CHECKING:
     from mockbroker.broker.node_views import TopicView
     from mockbroker.broker.topic_records import TopicRecord
-
-_Headers = tuple[tuple[str, bytes | None], ...]
+    from mockbroker.cluster_methods.topics import RecordFields
 
 
 def list_topics(control: ControlContext, parameters: NoParameters) -> models.Topics:
@@ -45,23 +44,9 @@ def move_leader(control: ControlContext, parameters: models.PartitionPath, body:
 
 
 def produce_records(control: ControlContext, parameters: models.TopicPath, body: models.NewRecords) -> models.Records:
-    """Append records at the leaders of their partitions, as a producer's would be."""
-    read = [(record, *_read_record(record)) for record in body.records]  # All are read before one is appended.
-    return models.Records(
-        records=[
-            record_model(
-                control.cluster.produce(
-                    parameters.topic,
-                    value,
-                    key=key,
-                    headers=headers,
-                    partition=record.partition,
-                    timestamp_ms=record.timestamp_ms,
-                )
-            )
-            for record, key, value, headers in read
-        ]
-    )
+    """Append records at the leaders of their partitions, as a producer's would be: all, or none."""
+    records = control.cluster.produce_all(parameters.topic, [_record_fields(record) for record in body.records])
+    return models.Records(records=[record_model(record) for record in records])
 
 
 def read_records(control: ControlContext, parameters: models.RecordsParameters) -> models.Records:
@@ -79,12 +64,17 @@ def read_records(control: ControlContext, parameters: models.RecordsParameters) 
     )
 
 
-def _read_record(record: models.NewRecord) -> tuple[bytes | None, bytes | None, _Headers]:
-    """Key, value and headers. Raises: ValueError."""
-    key = decode_data(record.key, record.key_base64, "key")
-    value = decode_data(record.value, record.value_base64, "value")
-    headers = ((header.name, decode_data(header.value, header.value_base64, "value")) for header in record.headers)
-    return key, value, tuple(headers)
+def _record_fields(record: models.NewRecord) -> RecordFields:
+    """The arguments for a record. Raises: ValueError."""
+    return {
+        "key": decode_data(record.key, record.key_base64, "key"),
+        "value": decode_data(record.value, record.value_base64, "value"),
+        "headers": [
+            (header.name, decode_data(header.value, header.value_base64, "value")) for header in record.headers
+        ],
+        "partition": record.partition,
+        "timestamp_ms": record.timestamp_ms,
+    }
 
 
 def record_model(record: TopicRecord) -> models.Record:

@@ -40,6 +40,14 @@ def read_one_batch(data: bytes | bytearray | memoryview) -> Batch:
     return batch
 
 
+def validate_batch(batch: Batch, rules: AppendRules, *, now_ms: int) -> bytes | None:
+    """Validate a client's batch. Returns: as `validate_records`. Raises: KafkaError for one that is not stored."""
+    check_batch(batch, rules)
+    written = validate_records(batch, rules, now_ms=now_ms)
+    check_size(batch.size, rules)
+    return written
+
+
 def check_batch(batch: Batch, rules: AppendRules) -> None:
     """Reject a client's batch by its header and checksum."""
     if batch.base_offset != 0:

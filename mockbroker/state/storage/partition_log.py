@@ -13,7 +13,7 @@ from mockbroker.state.storage.deleted_batches import DeletedBatches
 from mockbroker.state.storage.hidden_batches import HiddenBatches, first_visible, read_visible
 from mockbroker.state.storage.leader_epoch_cache import LeaderEpochCache
 from mockbroker.state.storage.log_config import AppendRules
-from mockbroker.state.storage.log_validator import check_batch, check_size, read_one_batch, validate_records
+from mockbroker.state.storage.log_validator import read_one_batch, validate_batch
 from mockbroker.state.storage.producers import AbortedTransaction, ProducerStates
 from mockbroker.state.storage.segments import LogSegments
 from mockbroker.state.storage.stored_batch import AppendResult, LogSlice, StoredBatch, TimestampOffset
@@ -123,9 +123,7 @@ class PartitionLog:
         batch = read_one_batch(data)
         written: bytes | None = None
         if origin is AppendOrigin.CLIENT:
-            check_batch(batch, rules)
-            written = validate_records(batch, rules, now_ms=now_ms)
-            check_size(batch.size, rules)
+            written = validate_batch(batch, rules, now_ms=now_ms)
             if batch.producer_id >= 0:
                 again = self.producers.find_duplicate(batch)
                 if again is not None:
@@ -144,6 +142,10 @@ class PartitionLog:
                 self._verification_guards.on_batch_appended(batch.producer_id)
         self._on_offsets_changed()
         return AppendResult(first_offset, self.end_offset - 1, now_ms if rules.append_time else -1)
+
+    def check_records(self, data: bytes, *, now_ms: int) -> None:
+        """Check that a batch without producer id would be appended. Raises: as `append`."""
+        validate_batch(read_one_batch(data), self._rules(), now_ms=now_ms)
 
     def append_marker(
         self,

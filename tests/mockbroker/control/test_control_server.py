@@ -14,6 +14,11 @@ from mockbroker import Cluster, ConfigError, cli
 from tests.support.brokers.control_client import ControlClient
 
 
+def _threads() -> list[str]:
+    """The names of the threads of clusters that run."""
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("mockbroker")]
+
+
 def test_a_cluster_has_a_control_while_it_runs() -> None:
     cluster = Cluster(control=0)
     with cluster:
@@ -24,7 +29,7 @@ def test_a_cluster_has_a_control_while_it_runs() -> None:
         _ = cluster.control_url
     with pytest.raises(ConnectionRefusedError):
         ControlClient(url).send("GET", "/v1/cluster")
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("mockbroker")] == []
+    assert _threads() == []
 
 
 @pytest.mark.parametrize(
@@ -93,21 +98,11 @@ def test_the_command_prints_the_url_as_its_second_line_and_is_ended_over_it() ->
     assert "Traceback" not in log
 
 
-def test_without_its_packages_the_error_has_the_command_that_installs_them() -> None:
-    program = (
-        "import sys; sys.modules['uvicorn'] = None\n"
-        "from mockbroker import Cluster\n"
-        "try:\n    Cluster(control=0).start()\n"
-        "except ImportError as error:\n    print(error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+def test_without_its_packages_the_error_has_the_command_that_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "mockbroker.control.control_server", raising=False)
+    cluster = Cluster(control=0)
 
-    assert "pip install 'kwire[control]'" in done.stdout
-
-
-def test_a_cluster_without_control_loads_nothing_of_it() -> None:
-    program = "import sys; from mockbroker import Cluster\nwith Cluster(): print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-
-    loaded = [name for name in done.stdout.split() if name.startswith(("mockbroker.control", "starlette", "uvicorn"))]
-    assert loaded == []
+    with pytest.raises(ImportError, match=r"pip install 'kwire\[control\]'"):
+        cluster.start()
+    assert _threads() == []

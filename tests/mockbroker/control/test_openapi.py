@@ -41,6 +41,7 @@ _IN_OPERATIONS = {
     "nodes": "listNodes",
     "pause_node": "pauseNode",
     "produce": "produceRecords",
+    "produce_all": "produceRecords",
     "read": "readRecords",
     "reset": "resetCluster",
     "resume_node": "resumeNode",

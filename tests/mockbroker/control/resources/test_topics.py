@@ -78,6 +78,17 @@ def test_a_wrong_record_is_refused(client: ControlClient, record: dict[str, obje
     assert client.get(RECORDS)["records"] == []
 
 
+def test_records_are_appended_together_or_not_at_all(kafka: Cluster, client: ControlClient) -> None:
+    kafka.create_topic("small", configs={"max.message.bytes": 200})
+    records = [{"value": "fits"}, {"value": "x" * 300}]
+    refused = client.send("POST", "/v1/topics/small/records", {"records": records})
+
+    assert (refused.status, refused.body["kafkaError"]) == (422, "MESSAGE_TOO_LARGE")
+    assert kafka.read("small") == []
+    sent = client.ask("POST", "/v1/topics/small/records", {"records": records[:1] * 3}, status=201)
+    assert [record["offset"] for record in sent["records"]] == [0, 1, 2]
+
+
 def test_a_leader_moves(client: ControlClient) -> None:
     path = "/v1/topics/orders/partitions/0/move-leader"
     before = client.get("/v1/topics/orders")["partitions"][0]
