@@ -11,6 +11,7 @@ from kwire.capture.options import Options
 from kwire.capture.reader import read_connections
 from kwire.conformance.checker import find_notes
 from kwire.conformance.model import ConnectionEnd, ConnectionGap, Note, ObservedExchange
+from kwire.conformance.produced_batches import produced_batches, remove_records
 
 if TYPE_CHECKING:
     from kwire.capture.files.source import Source
@@ -24,6 +25,12 @@ def find_capture_notes(source: Source, options: Options | None = None) -> list[N
     Raises: CaptureError if it is no capture.
     """
     return find_notes(CaptureObserver().observe(source, options or Options()))
+
+
+#: Produce, Fetch, ShareFetch: without their records they are small.
+_WITH_RECORDS = frozenset({0, 1, 78})
+_PRODUCE = 0
+_STRUCT_SIZE = 2000
 
 
 class CaptureObserver:
@@ -67,6 +74,13 @@ class CaptureObserver:
 
 def _make_observed(exchange: Exchange, request: Request, number: int) -> ObservedExchange:
     flow, response = exchange.flow, exchange.response
+    batches, size = None, request.frame.size + (response.frame.size if response is not None else 0)
+    if request.api_key in _WITH_RECORDS:
+        if request.api_key == _PRODUCE and request.body is not None:
+            batches = tuple(produced_batches(request.body))
+        for body in (request.body, response.body if response is not None else None):
+            remove_records(body)
+        size = _STRUCT_SIZE
     answered_ns = response.frame.end_ts if response is not None else None
     assert request.api_key is not None
     assert request.api_version is not None
@@ -94,6 +108,8 @@ def _make_observed(exchange: Exchange, request: Request, number: int) -> Observe
             for issue in request.issues
             if issue.kind == "protocol_violation"
         ),
+        batches=batches,
+        size=size,
     )
 
 

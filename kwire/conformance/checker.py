@@ -16,6 +16,8 @@ from kwire.conformance.traffic import RuleChecker, Traffic
 #: How many requests, responses and ends are sorted by time before they are judged: an exchange of a capture is complete
 #: with its response, after later requests. One that is complete even later is not judged.
 ORDER_WINDOW = 20_000
+#: The bytes of the messages of these; of larger ones there are fewer.
+SIZE_MAX = 128 << 20
 _REQUEST, _RESPONSE, _END = range(3)
 
 Observation = ObservedExchange | ConnectionEnd | ConnectionGap
@@ -48,6 +50,7 @@ class Checker:
         self._window = order_window
         self._heap: list[tuple[int, int, int, Observation]] = []
         self._count = 0
+        self._size = 0
         self._judged_ns = 0
 
     def add(self, observed: Observation) -> list[Note]:
@@ -63,7 +66,7 @@ class Checker:
         else:
             self._push(observed.at_ns, _END, observed)
         notes: list[Note] = []
-        while len(self._heap) > self._window:
+        while len(self._heap) > self._window or (self._size > SIZE_MAX and len(self._heap) > 1):
             notes += self._judge_first()
         return notes
 
@@ -79,11 +82,13 @@ class Checker:
     def _push(self, at_ns: int, kind: int, observed: Observation) -> None:
         self._count += 1
         heappush(self._heap, (at_ns, kind, self._count, observed))
+        self._size += observed.size if isinstance(observed, ObservedExchange) else 0
 
     def _judge_first(self) -> Iterator[Note]:
         at_ns, kind, _, observed = heappop(self._heap)
         self._judged_ns = max(at_ns, self._judged_ns)
         if isinstance(observed, ObservedExchange):
+            self._size -= observed.size
             self._traffic.connection(observed)
             for checker in self._checkers:
                 yield from checker.take_request(observed) if kind == _REQUEST else checker.take_response(observed)

@@ -10,7 +10,7 @@ import msgspec
 from kwire import uuids
 from kwire.conformance.limited_dict import LimitedDict
 from kwire.conformance.model import ConnectionKey, Note, ObservedExchange
-from kwire.conformance.produced_batches import is_ahead, produced_batches
+from kwire.conformance.produced_batches import batches_of, is_ahead
 from kwire.conformance.traffic import TRACKED_MAX, Seen, SilentChecker, make_note
 from kwire.error_codes import ErrorCode
 
@@ -111,7 +111,7 @@ class SequenceChecker(SilentChecker):
         """A request arrives."""
         if exchange.api_key != _PRODUCE:
             return
-        for batch in produced_batches(exchange.request):
+        for batch in batches_of(exchange):
             key = batch.key[:4]
             expected = self._expected.get(key)
             if expected is None or is_ahead(batch.next_sequence, expected[0]):

@@ -7,7 +7,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from kwire import uuids
+
 ConnectionKey = int | str
+
+#: Sequences wrap from the largest int32 to 0.
+SEQUENCES = 1 << 31
 
 
 class Level(StrEnum):
@@ -21,6 +26,36 @@ class Level(StrEnum):
     """The broker has to wait for a timeout, which the client could have avoided."""
 
 
+#: Producer id and epoch, topic (name, or id where the request has none), partition, first sequence, checksum.
+BatchKey = tuple[int, int, str | bytes, int, int, int]
+
+
+class ProducedBatch(NamedTuple):
+    """A batch of an idempotent producer. topic: its name, or its id where the request has no name."""
+
+    producer_id: int
+    producer_epoch: int
+    topic: str | bytes
+    partition: int
+    sequence: int
+    record_count: int
+    crc: int
+
+    @property
+    def key(self) -> BatchKey:
+        """Equal for a batch that is sent again unchanged."""
+        return (self.producer_id, self.producer_epoch, self.topic, self.partition, self.sequence, self.crc)
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence of the record behind it."""
+        return (self.sequence + self.record_count) % SEQUENCES
+
+    def __str__(self) -> str:
+        topic = self.topic if isinstance(self.topic, str) else uuids.to_text(self.topic)
+        return f"sequence {self.sequence} of producer {self.producer_id} to {topic}-{self.partition}"
+
+
 class ObservedExchange(msgspec.Struct, gc=False):
     """A request as it was decoded, with its response if one was sent.
 
@@ -31,7 +66,8 @@ class ObservedExchange(msgspec.Struct, gc=False):
     milliseconds, which tests may move.
     request, response: None if they were not decoded. packet: of the request in its capture, else None.
     expects_response: False where a request has none by its nature, as Produce with acks=0.
-    decode_warnings: what a lenient broker accepts in the request, as sentences.
+    decode_warnings: what a lenient broker accepts in the request, as sentences. batches: of a Produce request, if its
+    records were removed. size: the bytes of both messages that are kept in memory.
     """
 
     number: int
@@ -52,6 +88,8 @@ class ObservedExchange(msgspec.Struct, gc=False):
     packet: int | None = None
     expects_response: bool = True
     decode_warnings: tuple[str, ...] = ()
+    batches: tuple[ProducedBatch, ...] | None = None
+    size: int = 0
 
 
 class ConnectionEnd(NamedTuple):

@@ -2,51 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
 
 import msgspec
 
-from kwire import uuids
+from kwire.conformance.model import SEQUENCES, ObservedExchange, ProducedBatch
 from kwire.errors import WireError
 from kwire.records.reader import read_batches
-
-#: Sequences wrap from the largest int32 to 0.
-_SEQUENCES = 1 << 31
-
-#: Producer id and epoch, topic (name, or id where the request has none), partition, first sequence, checksum.
-BatchKey = tuple[int, int, str | bytes, int, int, int]
-
-
-class ProducedBatch(NamedTuple):
-    """A batch with a sequence. topic: its name, or its id where the request has no name."""
-
-    producer_id: int
-    producer_epoch: int
-    topic: str | bytes
-    partition: int
-    sequence: int
-    record_count: int
-    crc: int
-
-    @property
-    def key(self) -> BatchKey:
-        """Equal for a batch that is sent again unchanged."""
-        return (self.producer_id, self.producer_epoch, self.topic, self.partition, self.sequence, self.crc)
-
-    @property
-    def next_sequence(self) -> int:
-        """The sequence of the record behind it."""
-        return (self.sequence + self.record_count) % _SEQUENCES
-
-    def __str__(self) -> str:
-        topic = self.topic if isinstance(self.topic, str) else uuids.to_text(self.topic)
-        return f"sequence {self.sequence} of producer {self.producer_id} to {topic}-{self.partition}"
 
 
 def is_ahead(sequence: int, expected: int) -> bool:
     """Whether a sequence is after the expected one, on the circle of sequences."""
-    return 0 < (sequence - expected) % _SEQUENCES < _SEQUENCES // 2
+    return 0 < (sequence - expected) % SEQUENCES < SEQUENCES // 2
+
+
+def batches_of(exchange: ObservedExchange) -> Iterable[ProducedBatch]:
+    """The batches of a Produce request."""
+    return produced_batches(exchange.request) if exchange.batches is None else exchange.batches
+
+
+def remove_records(message: msgspec.Struct | None) -> None:
+    """Remove the records of a Produce request, or of a Fetch or ShareFetch response, which hold its frame in memory."""
+    fields = cast("Any", message)
+    for topic in getattr(fields, "topic_data", ()) or getattr(fields, "responses", ()):
+        for partition in getattr(topic, "partition_data", ()) or getattr(topic, "partitions", ()):
+            if hasattr(partition, "records"):
+                partition.records = b""
 
 
 def produced_batches(request: msgspec.Struct | None) -> Iterator[ProducedBatch]:

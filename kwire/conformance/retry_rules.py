@@ -8,8 +8,8 @@ from typing import Any, cast
 import msgspec
 
 from kwire.conformance.limited_dict import LimitedDict
-from kwire.conformance.model import ConnectionKey, Note, ObservedExchange
-from kwire.conformance.produced_batches import BatchKey, produced_batches
+from kwire.conformance.model import BatchKey, ConnectionKey, Note, ObservedExchange
+from kwire.conformance.produced_batches import batches_of
 from kwire.conformance.response_errors import error_codes
 from kwire.conformance.traffic import TRACKED_MAX, Seen, SilentChecker, Traffic, make_note
 from kwire.error_codes import ErrorCode, name_of
@@ -62,7 +62,7 @@ class RetryChecker(SilentChecker):
             yield make_note("retry-after-fatal-error", text, exchange, [failed[2]])
 
     def _check_batches(self, exchange: ObservedExchange) -> Iterator[Note]:
-        for batch in produced_batches(exchange.request):
+        for batch in batches_of(exchange):
             failed = self._failed_batches.get(batch.key)
             if failed is not None and self._traffic.has_seen(failed[1], exchange):
                 text = f"produced {batch} again unchanged after {name_of(failed[0])}"
@@ -74,7 +74,7 @@ class RetryChecker(SilentChecker):
             return iter(())
         if exchange.api_key == _PRODUCE:
             codes = _partition_errors(exchange.response)
-            for batch in produced_batches(exchange.request):
+            for batch in batches_of(exchange):
                 code = codes.get((batch.topic, batch.partition), 0)
                 if code in _FATAL_BATCH_CODES:
                     self._failed_batches[batch.key] = (code, Seen.of(exchange))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: The maximum number of requests of one replay: all are in memory.
 REQUESTS_MAX = 200_000
+#: The maximum of the bytes of their messages.
+BYTES_MAX = 1 << 30
 _SASL_HANDSHAKE = 17
 
 #: A broker as HOST and port.
@@ -54,11 +56,14 @@ class Conversation(NamedTuple):
 def read_conversation(path: str, options: Options) -> Conversation:
     """Read a capture. Raises: CaptureError if it is none; ReplayError if it has too many requests."""
     conversation = Conversation([], [], {})
+    size = 0
     for outcome in read_connections(path, options):
         if isinstance(outcome, Exchange):
             _add_exchange(conversation, outcome)
-            if len(conversation.exchanges) > REQUESTS_MAX:
-                raise ReplayError(f"more than {REQUESTS_MAX} requests; replay a part of the capture")
+            size += sum(side.frame.size for side in (outcome.request, outcome.response) if side is not None)
+            if len(conversation.exchanges) > REQUESTS_MAX or size > BYTES_MAX:
+                limits = f"{REQUESTS_MAX} requests or {BYTES_MAX >> 30} GiB"
+                raise ReplayError(f"more than {limits}; replay a part of the capture (kwire decode --write cuts it)")
         elif isinstance(outcome, FlowClosed):
             if outcome.reason in ("fin", "rst"):
                 conversation.ends.append((_connection_key(outcome.flow), outcome.end_ts or outcome.ts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from kwire.conformance.checker import Checker, find_notes
+from kwire.conformance.checker import SIZE_MAX, Checker, find_notes
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.support.observed_traffic import ObservedTraffic
 
@@ -29,6 +29,19 @@ def test_notes_come_as_soon_as_the_window_is_full() -> None:
     assert counts[:4] == [0] * 4
     assert sum(counts) + len(checker.finish()) == 49
     assert sum(counts) > 40
+
+
+def test_large_messages_make_the_window_smaller() -> None:
+    traffic = ObservedTraffic()
+    for index in range(10):
+        traffic.send(
+            index * 10, MetadataRequest(), MetadataResponse(), took_ms=15, correlation_id=7, size=SIZE_MAX // 4
+        )
+    checker = Checker()
+    counts = [len(checker.add(observed)) for observed in traffic.observations]
+
+    assert counts[:2] == [0, 0]
+    assert sum(counts) >= 6
 
 
 def test_an_exchange_that_is_complete_too_late_is_no_reason_for_notes() -> None:

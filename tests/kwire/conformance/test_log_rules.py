@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kwire.conformance.produced_batches import produced_batches, remove_records
 from kwire.error_codes import ErrorCode
 from kwire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kwire.messages.metadata import (
@@ -64,6 +65,17 @@ def test_a_batch_continues_the_sequence() -> None:
 
     assert traffic.broken() == [("produce-sequence-gap", (2, 3))]
     assert traffic.notes()[0].text == "produced sequence 5 of producer 1 to t-0, expected was sequence 3"
+
+
+def test_batches_are_known_after_their_records_were_removed() -> None:
+    traffic = ObservedTraffic()
+    for at_ms, sequence, error in ((0, 0, 0), (10, 4, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)):
+        request = produce(b"a", sequence)
+        batches = tuple(produced_batches(request))
+        remove_records(request)
+        traffic.send(at_ms, request, produced(error), batches=batches)
+
+    assert traffic.broken() == [("produce-sequence-gap", (1, 2))]
 
 
 def test_retries_and_batches_that_the_broker_accepted_are_no_gap() -> None:

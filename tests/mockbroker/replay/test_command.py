@@ -73,3 +73,10 @@ def test_the_rest_of_a_capture_is_replayed_on_request(captured: str, capsys: Cap
 
     assert refused == 2
     assert "no request that can be sent; 2 times the connection speaks TLS" in capsys.readouterr().err
+
+
+def test_a_capture_with_too_much_is_refused(captured: str, capsys: Capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mockbroker.replay.captured.REQUESTS_MAX", 1)
+
+    assert main(["replay", captured, "--to", "127.0.0.1:1"]) == 2
+    assert "more than 1 requests or 1 GiB" in capsys.readouterr().err
