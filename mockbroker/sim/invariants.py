@@ -20,6 +20,7 @@ from mockbroker.sim.violation import Violation
 from mockbroker.state.metadata.topics import INTERNAL_TOPICS, CoordinatorKind
 from mockbroker.state.share.in_flight_batch import RecordState
 from mockbroker.state.share.share_partition import PartitionStatus, SharePartition
+from mockbroker.state.share.share_partitions import SharePartitions
 from mockbroker.state.share_coordinator.share_coordinator import ShareKey
 from mockbroker.state.storage.partition_log import PartitionLog
 
@@ -201,16 +202,22 @@ class Invariants:
                 if stored.has_start:
                     self.models[stored.key].record_start(stored.start_offset, is_fresh=stored.is_fresh)
                 self._stale.add(stored.key)
+        partitions_by_node = [(node_id, self._share_partitions(node_id)) for node_id in self._metadata.node_ids]
         for key, model in self.models.items():
             if model.is_deleted:
                 continue
             if key in self._stale:
                 self._check_stored(model)
-            for node_id in self._metadata.node_ids:
-                node = self._nodes.get(node_id)
-                partitions = node.share_partitions if node and node.is_loaded("share_partitions") else None
-                self._check_partition(node_id, key, None if partitions is None else partitions.get(*key))
+            for node_id, partitions in partitions_by_node:
+                partition = None if partitions is None else partitions.get(*key)
+                # Most nodes neither lead the share partition nor have led it.
+                if partition is not None or (node_id, key) in self._checkers:
+                    self._check_partition(node_id, key, partition)
         self.dead_letters.check()
+
+    def _share_partitions(self, node_id: int) -> SharePartitions | None:
+        node = self._nodes.get(node_id)
+        return node.share_partitions if node and node.is_loaded("share_partitions") else None
 
     def _stored_starts(self) -> Iterator[StoredStart]:
         yield from self._states.read_stored_starts(self._state_logs())
