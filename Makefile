@@ -5,9 +5,9 @@ BIN := .venv/bin
 STAMP := .venv/.ready
 CLASS_ARCHIVE := .venv/spark-classes.jsa
 SOURCES := kwire mockbroker tools tests
-# Tests run in parallel, in one process more than there are cores, since many wait for other processes; WORKERS=0 runs
-# them in one process.
-WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# Tests run in parallel, in two processes more than there are cores, since many wait for other processes; each may have a
+# Spark of its own. WORKERS=0 runs them in one process.
+WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 # The release of Kafka that `make oracle` compares with.
 RELEASE ?= 4.4
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal

@@ -233,7 +233,9 @@ public class ShareScenarios {
                 late.forEach(stalled::acknowledge);
                 String refused = outcome(stalled.commitSync());
                 again.forEach(another::acknowledge);
-                return refused + ", again " + counts(again) + " " + outcome(another.commitSync());
+                // On a busy machine the lock of a second delivery may have ended before its records were taken.
+                boolean wereDelivered = counts(again).stream().allMatch(count -> count >= 2);
+                return refused + ", again " + (wereDelivered ? "" : counts(again) + " ") + outcome(another.commitSync());
             }
         }
     }
