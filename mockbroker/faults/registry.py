@@ -83,7 +83,7 @@ class FaultRegistry:
                 self._check(fault)
             except FaultError as error:
                 raise FaultError(f"fault {position}: {error}") from error
-        return [self.add_any(fault) for fault in checked]
+        return [self._add(fault) if isinstance(fault, Fault) else self._schedule(fault) for fault in checked]
 
     def find(self, number: int) -> ActiveFault | ActiveClusterFault | None:
         """The fault of this number, also a removed one; None if there is none since the last `clear`."""
@@ -113,6 +113,9 @@ class FaultRegistry:
         Raises: FaultError for one that can never match or act; then nothing is changed.
         """
         self._check(fault)
+        return self._add(fault, seed=seed)
+
+    def _add(self, fault: Fault, *, seed: str | None = None) -> ActiveFault:
         seed = seed or self._next_seed()
         leaders = read_leaders(self._core) if fault.then.stale else {}
         log = self._logs[fault.when.api]
@@ -128,6 +131,9 @@ class FaultRegistry:
         Raises: FaultError for one that cannot happen; then nothing is changed.
         """
         self._check(fault)
+        return self._schedule(fault, seed=seed)
+
+    def _schedule(self, fault: ClusterFault, *, seed: str | None = None) -> ActiveClusterFault:
         seed = seed or self._next_seed()
         active = ActiveClusterFault(self._next_number(), fault, self._core, self._control, self._effects, seed=seed)
         self.added.append(active)

@@ -14,6 +14,8 @@ from mockbroker.faults.model import faults_from_json
 if TYPE_CHECKING:
     from mockbroker.faults.control import Chaos, FaultHandle
 
+#: The maximum number of faults in one request: the cluster does nothing else while they are added.
+FAULTS_MAX = 10_000
 #: Of the body with several faults, the form of a file of them.
 _LISTS = ("faults", "clusterFaults")
 
@@ -30,6 +32,8 @@ def add_faults(control: ControlContext, parameters: NoParameters, body: dict[str
     All are added, or none. One that can never act is refused.
     """
     source = faults_from_json(body) if any(name in body for name in _LISTS) else [body]
+    if len(source) > FAULTS_MAX:
+        raise ValueError(f"there are {len(source)} faults; expected at most {FAULTS_MAX} in one request")
     handles = control.cluster.faults.add_all(source)
     return models.FaultStates(faults=[fault_model(handle, is_active=True) for handle in handles])
 

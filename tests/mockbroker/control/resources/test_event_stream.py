@@ -8,9 +8,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from kwire import Client
+from kwire import Client, uuids
 from kwire.messages.list_groups import ListGroupsRequest
 from kwire.messages.metadata import MetadataRequest
+from kwire.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
 from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from mockbroker import Cluster
 from mockbroker.control.events.event_hub import EventHub
@@ -93,6 +94,26 @@ def test_changes_of_the_cluster_are_in_the_stream(kafka: Cluster, client: Contro
     assert clock.body["mode"] == "frozen"
     assert (fault.body["number"], fault.body["hits"]) == (1, 0)
     assert gone.body == {"removed": True, "key": ["g"]}
+
+
+def test_a_share_partition_is_in_the_stream_with_its_records_in_flight(kafka: Cluster, client: ControlClient) -> None:
+    member = uuids.to_text(bytes(range(16)))
+    topic_id = uuids.from_text(kafka.describe_topic("orders").topic_id)
+    topics = [FetchTopic(topic_id, [FetchPartition(partition_index=0)])]
+    with client.events("?kinds=share-partition") as events, Client(kafka.bootstrap_servers) as sender:
+        _take(events, "start")
+        joined = sender.send(ShareGroupHeartbeatRequest("g", member, 0, subscribed_topic_names=("orders",)))
+        sender.send(ShareGroupHeartbeatRequest("g", member, joined.member_epoch))
+        kafka.wait_for_share_members("g", 1, is_active=False)
+        sender.send(ShareFetchRequest("g", member, 0, max_records=10, topics=topics))
+        kafka.produce("orders", "x")
+        sender.send(ShareFetchRequest("g", member, 1, max_wait_ms=30_000, min_bytes=1, max_records=10, batch_size=10))
+        in_flight = next(event.body for event in events if event.body["inFlight"])
+
+    (run,) = in_flight["inFlight"]
+    assert (in_flight["groupId"], in_flight["topic"], in_flight["partition"]) == ("g", "orders", 0)
+    assert (run["state"], run["memberId"], run["deliveryCount"]) == ("ACQUIRED", member, 1)
+    assert 0 < run["lockRemainingMs"] <= 30_000
 
 
 def test_a_reader_that_comes_back_goes_on_behind_its_last_event(kafka: Cluster, client: ControlClient) -> None:

@@ -84,6 +84,8 @@ def test_a_thousand_faults_are_added_at_once(client: ControlClient) -> None:
 
     assert len(client.get("/v1/faults")["faults"]) == len(added) == 1000
     assert time.monotonic() - started_s < 20
+    assert client.send("POST", "/v1/faults", {"faults": [FAULT] * 10_001}).problem == "invalid-value"
+    assert len(client.get("/v1/faults")["faults"]) == 1000
 
 
 def test_a_chaos_profile_runs_until_it_is_stopped(client: ControlClient) -> None:
