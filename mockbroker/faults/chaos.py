@@ -108,11 +108,13 @@ def _isolated_node(nodes: Sequence[int], rng: random.Random) -> list[AnyFault]:
 
 
 def _expiring_credentials(nodes: Sequence[int], rng: random.Random) -> list[AnyFault]:
-    lifetime = {"session_lifetime_ms": rng.randint(1000, 2000)}
+    lifetime_ms = rng.randint(1000, 2000)
+    lifetime = {"session_lifetime_ms": lifetime_ms}
     options = {"optional": True, "name": "expiring credentials"}
     return [
         create_fault("SaslAuthenticate", set_fields=lifetime, **options),
         create_fault("SaslAuthenticate", error="SASL_AUTHENTICATION_FAILED", probability=0.1, first=2, **options),
+        create_cluster_fault("expire-sessions", at_ms=lifetime_ms, every_ms=2 * lifetime_ms, **options),
     ]
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kwire.error_codes import ErrorCode
+from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kwire.messages.list_groups import ListGroupsRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.messages.sync_group import SyncGroupRequest
 from kwire.records import Record, write_batch
 from mockbroker.kafka_error import KafkaError
 from tests.support.brokers.broker import Broker
@@ -161,3 +163,23 @@ def test_a_connection_that_ends_during_the_pause_gets_nothing() -> None:
     broker.resume_node(0)
 
     assert broker.core.journal.exchanges("ListGroups") == []
+
+
+def test_a_heartbeat_that_came_during_the_pause_is_late_when_the_session_has_ended_meanwhile() -> None:
+    """Timers come before requests; at a 4.4.0 broker after SIGSTOP and SIGCONT either came first."""
+    broker = _broker(nodes=1, **{"group.initial.rebalance.delay.ms": "0"})
+    protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
+
+    def join(member_id: str) -> JoinGroupRequest:
+        return JoinGroupRequest("g", 6_000, 60_000, member_id, protocol_type="consumer", protocols=protocols)
+
+    member_id = broker.call(join(""), 9).member_id
+    joined = broker.call(join(member_id), 9)
+    sync = SyncGroupRequest("g", joined.generation_id, member_id, protocol_type="consumer", protocol_name="range")
+    assert broker.call(sync, 5).error_code == ErrorCode.NONE
+    broker.pause_node(0)
+    broker.send(HeartbeatRequest("g", joined.generation_id, member_id), 4)
+    broker.advance(_SESSION_MS - 1)
+    broker.resume_node(0)
+
+    assert broker.take_response().error_code == ErrorCode.UNKNOWN_MEMBER_ID
