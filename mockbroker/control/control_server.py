@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import threading
 from collections.abc import Callable
@@ -34,6 +35,9 @@ _GRACE_S = 2.0
 #: How long an idle connection stays open, seconds.
 _KEEP_ALIVE_S = 30
 _START_TIMEOUT_S = 30.0
+_THREAD = "mockbroker-control"
+#: What uvicorn logs of each request that offers another protocol, as those of Java's HttpClient do; it is answered.
+_UPGRADE_MESSAGES = ("Unsupported upgrade request", "No supported WebSocket library")
 
 
 class _HttpServer(uvicorn.Server):
@@ -96,7 +100,7 @@ class ControlServer:
         host, port = self._socket.getsockname()[:2]
         host = connectable_host(host)
         self._url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-        self._thread = threading.Thread(target=self._run, name="mockbroker-control", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=_THREAD, daemon=True)
         self._thread.start()
         is_started = self._started.wait(_START_TIMEOUT_S)
         if self._failure is not None or not is_started:
@@ -136,7 +140,6 @@ class ControlServer:
             ws="none",
             lifespan="off",
             log_config=None,
-            log_level="warning",
             access_log=False,
             server_header=False,
             date_header=False,
@@ -144,7 +147,13 @@ class ControlServer:
             limit_concurrency=_CONNECTIONS_MAX,
             timeout_keep_alive=_KEEP_ALIVE_S,
         )
+        logging.getLogger("uvicorn.error").addFilter(_is_worth_logging)
         await _HttpServer(config).serve_until(self._stop, self._socket, self._started.set)
+
+
+def _is_worth_logging(record: logging.LogRecord) -> bool:
+    """Whether a message is logged. Other servers in the process have threads of their own, whose messages stay."""
+    return record.threadName != _THREAD or not record.getMessage().startswith(_UPGRADE_MESSAGES)
 
 
 def _bind(host: str, port: int) -> socket.socket:

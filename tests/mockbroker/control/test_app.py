@@ -121,6 +121,25 @@ def test_a_method_that_there_is_not_is_answered_with_those_that_there_are(client
     assert {name.strip() for name in answer.headers["allow"].split(",")} == {"GET", "HEAD", "POST", "DELETE"}
 
 
+def test_an_offer_of_http_2_is_passed_over_in_silence(client: ControlClient, caplog: pytest.LogCaptureFixture) -> None:
+    """Java's HttpClient sends it with the first requests."""
+    headers = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAEAAEAAAAIAAAAA"}
+
+    assert client.send("POST", "/v1/clock/resume", {}, headers=headers).status == 200
+    assert client.send("GET", "/v1/clock", headers=headers).status == 200
+    assert caplog.records == []
+
+
+def test_what_is_not_http_is_logged(kafka: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    parts = urlsplit(kafka.control_url)
+    with socket.create_connection((parts.hostname, parts.port), timeout=60) as connection:
+        connection.sendall(b"\x16\x03\x01 hello\r\n\r\n")
+        response = connection.recv(4096)
+
+    assert response.startswith(b"HTTP/1.1 400 ")
+    assert [record.getMessage() for record in caplog.records] == ["Invalid HTTP request received."]
+
+
 def test_the_index_names_the_description(client: ControlClient) -> None:
     path = client.get("/")["openapi"]
 
