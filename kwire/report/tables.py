@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812  Spark's own habit.
 from kwire.capture.rows.columns import LEVELS as LEVEL_COLUMNS
 from kwire.capture.share_timeline import event_context, event_reader
 from kwire.registry import DEFAULT_EDITION, api_name
-from kwire.report import local_tables
+from kwire.report import client_notes, local_tables
 from kwire.report.lazy_tables import LazyTable, LazyTables, TableBuilder
 from kwire.spark import analyses
 from kwire.spark.analyses.conformance import API_VERSIONS
@@ -52,7 +52,7 @@ class Levels:
     """The levels of some captures. `details`: the messages of the APIs in `APIS_WITH_BODIES`, with their bodies.
 
     `records` is None unless the content of records was requested. `local_tables`: levels that were decoded in this
-    process, by name.
+    process, by name. `notes`: the conformance notes about captures that were decoded in this process.
     """
 
     messages: DataFrame
@@ -63,6 +63,7 @@ class Levels:
     flows: DataFrame
     records: DataFrame | None = None
     local_tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    notes: pa.Table | None = None
     edition: str = DEFAULT_EDITION
 
     def unpersist(self) -> None:
@@ -71,6 +72,16 @@ class Levels:
             level = getattr(self, level_field.name)
             if isinstance(level, DataFrame):
                 level.unpersist()
+
+    def breaches(self, deliveries: DataFrame) -> DataFrame:
+        """Breaches of rules. deliveries: the result of `attempts`.
+
+        Those of clients in large captures are found by queries, which know fewer rules.
+        """
+        if self.notes is None:
+            return analyses.conformance(self.messages, self.details, self.partitions, deliveries)
+        notes = local_tables.to_data_frame(self.messages.sparkSession, self.notes)
+        return analyses.message_breaches(self.messages).unionByName(notes)
 
     def timeline(self) -> DataFrame:
         """The timeline of all share partitions."""
@@ -89,7 +100,8 @@ def read_levels(spark: SparkSession, files: Sequence[str], options: Mapping[str,
     if fits_size(files, LOCAL_SIZE_MAX):
         decoded = {name: local_tables.read_table(files, texts) for name, texts in level_options.items()}
         frames: dict[str, Any] = {name: local_tables.to_data_frame(spark, table) for name, table in decoded.items()}
-        return Levels(**frames, local_tables=decoded, edition=edition)
+        notes = client_notes.read_notes(files, options)
+        return Levels(**frames, local_tables=decoded, notes=notes, edition=edition)
     # Several analyses use the same rows, and decoding is expensive; records are read once, for a few of them.
     levels: dict[str, Any] = {}
     for name, texts in level_options.items():
@@ -115,7 +127,7 @@ def build_tables(levels: Levels, *, start_us: int, step_us: int, has_shares: boo
     messages, partitions, flows = levels.messages, levels.partitions, levels.flows
     failures = LazyTable(lambda: analyses.failures(messages, partitions).persist())
     deliveries = LazyTable(lambda: analyses.attempts(levels.acquired, levels.acks).persist())
-    breaches = LazyTable(lambda: analyses.conformance(messages, levels.details, partitions, deliveries()).persist())
+    breaches = LazyTable(lambda: levels.breaches(deliveries()).persist())
     connections = LazyTable(lambda: analyses.connections(flows, messages))
     steps = LazyTable(lambda: analyses.membership(levels.details).persist())
     builders: dict[str, TableBuilder[DataFrame]] = {

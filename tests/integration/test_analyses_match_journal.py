@@ -213,11 +213,12 @@ def test_deliveries_and_acknowledgements_of_each_record_are_those_of_the_history
             assert mine == (theirs if theirs.word != OVER else theirs._replace(word=mine.word)), key
 
 
-def test_connections_are_those_of_the_journal_and_break_no_rule(work: Work) -> None:
+def test_connections_are_those_of_the_journal_and_break_only_the_rules_that_they_break_on_purpose(work: Work) -> None:
     expected = Counter(f"{exchange.client}" for exchange in work.journal)
     requests = {row["conn_id"].split(">")[0]: row["requests"] for row in work.made["connections"]}
     closed = sum(row["count"] for row in work.made["connection_churn"] if row["name"] == "closed")
 
     assert requests == expected
     assert closed == sum(row["ended"] == "fin" for row in work.made["connections"]) >= 4
-    assert {row["rule"] for row in work.made["conformance"]} <= {"late acknowledgement"}
+    # By `ShareWorkload.acknowledge_wrongly`, and by late acknowledgements.
+    assert {row["rule"] for row in work.made["conformance"]} <= {"share-ack-lock-expired", "share-ack-not-held"}

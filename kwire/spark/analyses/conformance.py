@@ -31,18 +31,22 @@ ISSUES = {
 
 
 def conformance(messages: DataFrame, bodies: DataFrame, partitions: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Every breach in the capture, as `rule` and `detail`.
+    """Every breach in the capture, as `rule` and `detail`; rules of `kwire.conformance` have their ids.
 
     Args: bodies: the messages of ApiVersions, with their bodies. deliveries: the result of `attempts`.
     """
     parts = [
-        _issues(messages),
-        response_order(messages),
+        message_breaches(messages),
         versions_not_offered(messages, bodies),
         sequence_gaps(partitions),
         late_acknowledgements(deliveries),
     ]
     return reduce(DataFrame.unionByName, parts)
+
+
+def message_breaches(messages: DataFrame) -> DataFrame:
+    """The breaches that each message shows by itself: its issues, and responses out of order."""
+    return _issues(messages).unionByName(response_order(messages))
 
 
 def breaches(rows: DataFrame) -> DataFrame:
@@ -90,7 +94,7 @@ def versions_not_offered(messages: DataFrame, bodies: DataFrame) -> DataFrame:
     version = F.concat(F.lit("version "), "api_version")
     offer = F.concat(F.lit(", offered are "), "version_min", F.lit(" to "), "version_max")
     detail = F.concat(version, F.when(is_not_offered, ", of an API that is not offered").otherwise(offer))
-    return _rows(checked.filter(is_not_offered | is_outside_range), "version not offered", detail, F.col("req_ts"))
+    return _rows(checked.filter(is_not_offered | is_outside_range), "api-version-not-offered", detail, F.col("req_ts"))
 
 
 def sequence_gaps(partitions: DataFrame) -> DataFrame:
@@ -110,7 +114,7 @@ def sequence_gaps(partitions: DataFrame) -> DataFrame:
         F.lit(": sequence "), "sequence", F.lit(", expected "), "expected",
     )  # fmt: skip
     gaps = batches.filter(F.col("sequence") > F.col("expected"))
-    return _rows(gaps, "gap in a producer's sequence", detail, F.col("ts"))
+    return _rows(gaps, "produce-sequence-gap", detail, F.col("ts"))
 
 
 def late_acknowledgements(deliveries: DataFrame) -> DataFrame:
@@ -130,7 +134,7 @@ def late_acknowledgements(deliveries: DataFrame) -> DataFrame:
         F.lit(" on, held for "), F.round(F.col("held_us") / 1000).cast("bigint"), F.lit(" ms with a lock of "),
         "lock_timeout_ms", F.lit(" ms"),
     )  # fmt: skip
-    return _rows(acknowledgements, "late acknowledgement", detail, F.col("ack_ts"))
+    return _rows(acknowledgements, "share-ack-lock-expired", detail, F.col("ack_ts"))
 
 
 def _issues(messages: DataFrame) -> DataFrame:

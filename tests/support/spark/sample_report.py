@@ -45,7 +45,7 @@ def report(name: str = "orders") -> Report:
         "INVALID_RECORD_STATE": [int(20 < index < 29) * chance.randrange(4) for index in range(48)],
         "SHARE_SESSION_NOT_FOUND": [int(index == 31) * 2 for index in range(48)],
     }
-    rules = [RuleRow("response out of order", 3, 1, *at(4, 9)), RuleRow("late acknowledgement", 1, 1, *at(44, 44))]
+    rules = [RuleRow("response out of order", 3, 1, *at(4, 9)), RuleRow("share-ack-lock-expired", 1, 1, *at(44, 44))]
     return Report(
         files=[FileRow(file(name), 1_502, 1_498, 9, START_US, START_US + 47_300_000)],
         statuses={"ok": 1_498, "no_response": 4, "undecodable": 1},

@@ -78,7 +78,7 @@ def test_a_higher_sequence_is_a_gap_and_a_retry_is_none(spark: SparkSession) -> 
 
     gaps = analyses.sequence_gaps(frame(spark, "partitions", rows)).select("rule", "req_packet", "detail")
 
-    assert gaps.collect() == [("gap in a producer's sequence", 44, "producer 9, t-0: sequence 115, expected 111")]
+    assert gaps.collect() == [("produce-sequence-gap", 44, "producer 9, t-0: sequence 115, expected 111")]
 
 
 def issues(spark: SparkSession) -> DataFrame:
@@ -156,10 +156,10 @@ def test_issues_of_the_capture_reader_are_classified_by_kind(spark: SparkSession
 
     assert sorted((row["rule"], row["correlation_id"]) for row in results if row["rule"] != "TLS meets plaintext") == [
         ("CRC of a batch is wrong", 5),
+        ("api-version-not-offered", 5),
         ("duplicate correlation id", 4),
         ("response out of order", 2),
         ("unknown tagged field", 2),
-        ("version not offered", 5),
     ]
     assert [row["rule"] for row in results].count("TLS meets plaintext") == 1
     packets = {row["rule"]: (row["req_packet"], row["resp_packet"]) for row in results}

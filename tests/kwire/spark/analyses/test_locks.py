@@ -98,7 +98,7 @@ def test_a_late_acknowledgement_is_a_breach_with_its_times(spark: SparkSession) 
     rows = analyses.late_acknowledgements(run_attempts(spark, [acquired_row(0, 9)], words))
 
     assert rows.select("rule", "file", "req_packet", "detail").collect() == [
-        ("late acknowledgement", "w.pcap", 41, "5 of t-0 from offset 0 on, held for 13000 ms with a lock of 10000 ms")
+        ("share-ack-lock-expired", "w.pcap", 41, "5 of t-0 from offset 0 on, held for 13000 ms with a lock of 10000 ms")
     ]
 
 
