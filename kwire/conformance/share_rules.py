@@ -145,7 +145,7 @@ class AcknowledgementChecker(SilentChecker):
                     self._members[member] = None
                     return
                 held = held_records.setdefault(partition, HeldRecords())
-                held.acquire(HeldRange(acquired.first_offset, acquired.last_offset, lock_end_ms, seen))
+                held.acquire(HeldRange(_first_offset(acquired), acquired.last_offset, lock_end_ms, seen))
 
     def take_gap(self, connection: ConnectionKey) -> None:
         """A part of a connection is missing: any member may have used it."""
@@ -158,7 +158,13 @@ def _acknowledgements(request: Any) -> Iterator[_Acknowledgement]:
         for partition in topic.partitions:
             for batch in partition.acknowledgement_batches:
                 key = (topic.topic_id, partition.partition_index)
-                yield _Acknowledgement(key, batch.first_offset, batch.last_offset, tuple(batch.acknowledge_types))
+                yield _Acknowledgement(key, _first_offset(batch), batch.last_offset, tuple(batch.acknowledge_types))
+
+
+def _first_offset(rows: Any) -> int:
+    """The first offset of a range; the revisions of KIP-932 call it the base offset."""
+    first: int = rows.first_offset if hasattr(rows, "first_offset") else rows.base_offset
+    return first
 
 
 def _check_order(exchange: ObservedExchange) -> Iterator[Note]:
@@ -167,18 +173,18 @@ def _check_order(exchange: ObservedExchange) -> Iterator[Note]:
             name = f"{uuids.to_text(topic.topic_id)}-{partition.partition_index}"
             batches = partition.acknowledgement_batches
             for batch in batches:
-                count = batch.last_offset - batch.first_offset + 1
+                count = batch.last_offset - _first_offset(batch) + 1
                 if count < 1 or len(batch.acknowledge_types) not in (1, count):
                     text = (
-                        f"acknowledged {_span(batch.first_offset, batch.last_offset)} of {name} with "
+                        f"acknowledged {_span(_first_offset(batch), batch.last_offset)} of {name} with "
                         f"{len(batch.acknowledge_types)} types"
                     )
                     yield make_note("share-ack-invalid-batch", text, exchange)
             for batch, following in pairwise(batches):
-                if following.first_offset <= batch.last_offset:
+                if _first_offset(following) <= batch.last_offset:
                     text = (
-                        f"acknowledged {_span(following.first_offset, following.last_offset)} of {name} behind "
-                        f"{_span(batch.first_offset, batch.last_offset)} in one request"
+                        f"acknowledged {_span(_first_offset(following), following.last_offset)} of {name} behind "
+                        f"{_span(_first_offset(batch), batch.last_offset)} in one request"
                     )
                     yield make_note("share-ack-invalid-batch", text, exchange)
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import msgspec
 import pytest
 
+from kwire import registry
+from kwire.capture.kafka.message_fields import struct_type_in
 from kwire.error_codes import ErrorCode
 from kwire.messages import share_acknowledge, share_fetch
 from kwire.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
@@ -151,3 +156,35 @@ def test_a_client_that_ends_closes_its_share_sessions() -> None:
 
     assert open_session.broken() == [("share-session-left-open", (1,))]
     assert closed.broken() == reset.broken() == []
+
+
+@pytest.mark.parametrize("edition", ["kip932-r1", "kip932-r3", "kip932-r5", "4.0-early-access"])
+def test_the_messages_of_each_edition_are_judged(edition: str) -> None:
+    """The revisions of KIP-932 name the first offset of a range otherwise."""
+    fetch_class, response_class = (
+        registry.message_class(name, edition) for name in ("ShareFetchRequest", "ShareFetchResponse")
+    )
+    acquired = struct_at(response_class, "responses", "partitions", "acquired_records")
+    batch = struct_at(fetch_class, "topics", "partitions", "acknowledgement_batches")
+    rows = struct_at(response_class, "responses", "partitions")(partition_index=0, acquired_records=[acquired(0, 4, 1)])
+    topic = struct_at(response_class, "responses")(topic_id=TOPIC_ID, partitions=[rows])
+    asked = struct_at(fetch_class, "topics", "partitions")(
+        partition_index=0, acknowledgement_batches=[batch(3, 6, (ACCEPT,)), batch(5, 5, (ACCEPT,))]
+    )
+    topics = [struct_at(fetch_class, "topics")(topic_id=TOPIC_ID, partitions=[asked])]
+    member = {"group_id": "g", "member_id": "m"}
+    traffic = ObservedTraffic()
+    traffic.send(0, fetch_class(**member, share_session_epoch=0), response_class(responses=[topic]))
+    traffic.send(10, fetch_class(**member, share_session_epoch=1, topics=topics), response_class())
+
+    rules = [rule for rule, _ in traffic.broken()]
+    assert rules == ["share-ack-invalid-batch", "share-ack-not-held", "share-ack-not-held"]
+
+
+def struct_at(cls: type[msgspec.Struct], *path: str) -> Callable[..., msgspec.Struct]:
+    """The class of the elements of a nested array."""
+    for name in path:
+        found = struct_type_in(next(field.type for field in msgspec.structs.fields(cls) if field.name == name))
+        assert found is not None
+        cls = found
+    return cls
