@@ -56,8 +56,8 @@ NOTES: tuple[tuple[str, str, str], ...] = (
     ("Transactions", "two-phase commit (KIP-939)", "rejected, as by a broker on which it is disabled"),
     (
         "The proxy",
-        "faults of nodes, chaos profiles, TLS for its clients, SaslHandshake v0, faults by the topics of a fetch session",
-        "rejected with an error; logins pass through from SaslHandshake v1 on; a fault acts on fetches that name the topic",
+        "faults of nodes, chaos profiles, TLS for its clients, SaslHandshake v0, and the topics of fetch sessions",
+        "rejected with an error; a fault of a topic acts on the fetches that name it",
     ),
     (
         "Replays",
