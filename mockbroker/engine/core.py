@@ -131,14 +131,21 @@ class Core:
         if connection.parked is not None:
             self._purgatory.remove(connection.parked)
         connection.waiting.clear()
-        node = self._running[connection.info.node_id]
-        if node.is_loaded("share_sessions"):
-            context = Context(self.now_ms, 0, None, connection.info, node, self.state)
-            with self.state.inter_broker.act_as(node.node_id):
-                self._close_share_session(connection_id, context)
-        if node.is_loaded("telemetry"):
-            node.telemetry.remove_connection(connection_id)
+        if connection.info.node_id in self.paused:
+            self.paused.add_ended(connection.info)
+            return
+        self._end_sessions(connection.info)
         self._process_ready()
+
+    def _end_sessions(self, info: ConnectionInfo) -> None:
+        """End what a node has of a connection that is no more."""
+        node = self._running[info.node_id]
+        if node.is_loaded("share_sessions"):
+            context = Context(self.now_ms, 0, None, info, node, self.state)
+            with self.state.inter_broker.act_as(node.node_id):
+                self._close_share_session(info.id, context)
+        if node.is_loaded("telemetry"):
+            node.telemetry.remove_connection(info.id)
 
     def advance(self, now_ms: int) -> None:
         """Move the clock, and run every deadline up to the new time, in order, each at its own time.
@@ -201,7 +208,10 @@ class Core:
         self._move_clock(now_ms)
         self._controller.resume_broker(node_id, now_ms=self.now_ms)
         self._expire_node(self._running[node_id])
-        self.paused.resume(node_id)
+        ended = self.paused.resume(node_id)
+        self._process_ready()
+        for info in ended:
+            self._end_sessions(info)
         self._process_ready()
 
     @property

@@ -9,16 +9,22 @@ import msgspec
 
 if TYPE_CHECKING:
     from mockbroker.engine.active_request import ActiveRequest, Connection
+    from mockbroker.engine.context import ConnectionInfo
     from mockbroker.engine.output import Output
     from mockbroker.engine.purgatory import DelayedRequest
     from mockbroker.engine.request_runner import RequestRunner
 
 
 class _PausedNode(msgspec.Struct):
-    """One node. parked: the requests that waited at the pause, in order of arrival. output: what it has not sent."""
+    """One node.
+
+    parked: the requests that waited at the pause, in order of arrival. output: what it has not sent. ended: connections
+    that clients have closed since, which it does not notice.
+    """
 
     parked: list[DelayedRequest[ActiveRequest]]
     output: list[Output]
+    ended: list[ConnectionInfo]
 
 
 class PausedNodes:
@@ -48,7 +54,7 @@ class PausedNodes:
         delayed = [connection.parked for connection in self._of_node(node_id) if connection.parked is not None]
         for request in delayed:
             self._requests.purgatory.remove(request)
-        self._nodes[node_id] = _PausedNode(sorted(delayed, key=lambda request: request.number), [])
+        self._nodes[node_id] = _PausedNode(sorted(delayed, key=lambda request: request.number), [], [])
 
     def hold_output(self, output: Iterable[Output]) -> list[Output]:
         """The part of an output that is sent; the rest is that of paused nodes, which is sent when they run again."""
@@ -59,8 +65,15 @@ class PausedNodes:
             (sent if paused is None else paused.output).append(item)
         return sent
 
-    def resume(self, node_id: int) -> None:
-        """Let a node go on: its output, the requests that waited, then those that have come meanwhile."""
+    def add_ended(self, info: ConnectionInfo) -> None:
+        """Record that a client has closed a connection to a paused node."""
+        self._nodes[info.node_id].ended.append(info)
+
+    def resume(self, node_id: int) -> list[ConnectionInfo]:
+        """Let a node go on: its output, the requests that waited, then those that have come meanwhile.
+
+        Returns: the connections that have ended, whose sessions end now.
+        """
         paused = self._nodes.pop(node_id)
         requests = self._requests
         requests.output += [item for item in paused.output if item.connection_id in self._connections]
@@ -68,6 +81,7 @@ class PausedNodes:
             if delayed.request.connection.parked is delayed and delayed.request.connection.info.id in self._connections:
                 requests.resume(delayed)
         requests.ready += self._of_node(node_id)
+        return paused.ended
 
     def remove(self, node_id: int) -> None:
         """Forget a node whose process has ended, with what it has not sent."""

@@ -3,6 +3,7 @@
 `python -m tools.oracle.api_versions` fetches the jars by Maven, asks the classes of each (`ApiVersionsOfRelease.java`),
 and writes mockbroker/config/api_versions.tsv: a row for each API, a column for each release. Up to 3.2 the versions are
 those of a broker with ZooKeeper, and from 3.3 on, the first release with KRaft for production (KIP-833), with KRaft.
+Running brokers 2.8.2 (ZooKeeper) and 3.9.1 (KRaft) list the same, but for the APIs of telemetry without a receiver.
 """
 
 from __future__ import annotations

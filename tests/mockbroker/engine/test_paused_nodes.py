@@ -13,8 +13,10 @@ from kwire.messages.produce import PartitionProduceData, ProduceRequest, TopicPr
 from kwire.messages.sync_group import SyncGroupRequest
 from kwire.records import Record, write_batch
 from mockbroker.kafka_error import KafkaError
+from mockbroker.state.share.share_partition import SharePartition
 from tests.support.brokers.broker import Broker
 from tests.support.brokers.faulty_broker import FaultyBroker
+from tests.support.brokers.share_members import ShareBroker, opened
 
 _SESSION_MS = 9_000
 
@@ -183,3 +185,23 @@ def test_a_heartbeat_that_came_during_the_pause_is_late_when_the_session_has_end
     broker.resume_node(0)
 
     assert broker.take_response().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def _holders(partition: SharePartition) -> set[str | None]:
+    return {entry.member_id for batch in partition.window for _, _, entry in batch.entries(batch.first, batch.last)}
+
+
+def test_a_share_session_of_a_connection_that_ends_during_the_pause_ends_with_it() -> None:
+    broker = ShareBroker()
+    opened(broker)
+    broker.produce("A", 2)
+    assert broker.fetch("m1", 1) == "A0 0-1/1"
+    partition = broker.core.state.nodes[0].share_partitions.get("g", broker.topic_id("A"), 0)
+    assert partition is not None
+    broker.pause_node(0)
+    broker.disconnect("m1")
+    held = _holders(partition)
+    broker.resume_node(0)
+
+    assert held == {"m1"}
+    assert broker.fetch("m2", 0, "A0") == "A0 0-1/2"
