@@ -204,4 +204,5 @@ def test_a_share_session_of_a_connection_that_ends_during_the_pause_ends_with_it
     broker.resume_node(0)
 
     assert held == {"m1"}
-    assert broker.fetch("m2", 0, "A0") == "A0 0-1/2"
+    assert broker.fetch("m2", 0, "A0") == ""
+    assert broker.fetch("m2", 1) == "A0 0-1/2"
