@@ -53,6 +53,11 @@ NOTES: tuple[tuple[str, str, str], ...] = (
     ("Throttled replication", "`leader.replication.throttled.rate` and the like", "a reassignment ends immediately"),
     ("Racks", "a rack for each broker", "all brokers have that of `broker.rack`"),
     ("Tiered storage", "`remote.log.storage.system.enable`", "all segments are local"),
+    (
+        "Older releases (`--versions`)",
+        "API versions that Kafka 4 has removed, APIs between brokers, feature levels before 4.0",
+        "not listed, and refused; the behaviour is that of `--release`",
+    ),
     ("Transactions", "two-phase commit (KIP-939)", "rejected, as by a broker on which it is disabled"),
     (
         "The proxy",
