@@ -41,10 +41,18 @@ _EXIT_USAGE = 2
 COMMANDS = {"proxy": "mockbroker.proxy.command", "replay": "mockbroker.replay.command"}
 
 
-_EPILOG = (
-    "Other commands, each with its own --help: 'mockbroker replay' sends a capture to a broker and compares the "
-    "responses; 'mockbroker proxy' stands between clients and a Kafka cluster."
-)
+_DESCRIPTION = """\
+A Kafka cluster in one process, on loopback, for tests of clients. It keeps
+nothing when it ends. The first line printed is the bootstrap list."""
+_EPILOG = """\
+examples:
+  mockbroker --topic orders:2 --profile quick
+  mockbroker --port 0 --nodes 3 --control 0 --capture traffic.pcapng
+  mockbroker --set auto.create.topics.enable=false --sasl 'PLAIN alice:secret'
+
+other commands, each with its own --help:
+  mockbroker replay     send a capture to a broker, and compare the responses
+  mockbroker proxy      stand between clients and a Kafka cluster"""
 
 
 class CommandModule(Protocol):
@@ -213,25 +221,50 @@ class _Version(argparse.Action):
 
 
 def _create_parser() -> argparse.ArgumentParser:
-    description = "A Kafka cluster in one process, on loopback. The first line printed is the bootstrap list."
-    parser = argparse.ArgumentParser(prog="mockbroker", description=description, epilog=_EPILOG)
-    add = parser.add_argument
+    parser = argparse.ArgumentParser(
+        prog="mockbroker",
+        usage="mockbroker [options]",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_content_options(parser.add_argument_group("the cluster and its contents"))
+    _add_address_options(parser.add_argument_group("addresses and logins"))
+    _add_behaviour_options(parser.add_argument_group("behaviour"))
+    _add_test_options(parser.add_argument_group("faults, control and recording"))
+    parser.add_argument("--version", action=_Version)
+    levels = ("debug", "info", "warning", "error")
+    help_text = f"{', '.join(levels)} (default info)"
+    parser.add_argument("--log-level", choices=levels, default="info", metavar="L", help=help_text)
+    return parser
+
+
+def _add_content_options(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--nodes", type=_parse_node_count, default=1, metavar="N", help="number of brokers (default 1)")
+    add("--topic", action="append", default=[], metavar="NAME:PARTITIONS", help="create a topic; repeatable")
+    add("--properties", type=Path, metavar="FILE", help="a Kafka server.properties file")
+    add("--set", action="append", default=[], metavar="KEY=VALUE", help="a broker configuration; repeatable")
+    add("--feature", action="append", default=[], metavar="NAME=LEVEL", help="a feature level; repeatable")
+    add("--seed", type=int, metavar="N", help="seed of all randomness in the cluster")
+    add("--data-dir", help=argparse.SUPPRESS)  # Refused: see docs/not-supported.md.
+
+
+def _add_address_options(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
     port_help = "port of node 0; node i listens on PORT + i; 0: any free port (default 9092)"
     add("--port", type=int, metavar="PORT", help=port_help)
     add("--host", metavar="HOST", help="address to listen on, as 0.0.0.0 in a container (default 127.0.0.1)")
     add("--advertised", metavar="HOST[:PORT]", help="address that clients are given; the port is that of node 0")
-    add("--nodes", type=_parse_node_count, default=1, metavar="N", help="number of brokers (default 1)")
-    add("--properties", type=Path, metavar="FILE", help="a Kafka server.properties file")
-    add("--set", action="append", default=[], metavar="KEY=VALUE", help="a broker configuration; repeatable")
-    add("--feature", action="append", default=[], metavar="NAME=LEVEL", help="a feature level; repeatable")
-    add("--topic", action="append", default=[], metavar="NAME:PARTITIONS", help="create a topic; repeatable")
-    add("--capture", type=Path, metavar="OUT.pcapng", help="write all traffic to this file")
-    users = "create a user at the start: SCRAM-SHA-256=[name=NAME,password=PASSWORD], the format of kafka-storage.sh"
-    add("--add-scram", action="append", default=[], metavar="USER", help=users)
     add("--tls", metavar="auto", help="encrypt connections, with certificates that are made now")
     sasl = "let clients log in as this user, with PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
     add("--sasl", metavar="'MECHANISM USER:PASSWORD'", help=sasl)
-    add("--seed", type=int, metavar="N", help="seed of all randomness in the cluster")
+    users = "create a user at the start: SCRAM-SHA-256=[name=NAME,password=PASSWORD], the format of kafka-storage.sh"
+    add("--add-scram", action="append", default=[], metavar="USER", help=users)
+
+
+def _add_behaviour_options(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
     profiles = "timers: kafka (Kafka's own, the default) or quick (short ones, for tests)"
     add("--profile", default=DEFAULT_PROFILE, metavar="P", help=profiles)
     add("--release", metavar="R", help=f"release of Kafka: {', '.join(RELEASES)} (default {DEFAULT_RELEASE})")
@@ -240,17 +273,17 @@ def _create_parser() -> argparse.ArgumentParser:
     add("--share-edition", metavar="E", help="edition of KIP-932 (default: that of the release)")
     persisters = "where share groups store their state: default, no-op (nowhere) or control-records"
     add("--share-persister", default="default", metavar="P", help=persisters)
+
+
+def _add_test_options(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
     add("--faults", type=Path, metavar="FILE.json", help="faults from the start: see docs/faults.md")
     add("--chaos", metavar="PROFILE", help="disturb the cluster: a profile of docs/faults.md, as rolling-restart")
     control = "control over HTTP: PORT on loopback, 0 for any free one, or HOST:PORT; its URL is the second line"
     add("--control", metavar="[HOST:]PORT", help=control)
     needs = "that control asks for, required beyond loopback (default: the variable MOCKBROKER_CONTROL_TOKEN)"
     add("--control-token", metavar="TOKEN", help=needs)
-    add("--data-dir", help=argparse.SUPPRESS)  # Refused: see docs/not-supported.md.
-    add("--version", action=_Version)
-    levels = ("debug", "info", "warning", "error")
-    add("--log-level", choices=levels, default="info", metavar="L", help=f"{', '.join(levels)} (default info)")
-    return parser
+    add("--capture", type=Path, metavar="OUT.pcapng", help="write all traffic to this file")
 
 
 if __name__ == "__main__":
