@@ -87,9 +87,27 @@ def _sign(
         .not_valid_after(now + _VALID_DAYS * _DAY)
         .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
         .add_extension(x509.BasicConstraints(ca=is_authority, path_length=0 if is_authority else None), critical=True)
+        .add_extension(_key_usage(is_authority=is_authority), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier(identifier.digest, None, None), critical=False)
         .sign(signing_key, hashes.SHA256())
+    )
+
+
+def _key_usage(*, is_authority: bool) -> x509.KeyUsage:
+    """What the key may do. Python 3.13 and other strict clients refuse an authority without it (RFC 5280, 4.2.1.3)."""
+    from cryptography import x509
+
+    return x509.KeyUsage(
+        digital_signature=not is_authority,
+        key_cert_sign=is_authority,
+        crl_sign=is_authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
     )
 
 
