@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mockbroker.control.models import exchanges as events
 from mockbroker.control.operations import Operation
-from mockbroker.control.resources import clusters, event_stream, exchanges, groups, topics, waits
+from mockbroker.control.resources import clusters, event_stream, exchange_bytes, exchanges, groups, topics, waits
 from mockbroker.control.resources import faults as fault_functions
 from mockbroker.faults.cluster_model import ClusterFault
 from mockbroker.faults.model import Fault, FaultFile
@@ -84,6 +84,7 @@ OPERATIONS = (
     Operation("POST", "/v1/waits/request", waits.wait_for_request, "waits"),
     Operation("GET", "/v1/exchanges", exchanges.list_exchanges, "history"),
     Operation("GET", "/v1/exchanges/{number}", exchanges.get_exchange, "history"),
+    Operation("GET", "/v1/exchanges/{number}/bytes", exchange_bytes.get_exchange_bytes, "history"),
     Operation("GET", "/v1/conformance-notes", exchanges.list_conformance_notes, "history"),
     Operation(
         "GET",

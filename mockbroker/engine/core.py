@@ -14,7 +14,6 @@ from mockbroker.engine.awaited_deadlines import next_awaited_ms
 from mockbroker.engine.context import ANONYMOUS, ConnectionInfo, Context
 from mockbroker.engine.dispatch import Undispatchable, decode_request
 from mockbroker.engine.journal_record import record_request, record_undispatchable
-from mockbroker.engine.outcome import RawSaslToken
 from mockbroker.engine.output import Close, Output
 from mockbroker.engine.paused_nodes import PausedNodes
 from mockbroker.engine.request_runner import RequestRunner
@@ -344,12 +343,11 @@ class Core:
             decode = decode_request if authenticator is None else authenticator.decode_request
             incoming = decode(frame, self.routes if connection.routes is None else connection.routes)
         except Undispatchable as error:
-            record_undispatchable(self.journal, connection.info, error, arrival)
+            shown = frame if authenticator is None else None  # Before authentication it may be a token.
+            record_undispatchable(self.journal, connection.info, error, shown, arrival)
             self.requests.close(connection, str(error))
             return
-        exchange = record_request(self.journal, connection.info, incoming, arrival)
-        if isinstance(incoming.request, RawSaslToken):
-            exchange.request = None  # Raw bytes, which may be a secret.
+        exchange = record_request(self.journal, connection.info, incoming, frame, arrival)
         request = ActiveRequest(connection, incoming, exchange)
         self.start_request(request)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mockbroker.engine.outcome import RawSaslToken
 from mockbroker.journal import Exchange, Journal
 
 if TYPE_CHECKING:
@@ -16,20 +17,26 @@ if TYPE_CHECKING:
 Arrival = tuple[int, int, int]
 
 
-def record_request(journal: Journal, info: ConnectionInfo, incoming: IncomingRequest, arrival: Arrival) -> Exchange:
-    """Add a decoded request to the journal."""
+def record_request(
+    journal: Journal, info: ConnectionInfo, incoming: IncomingRequest, frame: bytes | memoryview, arrival: Arrival
+) -> Exchange:
+    """Add a decoded request to the journal, with its frame unless that is a raw SASL token, which may be a secret."""
     exchange = _exchange(journal, info, incoming, arrival)
     exchange.client_id = incoming.client_id
-    exchange.request = incoming.request
+    if not isinstance(incoming.request, RawSaslToken):
+        exchange.request, exchange.request_frame = incoming.request, frame
     exchange.response_version = incoming.response_version
     exchange.decode_warnings = incoming.decode_warnings
     journal.add(exchange)
     return exchange
 
 
-def record_undispatchable(journal: Journal, info: ConnectionInfo, error: Undispatchable, arrival: Arrival) -> None:
-    """Add a frame for which the connection is closed to the journal."""
+def record_undispatchable(
+    journal: Journal, info: ConnectionInfo, error: Undispatchable, frame: bytes | memoryview | None, arrival: Arrival
+) -> None:
+    """Add a frame for which the connection is closed to the journal. frame: None for one that may be a secret."""
     exchange = _exchange(journal, info, error, arrival)
+    exchange.request_frame = frame
     exchange.closed = str(error)
     journal.add(exchange)
     journal.complete(exchange)

@@ -122,6 +122,8 @@ class RequestRunner:
         """Record in the journal that a response is sent now."""
         exchange = request.exchange
         exchange.response_bytes = len(body)
+        if exchange.request_frame is not None:
+            exchange.response_frame = body
         exchange.answered_ms = self._clock()
         self._journal.complete(exchange)
 

@@ -31,6 +31,7 @@ class Exchange(msgspec.Struct, Generic[RequestT, ResponseT]):
     closed: why the connection was closed, instead of an answer or after it; or None.
     principal: the client's principal when the request arrived.
     faults: the names of the faults that acted on this request (docs/faults.md).
+    request_frame, response_frame: the frame bodies, which may have secrets; None for raw SASL tokens.
     """
 
     number: int
@@ -55,6 +56,8 @@ class Exchange(msgspec.Struct, Generic[RequestT, ResponseT]):
     closed: str | None = None
     principal: str = "User:ANONYMOUS"
     faults: tuple[str, ...] = ()
+    request_frame: bytes | memoryview | None = None
+    response_frame: bytes | None = None
 
     def __repr__(self) -> str:
         end = self.closed or (

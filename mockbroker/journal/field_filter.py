@@ -28,7 +28,7 @@ class FieldFilter:
     def __init__(self, text: str, api: str) -> None:
         """Parse the text. Raises: ValueError for invalid syntax and for fields that the requests lack."""
         try:
-            expression = parse_filter_of_fields(text, _filter_fields(api), f"a {api} request")
+            expression = parse_filter_of_fields(text, request_fields(api), f"a {api} request")
         except FilterError as error:
             raise ValueError(f"filter {text!r}: {error}") from error
         self._matches: Callable[[Row], bool] = expression.matches
@@ -39,7 +39,8 @@ class FieldFilter:
 
 
 @cache
-def _filter_fields(api: str) -> Mapping[str, FilterField]:
+def request_fields(api: str) -> Mapping[str, FilterField]:
+    """The fields of requests of an API by their paths and by short names; a row has the request as `request`."""
     paths = dict(leaf_fields(request_class(next(key for key in API_KEYS if api_name(key) == api))))
     short_names = [path[-1] for path in paths]
     fields: dict[str, FilterField] = {}
@@ -53,7 +54,7 @@ def _filter_fields(api: str) -> Mapping[str, FilterField]:
 
 def _filter_field(name: str, path: FieldPath, kind: object) -> FilterField:
     def values(row: Row) -> Sequence[object]:
-        return list(read_values(cast(msgspec.Struct, row[_REQUEST]), path))
+        return list(read_values(cast("msgspec.Struct | None", row[_REQUEST]), path))
 
     def texts(row: Row) -> Sequence[object]:
         return [_to_text(value) for value in values(row)]

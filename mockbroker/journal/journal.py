@@ -13,7 +13,7 @@ from mockbroker.journal.exchange import Exchange
 
 #: The default maximum number of exchanges.
 EXCHANGES_MAX = 20_000
-#: The default maximum of frame bytes that the exchanges keep alive; decoded records are views into them.
+#: The default maximum of the bytes of all frames together; decoded records are views into them.
 BYTES_MAX = 64 << 20
 #: The maximum number of topic names, those of deleted topics included.
 TOPIC_NAMES_MAX = 100_000

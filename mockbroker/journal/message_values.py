@@ -12,6 +12,16 @@ import msgspec
 from kwire.capture.kafka.message_fields import field_shape, struct_type_in
 
 
+#: Fields of requests that name a group, a member or a transactional id, at any depth.
+REQUEST_NAMES = {
+    "group": frozenset({"group_id", "group_ids", "groups", "groups_names"}),
+    "member": frozenset({"member_id", "member_ids"}),
+    "transactional_id": frozenset(
+        {"transactional_id", "transactional_ids", "v3_and_below_transactional_id", "transactional_id_filters"}
+    ),
+}
+
+
 class _Fields(NamedTuple):
     """The fields of a class with one of the names, and those with structs that contain such fields."""
 

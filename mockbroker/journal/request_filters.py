@@ -10,7 +10,7 @@ import msgspec
 
 from mockbroker.journal.condition import Condition, Subject, join_values
 from mockbroker.journal.exchange import Exchange
-from mockbroker.journal.message_values import find_values, has_field
+from mockbroker.journal.message_values import REQUEST_NAMES, find_values, has_field
 from mockbroker.journal.topic_condition import topic_condition
 from mockbroker.journal.where import filter_condition, where_conditions
 
@@ -25,8 +25,9 @@ class RequestFilters(TypedDict, total=False):
     group, member, transactional_id: that the request names, at any depth. topic: a name, which the request or its
     response names, by the topic's id too. partition: an index, of that topic if one is given. where: conditions on
     fields of the request, `{"max_records": 500, "topics.topic_id": ...}`, or a function of the request. filter: a
-    condition on them in the language of `kwire decode -Y`, "acks=0 and timeout_ms>500". after: only later requests than
-    this exchange, or the one with this number.
+    condition in the language of `kwire decode -Y` on exchanges, "latency>20ms and error!=0", with an API also on fields
+    of its request, "acks=0 and timeout_ms>500". after: only later requests than this exchange, or the one with this
+    number.
     """
 
     client_id: str | None
@@ -52,14 +53,6 @@ _EXCHANGE_FIELDS = {
     "principal": "principal",
     "version": "api_version",
 }
-#: Filters by fields of the request, at any depth.
-_REQUEST_FIELDS = {
-    "group": frozenset({"group_id", "group_ids", "groups", "groups_names"}),
-    "member": frozenset({"member_id", "member_ids"}),
-    "transactional_id": frozenset(
-        {"transactional_id", "transactional_ids", "v3_and_below_transactional_id", "transactional_id_filters"}
-    ),
-}
 #: The key of FindCoordinator for each kind of coordinator.
 _COORDINATOR_KEYS = {"group": 0, "transactional_id": 1}
 _FILTER_NAMES = tuple(RequestFilters.__annotations__)
@@ -74,7 +67,7 @@ def build_conditions(filters: Mapping[str, object], subject: Subject) -> list[Co
     for name, wanted in filters.items():
         if name in _EXCHANGE_FIELDS:
             conditions.append(_exchange_condition(name, _EXCHANGE_FIELDS[name], wanted))
-        elif name in _REQUEST_FIELDS:
+        elif name in REQUEST_NAMES:
             conditions.append(_named_value_condition(name, wanted, subject))
         elif name == "after":
             conditions.append(_after_condition(wanted))
@@ -114,7 +107,7 @@ def _exchange_condition(name: str, field: str, wanted: object) -> Condition:
 
 
 def _named_value_condition(name: str, wanted: object, subject: Subject) -> Condition:
-    fields = _REQUEST_FIELDS[name]
+    fields = REQUEST_NAMES[name]
     kind = _COORDINATOR_KEYS.get(name)
 
     def values(exchange: Exchange[Any, Any]) -> list[object]:

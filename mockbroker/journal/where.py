@@ -11,7 +11,7 @@ from kwire import uuids
 from kwire.redact import CONFIG_MESSAGES, MASK
 from mockbroker.journal.condition import Condition, Subject, join_values
 from mockbroker.journal.exchange import Exchange
-from mockbroker.journal.field_filter import FieldFilter
+from mockbroker.journal.exchange_filter import ExchangeFilter
 from mockbroker.journal.message_values import type_at, values_at
 
 
@@ -28,18 +28,13 @@ def where_conditions(where: object, subject: Subject) -> list[Condition]:
 
 
 def filter_condition(text: str, subject: Subject) -> Condition:
-    """The condition of `filter`, in the language of `kwire decode -Y` on the fields of the request.
+    """The condition of `filter`, in the language of `kwire decode -Y` on exchanges and, with an API, its requests.
 
-    Raises: ValueError for invalid syntax, a field that requests of the API do not have, or a question without an API.
+    Raises: ValueError for invalid syntax, and for an unknown field.
     """
-    if not subject.request_classes:
-        raise ValueError(f"filter {text!r}: fields can be compared only in requests of one API")
-    field_filter = FieldFilter(text, subject.request_classes[0].__name__.removesuffix("Request"))
-    return Condition(
-        f"filter {text!r}",
-        lambda exchange: exchange.request is not None and field_filter.matches(exchange.request),
-        lambda _: f"filter {text!r} is false",
-    )
+    api = subject.request_classes[0].__name__.removesuffix("Request") if subject.request_classes else None
+    exchange_filter = ExchangeFilter(text, api, subject.topic_names)
+    return Condition(f"filter {text!r}", exchange_filter.matches, lambda _: f"filter {text!r} is false")
 
 
 def _field_condition(path: str, wanted: object, subject: Subject) -> Condition:

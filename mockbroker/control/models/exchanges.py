@@ -21,8 +21,8 @@ class ExchangeFilters(RequestModel, frozen=True, omit_defaults=True):
     """Which requests, as `Cluster.requests`; every filter that is given must match.
 
     api: the name of an API. group, member, transactionalId: that the request names. topic, partition: that the request
-    or its response names. filter: a condition on the fields of the request in the language of `kwire decode -Y`, for
-    which the api is required. after: only requests with a higher number.
+    or its response names. filter: a condition in the language of `kwire decode -Y` on exchanges, with an api also on
+    the fields of its request. after: only requests with a higher number.
     """
 
     api: str | None = None
@@ -103,6 +103,37 @@ class ExchangePath(RequestModel, frozen=True):
 
     number: int
     payload: bool = False
+
+
+class ExchangeBytesPath(RequestModel, frozen=True):
+    """number: of a request. view: one line for each field, with its range of bytes ("tree"), or all bytes ("hex").
+
+    payload: with keys and values of records.
+    """
+
+    number: int
+    view: Literal["tree", "hex"] = "tree"
+    payload: bool = False
+
+
+class FrameBytes(ResponseModel, frozen=True):
+    """A frame without the four bytes of its length. size: bytes. lines: as text. isCut: there are more lines.
+
+    problem: why the bytes are not shown; null if they are.
+    """
+
+    size: int
+    lines: list[str]
+    is_cut: bool = False
+    problem: str | None = None
+
+
+class ExchangeBytes(ResponseModel, frozen=True):
+    """The bytes of a request and of its response, null without one, by the fields that they belong to."""
+
+    number: int
+    request: FrameBytes
+    response: FrameBytes | None
 
 
 class ConformanceParameters(RequestModel, frozen=True):

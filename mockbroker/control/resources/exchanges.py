@@ -40,11 +40,17 @@ def list_exchanges(control: ControlContext, parameters: models.ExchangesParamete
 
 def get_exchange(control: ControlContext, parameters: models.ExchangePath) -> models.Exchange:
     """A request with its response, decoded."""
-    journal = control.cluster.journal
+    exchange = find_exchange(control, parameters.number)
+    names = control.cluster.journal.topic_names
+    return exchange_model(exchange, names, has_bodies=True, has_payload=parameters.payload)
+
+
+def find_exchange(control: ControlContext, number: int) -> Exchange:
+    """The exchange with this number. Raises: ProblemError if there is none."""
     for exchange in control.cluster.exchanges():
-        if exchange.number == parameters.number:
-            return exchange_model(exchange, journal.topic_names, has_bodies=True, has_payload=parameters.payload)
-    raise ProblemError(ProblemKind.NOT_FOUND, f"there is no request {parameters.number}, or it is not kept any more")
+        if exchange.number == number:
+            return exchange
+    raise ProblemError(ProblemKind.NOT_FOUND, f"there is no request {number}, or it is not kept any more")
 
 
 def list_conformance_notes(

@@ -35,7 +35,7 @@ class _Requests:
         incoming = msgspec.structs.replace(incoming, route=_RouteTo(outcome, incoming.route))
         connection = Connection(ConnectionInfo(1, 0, "127.0.0.1", 50_000, "PLAINTEXT", "User:ANONYMOUS"), is_busy=True)
         connection.waiting.append((b"next", 0))
-        exchange = record_request(self.journal, connection.info, incoming, (_NOW_MS, 0, len(frame)))
+        exchange = record_request(self.journal, connection.info, incoming, frame, (_NOW_MS, 0, len(frame)))
         self.request = ActiveRequest(connection, incoming, exchange)
         self.runner.run(self.request)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 
@@ -54,8 +55,36 @@ def test_a_condition_on_fields_is_that_of_the_command_line(kafka: Cluster, clien
     assert client.get(f"{path}%3E%3D0")["count"] == 2
     assert client.get(f"{path}%3C0")["count"] == 0
     assert len(kafka.requests("Produce", filter="acks=-1")) == 2
-    with pytest.raises(ValueError, match="only in requests of one API"):
+    with pytest.raises(ValueError, match="fields of requests need the API"):
         kafka.requests(filter="acks=-1")
+
+
+@pytest.mark.parametrize(
+    ("text", "apis"),
+    [
+        ("api=Produce and req_bytes>1kB", ["Produce"]),
+        ("topic=orders and partition=0", ["Metadata", "Produce", "Produce"]),
+        ("not api in (Produce, ApiVersions) and error=0 and client=a", ["Metadata", "ListGroups"]),
+        ("error!=0 or fault != null or latency>1h or group=g or closed != null", []),
+        ("number<3 and node=0 and connection=1 and user=ANONYMOUS and resp_bytes>0", ["ApiVersions", "Metadata"]),
+    ],
+)
+def test_a_condition_on_exchanges_needs_no_api(client: ControlClient, text: str, apis: list[str]) -> None:
+    found = client.get(f"/v1/exchanges?filter={quote(text)}")
+
+    assert [exchange["api"] for exchange in found["exchanges"]] == apis
+
+
+def test_the_bytes_of_an_exchange_are_described_by_its_fields(client: ControlClient) -> None:
+    (small, _) = client.get("/v1/exchanges?api=Produce")["exchanges"]
+    tree = client.get(f"/v1/exchanges/{small['number']}/bytes")
+    whole = client.get(f"/v1/exchanges/{small['number']}/bytes?view=hex&payload=true")
+
+    assert (tree["request"]["size"], tree["response"]["size"]) == (small["requestBytes"], small["responseBytes"])
+    assert any(line.endswith("acks: int16 = -1") for line in tree["request"]["lines"])
+    assert any(line.endswith("error_code: int16 = 0 (NONE)") for line in tree["response"]["lines"])
+    assert any(".value" in line and "78" in line for line in whole["request"]["lines"])
+    assert client.send("GET", "/v1/exchanges/99/bytes").problem == "not-found"
 
 
 def test_bodies_have_summaries_of_records_or_all_of_them(client: ControlClient) -> None:
@@ -76,7 +105,13 @@ def test_secrets_are_not_shown() -> None:
         (login,) = client.get("/v1/exchanges?api=SaslAuthenticate&payload=true")["exchanges"]
 
         assert isinstance(cluster.requests("SaslAuthenticate")[0].request, SaslAuthenticateRequest)
+        shown = [client.get(f"/v1/exchanges/{login['number']}/bytes?payload=true&view={v}") for v in ("tree", "hex")]
     assert login["request"]["authBytes"] == "***"
+    for each in shown:
+        text = "\n".join(each["request"]["lines"])
+        assert "auth_bytes" in text
+        assert "secret" not in text
+        assert b"secret".hex(" ") not in text
 
 
 def test_notes_about_clients_are_listed_and_rules_left_out(kafka: Cluster, client: ControlClient) -> None:
