@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from mockbroker.control.access import PROTECTED, AccessCheck
 from mockbroker.control.openapi import describe_api
+from mockbroker.control.page_files import create_page_routes
 from mockbroker.control.problems import ProblemError, ProblemKind, create_problem, describe_error
 from mockbroker.control.request_parts import read_body, read_parameters
 from mockbroker.control.responses import json_response, problem_response
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Endpoint = Callable[["Request"], Awaitable[Response]]
-#: Where programs find what there is.
-_INDEX = {"openapi": "/openapi.json", "cluster": "/v1/cluster", "events": "/v1/events"}
 
 
 def create_app(control: ControlContext, options: ControlOptions) -> ASGIApp:
@@ -48,13 +47,10 @@ def create_app(control: ControlContext, options: ControlOptions) -> ASGIApp:
     async def describe(request: Request) -> Response:
         return Response(description(), media_type="application/json")
 
-    async def index(request: Request) -> Response:
-        return json_response(_INDEX)
-
     routes = [
         *_create_routes(OPERATIONS, control),
         Route("/openapi.json", describe, methods=["GET"]),
-        Route("/", index, methods=["GET"]),
+        *create_page_routes(),
     ]
     app = Starlette(
         routes=routes,

@@ -1,4 +1,4 @@
-"""Conditions on exchanges of any API, in the language of `kwire decode -Y`; with an API also on fields of its request."""
+"""Conditions on exchanges in the language of `kwire decode -Y`; with an API also on the fields of its request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mockbroker.journal.condition import TopicNames
 from mockbroker.journal.exchange import Exchange
 from mockbroker.journal.field_filter import request_fields
 from mockbroker.journal.message_values import REQUEST_NAMES, error_codes, find_values
-from mockbroker.journal.topic_condition import topic_partitions
+from mockbroker.journal.topic_condition import exchange_topics
 
 #: The keys of rows of these filters: the exchange, its request, and the names of topics.
 _EXCHANGE, _REQUEST, _TOPIC_NAMES = "exchange", "request", "topic_names"
@@ -94,8 +94,8 @@ _LIST: tuple[FilterField, ...] = (
     _named("api", FieldKind.API, lambda e, _: (e.api_name,), lambda e, _: (e.api_key,)),
     _named("error", FieldKind.ERROR, lambda e, _: map(name_of, _codes(e)), lambda e, _: _codes(e)),
     _text("client", lambda e, _: (e.client_id,)),
-    _text("topic", lambda e, names: dict.fromkeys(name for name, _ in topic_partitions(e, names))),
-    _number("partition", lambda e, names: {index for _, indexes in topic_partitions(e, names) for index in indexes}),
+    _text("topic", lambda e, names: dict.fromkeys(topic.name for topic in exchange_topics(e, names))),
+    _number("partition", lambda e, names: {index for topic in exchange_topics(e, names) for index in topic.partitions}),
     _text("group", lambda e, _: _named_in_request(e, "group")),
     _text("member", lambda e, _: _named_in_request(e, "member")),
     _number("latency", lambda e, _: (_latency(e),), FieldKind.DURATION, _MS_IN_NS),

@@ -11,7 +11,6 @@ import msgspec
 
 from kwire.capture.kafka.message_fields import field_shape, struct_type_in
 
-
 #: Fields of requests that name a group, a member or a transactional id, at any depth.
 REQUEST_NAMES = {
     "group": frozenset({"group_id", "group_ids", "groups", "groups_names"}),

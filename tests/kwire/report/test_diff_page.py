@@ -10,7 +10,7 @@ import pytest
 
 from kwire.report import diff_page
 from kwire.report.diff import compare_reports
-from tests.support.spark.browser import Browser
+from tests.support.browser import Browser
 from tests.support.spark.report_page import Reader, assert_page_is_rendered
 from tests.support.spark.sample_report import HOSTILE, changed_report, report
 

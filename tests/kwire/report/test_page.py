@@ -15,7 +15,7 @@ import pytest
 from kwire.report import page
 from kwire.report.colours import COLOURS, class_of
 from kwire.report.model import Report, Timeline
-from tests.support.spark.browser import Browser
+from tests.support.browser import Browser
 from tests.support.spark.report_page import Reader, assert_page_is_rendered
 from tests.support.spark.sample_report import HOSTILE, report
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kwire.cli.main import main
+from tests.support.browser import Browser
 from tests.support.captures.small_capture import CONTENT, write
 from tests.support.cli.commands import Capsys, run_kwire
-from tests.support.spark.browser import Browser
 from tests.support.spark.report_page import Reader, assert_page_is_rendered
 from tests.support.spark.sample_report import HOSTILE
 

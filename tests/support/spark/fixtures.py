@@ -10,7 +10,7 @@ import pytest
 
 import kwire.spark
 from tests.support import needs
-from tests.support.spark.browser import Browser, browser
+from tests.support.browser import Browser, browser
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-from tests.support.spark.browser import Browser
+from tests.support.browser import Browser
 
 # JavaScript that returns the visible marks of each plot.
 PLOTS = """[...document.querySelectorAll('figure svg[role=img]')].map(svg => ({

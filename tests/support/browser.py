@@ -39,6 +39,7 @@ class Browser:
     answers: int
     timeout_s: float = 60.0
     errors: list[str] = field(default_factory=list)
+    allowed: tuple[str, ...] = ()
     _session: str | None = None
     _last_id: int = 0
     _buffer: bytes = b""
@@ -50,13 +51,20 @@ class Browser:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
-    def open(self, page: Path, *, width: int, dark: bool = False) -> None:
-        """Load the page in a window of this width."""
+    def open(self, page: Path | str, *, width: int, dark: bool = False) -> None:
+        """Load a file, or the page of a URL, in a window of this width. Requests to anything else are errors."""
+        # The previous page may be one that lasts: what becomes of its connections is no error of this one.
+        self._navigate("about:blank")
         self.errors.clear()
+        url = page if isinstance(page, str) else page.as_uri()
+        self.allowed = ("file:", "data:") if isinstance(page, Path) else (url, "data:")
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
-        self._send("Page.navigate", url=page.as_uri())
+        self._navigate(url)
+
+    def _navigate(self, url: str) -> None:
+        self._send("Page.navigate", url=url)
         while self._receive().get("method") != "Page.loadEventFired":
             pass
 
@@ -65,6 +73,44 @@ class Browser:
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
+
+    def wait_for(self, expression: str) -> Any:
+        """The value of an expression as soon as it is true: it is evaluated whenever the page draws."""
+        script = f"""new Promise((resolve, reject) => {{
+            const end = performance.now() + {self.timeout_s * 1000};
+            const look = () => {{
+                const value = {expression};
+                if (value) resolve(value);
+                else if (performance.now() < end) requestAnimationFrame(look);
+                else reject(new Error("not true in time"));
+            }};
+            look();
+        }})"""
+        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, (expression, answer, self.errors)
+        return answer["result"].get("value")
+
+    def press(self, key: str, *, text: str = "") -> None:
+        """Press a key, "Tab" or "Enter", as a person would. text: what it types."""
+        code = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32}.get(key, 0)
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, text=text, windowsVirtualKeyCode=code)
+
+    def type(self, text: str) -> None:
+        """Type a text where the focus is."""
+        self.call("Input.insertText", text=text)
+
+    def click(self, selector: str) -> None:
+        """Click at the middle of the first element of a CSS selector, as a person would."""
+        script = f"""(() => {{
+            const element = document.querySelector({json.dumps(selector)});
+            element.scrollIntoView({{block: "center", behavior: "instant"}});
+            const box = element.getBoundingClientRect();
+            return [box.left + box.width / 2, box.top + box.height / 2];
+        }})()"""
+        x, y = self.evaluate(script)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def call(self, method: str, **params: object) -> dict[str, Any]:
         """Send a command and wait for its response."""
@@ -106,7 +152,7 @@ class Browser:
                 self.errors.append(str(params["args"]))
             case "Page.javascriptDialogOpening":
                 self.errors.append(f"a dialog: {params['message']}")
-            case "Network.requestWillBeSent" if not params["request"]["url"].startswith(("file:", "data:")):
+            case "Network.requestWillBeSent" if not params["request"]["url"].startswith(self.allowed):
                 self.errors.append(f"a request to {params['request']['url']}")
 
 
