@@ -72,6 +72,13 @@ def test_it_decodes_a_capture_to_trees(binaries: Path, tmp_path: Path) -> None:
     assert "acquiredRecords" in text or "acquired_records" in text or "AcquiredRecords" in text
 
 
+def test_it_has_the_files_of_the_live_page(binaries: Path, tmp_path: Path) -> None:
+    code = "import mockbroker, os; print(*os.listdir(os.path.dirname(mockbroker.__file__) + '/control/page'))"
+    installed = _run(str(binaries / "python"), "-c", code, cwd=tmp_path).split()
+
+    assert sorted(installed) == sorted(path.name for path in (ROOT / "mockbroker" / "control" / "page").iterdir())
+
+
 def test_it_serves(binaries: Path, tmp_path: Path) -> None:
     command = [str(binaries / "mockbroker"), "--port", "0", "--topic", "orders:2"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)

@@ -21,7 +21,7 @@ export function startClock() {
     button("Auto", () => change("auto"), "Auto: jump to the next deadline whenever all clients wait"),
   );
   onSubmit(byId("clock-advance"), ({ amount, unit }) => change("advance", { durationMs: Math.round(amount * unit) }));
-  // Whoever moves a clock that runs causes no event.
+  // A clock that runs causes no event when it is moved.
   setInterval(async () => {
     if (document.hidden || !state.clock) return;
     try {

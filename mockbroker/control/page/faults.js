@@ -88,7 +88,7 @@ function startForm(form) {
     for (const [name, convert] of Object.entries(CONDITIONS)) if (name in values) when[name] = convert(values[name]);
     const then = EFFECTS[values.effect][1](values);
     if ("after" in values) then.after = true;
-    // Whoever looks at a test does not let it fail by a fault that has not acted.
+    // A fault of this page that has not acted fails no test.
     return addFaults({ when, then, optional: true });
   });
 }

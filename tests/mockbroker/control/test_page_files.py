@@ -184,7 +184,8 @@ def test_the_page_is_no_wider_than_its_window_and_every_control_has_a_name(
     open_page(kafka, chromium, width=width, dark=dark)
     nameless = chromium.evaluate(
         "[...document.querySelectorAll('button, input, select, textarea')].filter(one => !(one.innerText.trim()"
-        "|| one.labels?.length || one.getAttribute('aria-label') || one.closest('[hidden], dialog'))).map(one => one.outerHTML)"
+        "|| one.labels?.length || one.getAttribute('aria-label') || one.closest('[hidden], dialog')))"
+        ".map(one => one.outerHTML)"
     )
 
     assert chromium.evaluate("document.documentElement.scrollWidth <= innerWidth")
