@@ -23,7 +23,7 @@ $(STAMP): setup.cfg pyproject.toml setup.py tools/setup_venv.sh
 	@PYTHON="$(PYTHON)" bash tools/setup_venv.sh
 	@touch $@
 
-demo: $(STAMP)  ## Run a cluster with five share consumers, capture them, and write a report with Spark.
+demo: $(STAMP)  ## Run a cluster with a live page, five share consumers and a fault; write a capture, and a report with Spark.
 	@$(BIN)/python -m tools.demo
 
 # Classes of Spark that the tests' sessions map instead of loading them; without Java they skip, and need none.

@@ -1,4 +1,4 @@
-"""`python -m tools.demo`: real share consumers, a capture and a report, and three counts that must agree.
+"""`python -m tools.demo`: real share consumers, a fault, a capture and a report, and three counts that must agree.
 
 Exit code 1 if the counts differ.
 """
@@ -25,6 +25,8 @@ GROUP, TOPIC = "demo-group", "orders"
 #: Five members share two partitions, so that others remain for the records that two of them drop.
 PARTITIONS = 2
 LOCK_MS = 3_000
+#: How many requests of the producer the fault refuses.
+FAULT_HITS = 3
 BEHAVIOURS = ("accept", "reject", "release", "crash", "stall")
 RECORDS = 900
 _wait_until = partial(wait_until, timeout_s=45.0, pause_s=0.05)
@@ -55,15 +57,19 @@ def print_progress(text: str) -> None:
 
 def _run_cluster(capture: Path) -> tuple[counts.Counts, counts.Counts, dict[str, Member]]:
     properties = {"group.share.min.record.lock.duration.ms": 1_000, "group.share.record.lock.duration.ms": LOCK_MS}
-    with Cluster(nodes=3, topics={TOPIC: PARTITIONS}, properties=properties, capture=capture) as cluster:
+    with Cluster(nodes=3, topics={TOPIC: PARTITIONS}, properties=properties, capture=capture, control=0) as cluster:
         bootstrap = cluster.bootstrap_servers
         print_progress(f"a cluster of 3 nodes at {bootstrap}; records are locked for {LOCK_MS / 1000:g} s")
+        print_progress(f"the live page, until the last record is acknowledged: {cluster.control_url}/")
         start_at_earliest(bootstrap, GROUP)
         with _run_members(bootstrap) as members:
             crash, stall = members["crash"], members["stall"]
             print_progress(f"{len(members)} share consumers join {GROUP}: {', '.join(members)}")
             _wait_until(lambda: _assigned_count(cluster) >= len(members), "partitions of every member")
+            fault = cluster.faults.add("Produce", topic=TOPIC, times=FAULT_HITS, error="NOT_LEADER_OR_FOLLOWER")
+            print_progress(f"a fault: {fault.name}")
             _produce_records(bootstrap)
+            print_progress(f"the fault has acted {fault.hits} times, and the producer has sent these records again")
             _wait_until(lambda: crash.is_holding and stall.is_holding, "two members that hold records")
             print_progress("crash is killed while it holds records; they are released when it disconnects")
             crash.kill()

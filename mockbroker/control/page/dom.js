@@ -79,7 +79,8 @@ export class Table {
       { class: "table", tabindex: 0, role: "region", "aria-label": label },
       create("table", {}, create("caption", { class: "hidden" }, label), create("thead", {}, create("tr", {}, ...head)), this.body),
     );
-    this.empty = create("p", { class: "empty" }, empty);
+    this.region.hidden = true;
+    this.empty = create("p", { class: "empty", hidden: true }, empty);
     this.more = create("p", { class: "empty", hidden: true });
     host.replaceChildren(this.region, this.more, this.empty);
     this.rows = new KeyedList(this.body, () => this.createRow());

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tools.pictures import live_page
 from tools.pictures.__main__ import FOLDER, GENERATED, PICTURES, printed
 from tools.pictures.svg import TextSpan, draw, text_spans
 
@@ -30,7 +31,9 @@ def test_a_picture_is_what_its_command_prints_today(name: str) -> None:
 def test_every_picture_is_on_a_page_and_none_is_left_over() -> None:
     shown = set(re.findall(r"\(pictures/(\w+)\.svg\)", (ROOT / "docs" / "captures.md").read_text("utf-8")))
 
-    assert shown == set(PICTURES) == {path.stem for path in FOLDER.iterdir()}
+    assert shown == set(PICTURES) == {path.stem for path in FOLDER.glob("*.svg")}
+    assert {path.name for path in FOLDER.glob("*.png")} == {live_page.PICTURE.name}
+    assert f"(pictures/{live_page.PICTURE.name})" in (ROOT / "docs" / "live-page.md").read_text("utf-8")
 
 
 def test_stretches_stand_at_the_columns_of_their_text() -> None:
