@@ -6,9 +6,12 @@ import argparse
 import asyncio
 import importlib
 import logging
+import os
 import signal
 import sys
+import threading
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -78,12 +81,12 @@ def main(arguments: list[str] | None = None) -> int:
         return _report_error(error)
     loop = new_event_loop()
     try:
-        return loop.run_until_complete(_serve(server, control_options))
+        return loop.run_until_complete(_serve(server, control_options, has_owner=parsed.exit_with_stdin))
     finally:
         loop.close()
 
 
-async def _serve(server: Server, control_options: ControlOptions | None) -> int:
+async def _serve(server: Server, control_options: ControlOptions | None, *, has_owner: bool) -> int:
     ended = asyncio.Event()
     control = None
     try:
@@ -95,6 +98,8 @@ async def _serve(server: Server, control_options: ControlOptions | None) -> int:
         return _report_error(error)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    if has_owner:
+        _end_with_stdin(ended)
     # The only lines on stdout: scripts read the addresses from them.
     print(server.bootstrap(), *([] if control is None else [control.url]), sep="\n", flush=True)
     await ended.wait()
@@ -117,6 +122,20 @@ def _start_control(server: Server, options: ControlOptions, ended: asyncio.Event
     control = ControlServer(AttachedCluster(server), options, shut_down)
     control.start()
     return control
+
+
+def _end_with_stdin(ended: asyncio.Event) -> None:
+    """End the process when standard input is closed: the program that started it has ended, or wants it to end."""
+    loop = asyncio.get_running_loop()
+
+    def read_until_closed() -> None:
+        with suppress(OSError):  # EIO of a terminal that is gone, EBADF without a standard input: closed too.
+            while os.read(0, 4096):
+                pass
+        with suppress(RuntimeError):  # The loop is closed: the process is ending.
+            loop.call_soon_threadsafe(ended.set)
+
+    threading.Thread(target=read_until_closed, name="mockbroker-stdin", daemon=True).start()
 
 
 def _report_error(error: Exception) -> int:
@@ -284,6 +303,8 @@ def _add_test_options(group: argparse._ArgumentGroup) -> None:
     needs = "that control asks for, required beyond loopback (default: the variable MOCKBROKER_CONTROL_TOKEN)"
     add("--control-token", metavar="TOKEN", help=needs)
     add("--capture", type=Path, metavar="OUT.pcapng", help="write all traffic to this file")
+    owner = "end when standard input is closed, as it is when the program that started this command has ended"
+    add("--exit-with-stdin", action="store_true", help=owner)
 
 
 if __name__ == "__main__":

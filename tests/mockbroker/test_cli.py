@@ -49,6 +49,23 @@ def test_the_first_line_is_the_bootstrap_list_and_a_signal_ends_it_well() -> Non
     assert process.returncode == 0
 
 
+def test_it_ends_well_when_its_standard_input_is_closed() -> None:
+    command = [sys.executable, "-m", "mockbroker.cli", "--port", "0", "--exit-with-stdin"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            with Client(process.stdout.readline().strip()) as client:
+                process.stdin.write("what is read is dropped")
+                process.stdin.flush()
+                assert client.send(MetadataRequest(topics=None)).topics == []
+            process.stdin.close()
+
+            assert process.wait(timeout=15) == 0
+        finally:
+            process.kill()
+
+
 def test_a_properties_file_and_settings_reach_the_broker(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("node.id=7\nmessage.max.bytes=2000\nnum.partitions=5\nnum.io.threads=3\n")

@@ -15,8 +15,6 @@ import { applyEvent, loadState, state, STATE_KINDS } from "./state.js";
 
 const DRAW_MS = 150;
 const TICK_MS = 250;
-// More events than these, while everything is loaded, let it be loaded again.
-const QUEUED_MAX = 5_000;
 
 /** What is drawn after each part of the state has changed. */
 const DRAWINGS = {
@@ -60,7 +58,6 @@ async function load() {
   try {
     while (isLoadNeeded) {
       isLoadNeeded = false;
-      if (queued.length >= QUEUED_MAX) queued = [];
       await Promise.all([loadState(), loadExchanges(), loadChaos()]);
     }
   } catch (error) {
@@ -88,8 +85,7 @@ function takeEvent(kind, data) {
     queued = [];
     load();
   } else if (isLoading) {
-    if (queued.length < QUEUED_MAX) queued.push([kind, data]);
-    else isLoadNeeded = true;
+    queued.push([kind, data]);
   } else {
     draw(applyEvent(kind, data));
     if (kind === "fault") loadChaosSoon();
