@@ -25,7 +25,7 @@ ASYNC_ALLOWED = (
     "mockbroker/cluster_methods/",
     "mockbroker/cli.py",
 )
-TEXT_SUFFIXES = (".py", ".md", ".cfg", ".toml", ".sh", ".json", ".html", ".yaml")
+TEXT_SUFFIXES = (".py", ".md", ".cfg", ".toml", ".sh", ".json", ".html", ".yaml", ".java", ".go", ".js", ".rs")
 
 if not (ROOT / ".git").exists():
     pytest.skip("not a checkout: these tests read the files that git tracks", allow_module_level=True)
