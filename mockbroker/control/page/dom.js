@@ -80,7 +80,7 @@ export class Table {
       create("table", {}, create("caption", { class: "hidden" }, label), create("thead", {}, create("tr", {}, ...head)), this.body),
     );
     this.region.hidden = true;
-    this.empty = create("p", { class: "empty", hidden: true }, empty);
+    this.empty = create("p", { class: "empty", hidden: true, tabindex: -1 }, empty);
     this.more = create("p", { class: "empty", hidden: true });
     host.replaceChildren(this.region, this.more, this.empty);
     this.rows = new KeyedList(this.body, () => this.createRow());
@@ -99,8 +99,10 @@ export class Table {
   /** entries: [key, value] in order. */
   update(entries, rowsMax = ROWS_MAX) {
     this.rows.update(entries.slice(0, rowsMax));
+    const hadFocus = this.region.contains(document.activeElement);
     this.region.hidden = entries.length === 0;
     this.empty.hidden = entries.length > 0;
+    if (hadFocus && this.region.hidden) this.empty.focus();
     this.more.hidden = entries.length <= rowsMax;
     setText(this.more, `and ${entries.length - rowsMax} more`);
   }

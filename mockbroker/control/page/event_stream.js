@@ -73,6 +73,7 @@ async function* readEvents(body, controller) {
       else if (line.startsWith("event: ")) event.kind = line.slice(7);
       else if (line.startsWith("id: ")) event.id = line.slice(4);
       else if (line === "") {
+        if (controller.signal.aborted) return; // The next connection gets it again.
         if (event.kind) yield event;
         event = { kind: "", id: null, data: "" };
       }

@@ -68,6 +68,7 @@ async function showView() {
   const view = byId("detail").querySelector("[name=view]:checked").value;
   const bytes = view === "decoded" ? null : await get(`/v1/exchanges/${exchange.number}/bytes?view=${view}`);
   if (shown !== exchange) return; // It was closed meanwhile.
+  byId("detail").dataset.view = view;
   for (const side of ["request", "response"]) {
     const content = bytes === null ? drawTree(exchange[side]) : drawBytes(bytes[side], `${side}, ${view}`);
     byId(`detail-${side}`).replaceChildren(...content);

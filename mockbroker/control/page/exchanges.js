@@ -35,10 +35,10 @@ export function filterParameters() {
   return { ...filter };
 }
 
-/** Ask for the newest exchanges. */
+/** Ask for the newest exchanges. Those that come by events meanwhile stay. */
 export async function loadExchanges() {
-  const answer = await ask(filter);
   found.clear();
+  const answer = await ask(filter);
   answer.exchanges.forEach(add);
   missed = dropped = 0;
   onChange();
@@ -120,7 +120,7 @@ const COLUMNS = [
     fill: (cell, exchange) => {
       setText(cell, clean(describeResult(exchange), 80));
       cell.className = exchange.errors.length || exchange.closed !== null ? "bad" : isDone(exchange) ? "" : "soft";
-      if (exchange.faults.length) cell.append(create("span", { class: "badge", "data-state": "fault" }, `fault: ${clean(exchange.faults.join(", "), 60)}`));
+      if (exchange.faults.length) cell.append(create("span", { class: "badge", "data-state": "fault" }, `fault: ${clean(exchange.faults.join(", "), 100)}`));
     },
   },
   { title: "Latency", number: true, show: ({ arrivedMs, answeredMs }) => (answeredMs === null ? "" : duration(answeredMs - arrivedMs)) },

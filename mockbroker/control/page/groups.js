@@ -5,8 +5,8 @@ import { clean, count, partitions, plural } from "./format.js";
 import { badge } from "./nodes.js";
 import { state } from "./state.js";
 
-const GROUPS_MAX = 50;
-const ROWS_MAX = 200;
+const GROUPS_MAX = 30;
+const ROWS_MAX = 100;
 let list, more;
 
 export function startGroups() {

@@ -15,6 +15,8 @@ import { applyEvent, loadState, state, STATE_KINDS } from "./state.js";
 
 const DRAW_MS = 150;
 const TICK_MS = 250;
+// More events than these, while everything is loaded, let it be loaded again.
+const QUEUED_MAX = 5_000;
 
 /** What is drawn after each part of the state has changed. */
 const DRAWINGS = {
@@ -58,6 +60,7 @@ async function load() {
   try {
     while (isLoadNeeded) {
       isLoadNeeded = false;
+      if (queued.length >= QUEUED_MAX) queued = [];
       await Promise.all([loadState(), loadExchanges(), loadChaos()]);
     }
   } catch (error) {
@@ -85,7 +88,8 @@ function takeEvent(kind, data) {
     queued = [];
     load();
   } else if (isLoading) {
-    queued.push([kind, data]);
+    if (queued.length < QUEUED_MAX) queued.push([kind, data]);
+    else isLoadNeeded = true;
   } else {
     draw(applyEvent(kind, data));
     if (kind === "fault") loadChaosSoon();

@@ -4,7 +4,7 @@ import { byId, create, KeyedList, setText, Table } from "./dom.js";
 import { clean, count, duration, plural } from "./format.js";
 import { clusterNow, memberName, state, topicEnd } from "./state.js";
 
-const PARTITIONS_MAX = 50;
+const PARTITIONS_MAX = 30;
 const SEGMENTS_MAX = 200;
 const ROWS_MAX = 100;
 /** What a part of a strip means, by the states of records and the rest; the class has its colour and its pattern. */
