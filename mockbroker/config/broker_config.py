@@ -125,6 +125,8 @@ _SEGMENTS = (
     "transaction.state.log.segment.bytes",
 )
 _SEGMENT_MIN = 1 << 20
+#: Bytes of `log.cleaner.dedupe.buffer.size` for each thread, exclusive.
+_CLEANER_MEMORY_MIN = 1 << 20
 
 #: The only assignor of streams groups, by its name and by its class.
 STREAMS_ASSIGNOR = "sticky"
@@ -199,6 +201,7 @@ class BrokerConfig(Mapping[str, Value]):
         for name, text in (*defaults.items(), *recognized.items()):
             self._values[name] = known[name].parse(text)
         cross_check(self)
+        check_cleaner_memory(self.integer("log.cleaner.threads"), self.integer("log.cleaner.dedupe.buffer.size"))
 
     def for_listener(self, listener: str, mechanism: str = "") -> BrokerConfig:
         """The configuration of a listener or of its SASL mechanism: `listener.name.NAME.` overrides the plain name.
@@ -357,6 +360,17 @@ def cross_check(config: Mapping[str, Value]) -> None:
     manager = config.get("group.share.dlq.manager.class.name")
     if manager and manager not in (DEFAULT_DEAD_LETTER_MANAGER, NO_OP_DEAD_LETTER_MANAGER):
         raise ConfigError(f"group.share.dlq.manager.class.name: {manager!r} is neither Kafka's default nor its no-op")
+
+
+def check_cleaner_memory(threads: int, buffer_size: int) -> None:
+    """Refuse a number of cleaner threads for which the buffer, in bytes, is too small. Raises: ConfigError."""
+    if threads < 1:
+        raise ConfigError(f"log.cleaner.threads: {threads} must be at least 1")
+    if buffer_size // threads <= _CLEANER_MEMORY_MIN:
+        raise ConfigError(
+            f"log.cleaner.dedupe.buffer.size: {buffer_size} must be more than {_CLEANER_MEMORY_MIN} for each of the "
+            f"{threads} log.cleaner.threads"
+        )
 
 
 def _check_order(config: Mapping[str, Value], first: str, second: str, *, strict: bool) -> None:

@@ -55,6 +55,8 @@ class MockCluster:
     def __init__(self, request: ClusterRequest) -> None:
         features = [f"{name}={level}" for name, level in request.features.items()]
         properties = {
+            # As in Kafka's own test clusters: memory for one cleaner thread.
+            "log.cleaner.dedupe.buffer.size": "2097152",
             **request.properties,
             "listeners": f"PLAINTEXT://{HOST}:0",
             # Some tests expect that a coordinator is not available before its topic exists.

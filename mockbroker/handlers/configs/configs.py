@@ -21,6 +21,7 @@ from mockbroker.handlers.configs.broker_loggers import alter_loggers, describe_l
 from mockbroker.handlers.shared.authorize import AclOperation, ResourceType, authorize, authorize_cluster
 from mockbroker.kafka_error import KafkaError
 from mockbroker.state.metadata import config_entries
+from mockbroker.state.metadata.broker_threads import check_broker_threads
 from mockbroker.state.metadata.cluster_image import validate_topic_name
 from mockbroker.state.metadata.config_changes import ConfigChange, ConfigOperation, apply_changes, replace_config
 from mockbroker.state.metadata.config_entries import ConfigEntry
@@ -256,8 +257,7 @@ def _plan_changes(row: incremental.AlterConfigsResource, ctx: Context, *, valida
     resource = _parse_resource(row.resource_type, row.resource_name, ctx)
     _require_permission(AclOperation.ALTER_CONFIGS, row.resource_type, row.resource_name, ctx)
     after = apply_changes(ctx.cluster.configs, resource, _parse_changes(row, configs))
-    _require_topic_exists(resource, ctx)
-    return lambda: ctx.cluster.configs.set_overrides(resource, after)
+    return _plan_override(resource, after, ctx)
 
 
 def _plan_replacement(row: replace.AlterConfigsResource, ctx: Context) -> _Apply:
@@ -266,7 +266,13 @@ def _plan_replacement(row: replace.AlterConfigsResource, ctx: Context) -> _Apply
     _authorize_broker_first(row.resource_type, ctx)
     resource = _parse_resource(row.resource_type, row.resource_name, ctx)
     _require_permission(AclOperation.ALTER_CONFIGS, row.resource_type, row.resource_name, ctx)
-    after = replace_config(ctx.cluster.configs, resource, given)
+    return _plan_override(resource, replace_config(ctx.cluster.configs, resource, given), ctx)
+
+
+def _plan_override(resource: Resource, after: Mapping[str, str], ctx: Context) -> _Apply:
+    if resource.kind is ResourceKind.BROKER:
+        listeners = ctx.node.listener_names()
+        check_broker_threads(ctx.cluster.configs, ctx.node.node_id, resource, after, listeners=listeners)
     _require_topic_exists(resource, ctx)
     return lambda: ctx.cluster.configs.set_overrides(resource, after)
 

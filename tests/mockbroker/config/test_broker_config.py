@@ -55,6 +55,7 @@ def test_a_wrong_value_names_the_key_the_value_and_the_range(name: str, text: st
         {"group.share.assignors": "simple,other"},
         {"group.coordinator.rebalance.protocols": "consumer"},
         {"group.min.session.timeout.ms": "1800001"},
+        {"log.cleaner.threads": "2", "log.cleaner.dedupe.buffer.size": "2097152"},
     ],
 )
 def test_contradicting_configurations_are_refused(given: dict[str, str]) -> None:
