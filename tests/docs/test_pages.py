@@ -32,6 +32,7 @@ PAGES = (
     "docs/conformance.md",
     "docs/proxy-and-replay.md",
     "docs/control.md",
+    "docs/coming-from.md",
     "docs/how-to-read-a-capture.md",
     "docs/how-to-debug-a-client.md",
     "docs/how-to-analyse-captures-with-spark.md",
