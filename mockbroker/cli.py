@@ -20,7 +20,6 @@ from mockbroker.cluster import (
     config_dialect,
     create_security,
     load_versions,
-    parse_control_options,
     persister_settings,
     refuse_own_listeners,
     refuse_unsupported_options,
@@ -28,6 +27,7 @@ from mockbroker.cluster import (
 from mockbroker.config.broker_config import BrokerConfig, ConfigError
 from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import DEFAULT_RELEASE, RELEASES, choose_release
+from mockbroker.controlled import parse_control_options
 from mockbroker.kafka_error import KafkaError
 from mockbroker.net.listeners import NODES_MAX
 from mockbroker.server import Options, Server, new_event_loop
@@ -111,17 +111,10 @@ async def _serve(server: Server, control_options: ControlOptions | None, *, has_
 
 def _start_control(server: Server, options: ControlOptions, ended: asyncio.Event) -> ControlServer:
     """Start the control over HTTP. ended: is set to end the process. Raises: OSError, ImportError."""
-    from mockbroker.control.attached_cluster import AttachedCluster
-    from mockbroker.control.control_server import ControlServer
+    from mockbroker.control.attached_cluster import AttachedCluster, start_control
+    from mockbroker.control.routes import CLUSTER_API
 
-    loop = asyncio.get_running_loop()
-
-    def shut_down() -> None:
-        loop.call_soon_threadsafe(ended.set)
-
-    control = ControlServer(AttachedCluster(server), options, shut_down)
-    control.start()
-    return control
+    return start_control(AttachedCluster(server), CLUSTER_API, options, ended)
 
 
 def _end_with_stdin(ended: asyncio.Event) -> None:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from mockbroker.cluster_methods.faults import load_faults
 from mockbroker.cluster_methods.methods import ClusterMethods
 from mockbroker.config.broker_config import NO_OP_PERSISTER, BrokerConfig, ConfigDialect, ConfigError
 from mockbroker.config.profiles import DEFAULT_PROFILE, profile_settings
 from mockbroker.config.releases import choose_release
+from mockbroker.controlled import Controlled, parse_control_options
 from mockbroker.net.listeners import check_node_count, parse_advertised
 from mockbroker.server import Options
 
 if TYPE_CHECKING:
     from mockbroker.cluster_methods.faults import FaultSource
     from mockbroker.config.kafka_versions import ApiLimits, VersionsOption
-    from mockbroker.control.control_server import ControlServer
-    from mockbroker.control.options import ControlOptions
+    from mockbroker.control.operations import ControlApi
     from mockbroker.security.client_security import ClientSecurity
 
 __all__ = ["Cluster"]
@@ -30,7 +30,7 @@ Properties = Mapping[str, object] | str | Path
 SHARE_PERSISTERS = ("default", "no-op", "control-records")
 
 
-class Cluster(ClusterMethods):
+class Cluster(Controlled, ClusterMethods):
     """A Kafka cluster on loopback sockets, for as long as the `with` block lasts.
 
     nodes: the number of brokers; each has its own port. port: of the first, the others follow; 0: a free port for each.
@@ -84,8 +84,7 @@ class Cluster(ClusterMethods):
         advertised: str | None = None,
     ) -> None:
         check_node_count(nodes)
-        self._control_options = parse_control_options(control, control_token)
-        self._control: ControlServer | None = None
+        control_options = parse_control_options(control, control_token)
         if share_edition is not None:
             from mockbroker.editions import load_edition
 
@@ -117,41 +116,17 @@ class Cluster(ClusterMethods):
             host=host,
             advertised=advertised,
         )
-        super().__init__(options)
-
-    def start(self) -> Self:
-        """Start the cluster; every listener, and the control if there is one, accepts connections when this returns."""
-        if self._control_options is None:
-            return super().start()
-        from mockbroker.control.control_server import ControlServer
-
-        super().start()
-        control = ControlServer(self, self._control_options)
-        try:
-            control.start()
-        except BaseException:
-            super().stop()
-            raise
-        self._control = control
-        return self
-
-    def stop(self) -> None:
-        """Close every connection and end the thread; does nothing if the cluster is not running."""
-        if self._control is not None:
-            self._control.stop()
-            self._control = None
-        super().stop()
-
-    @property
-    def control_url(self) -> str:
-        """The base of the paths of the control over HTTP, "http://127.0.0.1:9090". Raises: RuntimeError without it."""
-        if self._control is None:
-            raise RuntimeError("the cluster has no control over HTTP, or does not run: start it with control=0")
-        return self._control.url
+        super().__init__(options, control_options, _load_control_api)
 
     def __repr__(self) -> str:
         addresses = self._running().bootstrap() if self._thread is not None else "not running"
         return f"<mockbroker.Cluster: {addresses}>"
+
+
+def _load_control_api() -> ControlApi:
+    from mockbroker.control.routes import CLUSTER_API
+
+    return CLUSTER_API
 
 
 def load_versions(versions: VersionsOption | None, share_edition: str | None) -> ApiLimits | None:
@@ -176,20 +151,6 @@ def create_security(tls: str | None, sasl: str | None, advertised: str | None) -
     from mockbroker.security.client_security import ClientSecurity
 
     return ClientSecurity(tls=tls, sasl=sasl, host=None if advertised is None else parse_advertised(advertised)[0])
-
-
-def parse_control_options(address: int | str | None, token: str | None) -> ControlOptions | None:
-    """The options of the control over HTTP, None without it, which loads no module for it.
-
-    Raises: ConfigError for an invalid address or token, and for a token without an address.
-    """
-    if address is None:
-        if token is not None:
-            raise ConfigError("control-token: given without control, which it is for")
-        return None
-    from mockbroker.control.options import parse_control
-
-    return parse_control(address, token)
 
 
 def refuse_own_listeners(config: BrokerConfig) -> None:

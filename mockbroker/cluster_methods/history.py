@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload
 
 import msgspec
@@ -140,6 +141,25 @@ class HistoryMethods(ClusterThread):
         if self._thread is None:
             return Snapshot.from_journal(self._started().core.journal)
         return self._read(lambda server: Snapshot.from_journal(server.core.journal))
+
+
+class AsyncHistory:
+    """The checks of conformance as coroutines, in `aio`: arguments, results and errors are the same.
+
+    The other methods of `HistoryMethods` return at once.
+    """
+
+    def __init__(self, cluster: HistoryMethods) -> None:
+        self._history = cluster
+
+    async def conformance_notes(self, *, ignore: Collection[str] = (), client_id: str | None = None) -> list[Note]:
+        """As `Cluster.conformance_notes`."""
+        return await asyncio.to_thread(self._history.conformance_notes, ignore=ignore, client_id=client_id)
+
+    async def assert_conformant(self, *, ignore: Collection[str] = (), client_id: str | None = None) -> None:
+        """As `Cluster.assert_conformant`."""
+        __tracebackhide__ = True
+        await asyncio.to_thread(self._history.assert_conformant, ignore=ignore, client_id=client_id)
 
 
 def _ask(snapshot: Snapshot, api: Api | None, filters: RequestFilters) -> RequestHistory[Any, Any]:

@@ -1,4 +1,4 @@
-"""`ClusterMethods`: all methods of a cluster by their subjects, for `Cluster` and for the control over HTTP."""
+"""`ClusterMethods`: all methods of a cluster by their subjects; `SharedMethods`: those that a proxy has too."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from mockbroker.cluster_methods.cluster_clock import ClusterClock
 from mockbroker.cluster_methods.faults import FaultMethods
 from mockbroker.cluster_methods.groups import GroupMethods
-from mockbroker.cluster_methods.history import HistoryMethods
+from mockbroker.cluster_methods.history import AsyncHistory, HistoryMethods
 from mockbroker.cluster_methods.nodes import AsyncNodes, NodeMethods
+from mockbroker.cluster_methods.request_waits import AsyncRequestWaits, RequestWaits
 from mockbroker.cluster_methods.topics import TopicMethods
 from mockbroker.cluster_methods.waits import AsyncWaits, WaitMethods
 
@@ -16,7 +17,38 @@ if TYPE_CHECKING:
     from mockbroker.security.client_security import Library
 
 
-class ClusterMethods(FaultMethods, GroupMethods, HistoryMethods, NodeMethods, TopicMethods, WaitMethods):
+class SharedMethods(FaultMethods, HistoryMethods, RequestWaits):
+    """Faults, history and waits for requests."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT of every node, comma-separated, for `bootstrap.servers` of clients; of a proxy the first one."""
+        return self._running().bootstrap()
+
+    @property
+    def share_edition(self) -> str | None:
+        """The edition of share groups, None for that of the release, as always with a proxy."""
+        return self._options.share_edition
+
+    @property
+    def aio(self) -> AsyncSharedMethods:
+        """Waits and checks as coroutines, for asyncio."""
+        return AsyncSharedMethods(self)
+
+
+class AsyncSharedMethods(AsyncHistory, AsyncRequestWaits):
+    """Methods as coroutines for asyncio, `await proxy.aio.wait_for_request("Produce")`.
+
+    They do not block the event loop, so that clients in it go on. Arguments, results and errors are those of the
+    methods with the same names.
+    """
+
+    def __init__(self, cluster: SharedMethods) -> None:
+        AsyncHistory.__init__(self, cluster)
+        AsyncRequestWaits.__init__(self, cluster)
+
+
+class ClusterMethods(SharedMethods, GroupMethods, NodeMethods, TopicMethods, WaitMethods):
     """The methods of a cluster that runs in an event loop."""
 
     def client_settings(self, library: Library = "librdkafka") -> dict[str, object]:
@@ -27,11 +59,6 @@ class ClusterMethods(FaultMethods, GroupMethods, HistoryMethods, NodeMethods, To
         from mockbroker.security.client_security import ClientSecurity
 
         return (self._options.security or ClientSecurity()).client_settings(self.bootstrap_servers, library)
-
-    @property
-    def bootstrap_servers(self) -> str:
-        """HOST:PORT of every node, comma-separated, for `bootstrap.servers` of clients."""
-        return self._running().bootstrap()
 
     @property
     def cluster_id(self) -> str:
@@ -49,13 +76,8 @@ class ClusterMethods(FaultMethods, GroupMethods, HistoryMethods, NodeMethods, To
         return self._options.profile
 
     @property
-    def share_edition(self) -> str | None:
-        """The edition of share groups, None for that of the release."""
-        return self._options.share_edition
-
-    @property
     def aio(self) -> AsyncMethods:
-        """Waits and methods for nodes as coroutines, for asyncio."""
+        """Waits, checks and methods for nodes as coroutines, for asyncio."""
         return AsyncMethods(self)
 
     @property
@@ -64,8 +86,8 @@ class ClusterMethods(FaultMethods, GroupMethods, HistoryMethods, NodeMethods, To
         return ClusterClock(self)
 
 
-class AsyncMethods(AsyncNodes, AsyncWaits):
-    """Methods of a cluster as coroutines for asyncio, `await cluster.aio.wait_for_group("g")`: waits and nodes.
+class AsyncMethods(AsyncNodes, AsyncSharedMethods, AsyncWaits):
+    """Methods of a cluster as coroutines for asyncio, `await cluster.aio.wait_for_group("g")`.
 
     They do not block the event loop, so that clients in it go on. Arguments, results and errors are those of the
     methods of `Cluster` with the same names.
@@ -73,4 +95,4 @@ class AsyncMethods(AsyncNodes, AsyncWaits):
 
     def __init__(self, cluster: ClusterMethods) -> None:
         AsyncNodes.__init__(self, cluster)
-        AsyncWaits.__init__(self, cluster)
+        AsyncSharedMethods.__init__(self, cluster)

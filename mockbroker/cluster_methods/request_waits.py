@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 from mockbroker.cluster_methods.cluster_thread import ClusterThread
 from mockbroker.cluster_methods.history import Api, RequestClass, RequestT, ResponseT, StructT
@@ -110,6 +112,82 @@ class RequestWaits(ClusterThread):
     def _refuse_own_thread(self) -> None:
         if threading.current_thread() is self._thread:
             raise RuntimeError("a wait inside a function of Cluster.run would stop the cluster for ever")
+
+
+class AsyncRequestWaits:
+    """The same waits as coroutines for asyncio, in `aio`: arguments, results and errors are the same."""
+
+    def __init__(self, cluster: ClusterThread) -> None:
+        self._cluster = cluster
+
+    @overload
+    async def wait_for_request(
+        self,
+        api: RequestClass[RequestT, ResponseT],
+        *,
+        count: int = ...,
+        answered: bool = ...,
+        error: str | int | None = ...,
+        timeout_s: float = ...,
+        **filters: Unpack[RequestFilters],
+    ) -> RequestHistory[RequestT, ResponseT | None]: ...
+    @overload
+    async def wait_for_request(
+        self,
+        api: str | type[StructT],
+        *,
+        count: int = ...,
+        answered: bool = ...,
+        error: str | int | None = ...,
+        timeout_s: float = ...,
+        **filters: Unpack[RequestFilters],
+    ) -> RequestHistory[Any, Any]: ...
+    async def wait_for_request(
+        self,
+        api: Any,
+        *,
+        count: int = 1,
+        answered: bool = False,
+        error: str | int | None = None,
+        timeout_s: float = WAIT_TIMEOUT_S,
+        **filters: Unpack[RequestFilters],
+    ) -> RequestHistory[Any, Any]:
+        """As `Cluster.wait_for_request`."""
+        return await self._wait(request_wait(api, filters, count, error, answered=answered), timeout_s)
+
+    async def wait_until(self, predicate: Callable[[], T | Awaitable[T]], *, timeout_s: float = WAIT_TIMEOUT_S) -> T:
+        """As `Cluster.wait_until`; the function may be a coroutine function."""
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+
+        def notify() -> None:
+            with suppress(RuntimeError):  # The loop has ended meanwhile.
+                loop.call_soon_threadsafe(changed.set)
+
+        watchers = self._cluster._running().require_started().watchers
+        self._cluster._read(lambda _: watchers.add(notify))
+        deadline = time.monotonic() + timeout_s
+        try:
+            while True:
+                changed.clear()
+                outcome = predicate()
+                value = cast("T", await outcome if isawaitable(outcome) else outcome)
+                if value:
+                    return value
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    raise WaitTimeout(describe_predicate(predicate, value, timeout_s))
+                self._cluster._running()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), min(left_s, POLL_S))
+                    await asyncio.sleep(PAUSE_S)
+        finally:
+            watchers.discard(notify)
+
+    async def _wait(self, make_wait: MakeWait[T], timeout_s: float) -> T:
+        server = self._cluster._running()
+        assert self._cluster._loop is not None
+        waiting = asyncio.run_coroutine_threadsafe(wait_in_loop(server, make_wait, timeout_s), self._cluster._loop)
+        return await asyncio.wrap_future(waiting)
 
 
 def request_wait(

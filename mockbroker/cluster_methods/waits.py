@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Unpack, cast, overload
+from typing import TYPE_CHECKING
 
-from mockbroker.cluster_methods.history import RequestClass, RequestT, ResponseT, StructT
-from mockbroker.cluster_methods.request_waits import (
-    PAUSE_S,
-    POLL_S,
-    MakeWait,
-    RequestWaits,
-    T,
-    describe_predicate,
-    request_wait,
-)
-from mockbroker.cluster_methods.waiting import WAIT_TIMEOUT_S, WaitTimeout, wait_in_loop
+from mockbroker.cluster_methods.request_waits import AsyncRequestWaits, MakeWait, RequestWaits
+from mockbroker.cluster_methods.waiting import WAIT_TIMEOUT_S
 
 if TYPE_CHECKING:
     from mockbroker.broker.group_views import GroupView
-    from mockbroker.journal.request_filters import RequestFilters
-    from mockbroker.journal.request_history import RequestHistory
 
 
 class WaitMethods(RequestWaits):
@@ -71,15 +55,12 @@ class WaitMethods(RequestWaits):
         return self._wait(_offset_wait(group_id, topic, partition, offset), timeout_s)
 
 
-class AsyncWaits:
+class AsyncWaits(AsyncRequestWaits):
     """The waits of a cluster as coroutines for asyncio: `await cluster.aio.wait_for_group("g")`.
 
     They do not block the event loop, so that clients in it go on. Arguments, results and errors are those of the
     methods of `Cluster` with the same names.
     """
-
-    def __init__(self, cluster: WaitMethods) -> None:
-        self._cluster = cluster
 
     async def wait_for_group(
         self,
@@ -103,75 +84,6 @@ class AsyncWaits:
     ) -> int:
         """As `Cluster.wait_for_offset`."""
         return await self._wait(_offset_wait(group_id, topic, partition, offset), timeout_s)
-
-    @overload
-    async def wait_for_request(
-        self,
-        api: RequestClass[RequestT, ResponseT],
-        *,
-        count: int = ...,
-        answered: bool = ...,
-        error: str | int | None = ...,
-        timeout_s: float = ...,
-        **filters: Unpack[RequestFilters],
-    ) -> RequestHistory[RequestT, ResponseT | None]: ...
-    @overload
-    async def wait_for_request(
-        self,
-        api: str | type[StructT],
-        *,
-        count: int = ...,
-        answered: bool = ...,
-        error: str | int | None = ...,
-        timeout_s: float = ...,
-        **filters: Unpack[RequestFilters],
-    ) -> RequestHistory[Any, Any]: ...
-    async def wait_for_request(
-        self,
-        api: Any,
-        *,
-        count: int = 1,
-        answered: bool = False,
-        error: str | int | None = None,
-        timeout_s: float = WAIT_TIMEOUT_S,
-        **filters: Unpack[RequestFilters],
-    ) -> RequestHistory[Any, Any]:
-        """As `Cluster.wait_for_request`."""
-        return await self._wait(request_wait(api, filters, count, error, answered=answered), timeout_s)
-
-    async def wait_until(self, predicate: Callable[[], T | Awaitable[T]], *, timeout_s: float = WAIT_TIMEOUT_S) -> T:
-        """As `Cluster.wait_until`; the function may be a coroutine function."""
-        loop, changed = asyncio.get_running_loop(), asyncio.Event()
-
-        def notify() -> None:
-            with suppress(RuntimeError):  # The loop has ended meanwhile.
-                loop.call_soon_threadsafe(changed.set)
-
-        watchers = self._cluster._running().require_started().watchers
-        self._cluster._read(lambda _: watchers.add(notify))
-        deadline = time.monotonic() + timeout_s
-        try:
-            while True:
-                changed.clear()
-                outcome = predicate()
-                value = cast("T", await outcome if isawaitable(outcome) else outcome)
-                if value:
-                    return value
-                left_s = deadline - time.monotonic()
-                if left_s <= 0:
-                    raise WaitTimeout(describe_predicate(predicate, value, timeout_s))
-                self._cluster._running()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), min(left_s, POLL_S))
-                    await asyncio.sleep(PAUSE_S)
-        finally:
-            watchers.discard(notify)
-
-    async def _wait(self, make_wait: MakeWait[T], timeout_s: float) -> T:
-        server = self._cluster._running()
-        assert self._cluster._loop is not None
-        waiting = asyncio.run_coroutine_threadsafe(wait_in_loop(server, make_wait, timeout_s), self._cluster._loop)
-        return await asyncio.wrap_future(waiting)
 
 
 # The modules of waits are imported on first use: a cluster starts without them.

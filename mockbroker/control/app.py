@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -42,13 +42,13 @@ def create_app(control: ControlContext, options: ControlOptions) -> ASGIApp:
 
     @cache
     def description() -> bytes:
-        return msgspec.json.encode(describe_api(OPERATIONS, has_token=options.token is not None))
+        return msgspec.json.encode(describe_api(control.api, has_token=options.token is not None))
 
     async def describe(request: Request) -> Response:
         return Response(description(), media_type="application/json")
 
     routes = [
-        *_create_routes(OPERATIONS, control),
+        *_create_routes(control),
         Route("/openapi.json", describe, methods=["GET"]),
         *create_page_routes(),
     ]
@@ -74,10 +74,15 @@ class _EncodedPaths:
         await self._app(scope, receive, send)
 
 
-def _create_routes(operations: Iterable[Operation], control: ControlContext) -> list[Route]:
-    """One route for each path, so that a wrong method is answered with those that there are."""
-    by_path: dict[str, dict[str, Operation]] = {}
-    for operation in operations:
+def _create_routes(control: ControlContext) -> list[Route]:
+    """One route for each path, so that a wrong method is answered with those that there are.
+
+    Operations that only other servers have are routed too: they are answered with the reason that they are not here.
+    """
+    by_path: dict[str, dict[str, Operation | None]] = {}
+    for absent in OPERATIONS:
+        by_path.setdefault(absent.path, {})[absent.method] = None
+    for operation in control.api.operations:
         by_path.setdefault(operation.path, {})[operation.method] = operation
     routes = [Route(path, _create_endpoint(methods, control)) for path, methods in by_path.items()]
     for route in routes:
@@ -85,15 +90,18 @@ def _create_routes(operations: Iterable[Operation], control: ControlContext) -> 
     return routes
 
 
-def _create_endpoint(methods: Mapping[str, Operation], control: ControlContext) -> Endpoint:
-    by_method = dict(methods)
-    if "GET" in methods and methods["GET"].has_json_response:
-        by_method["HEAD"] = methods["GET"]
+def _create_endpoint(methods: Mapping[str, Operation | None], control: ControlContext) -> Endpoint:
+    by_method = {method: operation for method, operation in methods.items() if operation is not None}
+    if "GET" in by_method and by_method["GET"].has_json_response:
+        by_method["HEAD"] = by_method["GET"]
 
     async def endpoint(request: Request) -> Response:
         operation = by_method.get(request.method)
         if operation is None:
-            return _refuse_method(request, ", ".join(by_method))
+            if by_method and request.method not in methods:
+                return _refuse_method(request, ", ".join(by_method))
+            detail = f"{request.method} {request.url.path}: {control.api.absent}"
+            return problem_response(create_problem(ProblemKind.NOT_SUPPORTED, detail))
         try:
             return await _run_operation(request, operation, control)
         except Exception as error:

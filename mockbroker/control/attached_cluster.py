@@ -6,13 +6,18 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING
 
+from mockbroker.cluster_methods.cluster_thread import ClusterThread
 from mockbroker.cluster_methods.methods import ClusterMethods
+from mockbroker.control.control_server import ControlServer
 
 if TYPE_CHECKING:
+    from mockbroker.cluster_methods.methods import SharedMethods
+    from mockbroker.control.operations import ControlApi
+    from mockbroker.control.options import ControlOptions
     from mockbroker.server import Server
 
 
-class AttachedCluster(ClusterMethods):
+class AttachedThread(ClusterThread):
     """Created in the thread and the event loop of a server that was started; its methods are called from others."""
 
     def __init__(self, server: Server) -> None:
@@ -20,3 +25,24 @@ class AttachedCluster(ClusterMethods):
         self._server = server
         self._loop = asyncio.get_running_loop()
         self._thread = threading.current_thread()
+
+
+class AttachedCluster(AttachedThread, ClusterMethods):
+    """The methods of such a cluster."""
+
+
+def start_control(
+    attached: SharedMethods, api: ControlApi, options: ControlOptions, ended: asyncio.Event
+) -> ControlServer:
+    """Start the control of what a command runs. ended: of this event loop; it is set to end the process.
+
+    Raises: OSError if the address is in use or unknown.
+    """
+    loop = asyncio.get_running_loop()
+
+    def shut_down() -> None:
+        loop.call_soon_threadsafe(ended.set)
+
+    control = ControlServer(attached, api, options, shut_down)
+    control.start()
+    return control

@@ -21,12 +21,12 @@ except ImportError as error:
     raise MissingExtra("the control over HTTP", "control") from error
 
 from mockbroker.control.events.event_hub import EventHub
-from mockbroker.control.operations import ControlContext
 from mockbroker.net.node_listeners import connectable_host
 from mockbroker.server import new_event_loop
 
 if TYPE_CHECKING:
-    from mockbroker.cluster_methods.methods import ClusterMethods
+    from mockbroker.cluster_methods.methods import SharedMethods
+    from mockbroker.control.operations import ControlApi
 
 #: The maximum number of connections, and of requests in progress.
 _CONNECTIONS_MAX = 1024
@@ -63,15 +63,21 @@ class _HttpServer(uvicorn.Server):
 
 
 class ControlServer:
-    """Serves the control of a cluster between `start` and `stop`.
+    """Serves the control of a cluster, or of a proxy, between `start` and `stop`.
 
-    shut_down: called by the operation that ends the process, in the thread of the control; None to refuse it.
+    api: what is served. shut_down: called by the operation that ends the process, in the thread of the control; None to
+    refuse it.
     """
 
     def __init__(
-        self, cluster: ClusterMethods, options: ControlOptions, shut_down: Callable[[], None] | None = None
+        self,
+        cluster: SharedMethods,
+        api: ControlApi,
+        options: ControlOptions,
+        shut_down: Callable[[], None] | None = None,
     ) -> None:
         self._cluster = cluster
+        self._api = api
         self._options = options
         self._shut_down = shut_down
         self._socket: socket.socket | None = None
@@ -133,7 +139,7 @@ class ControlServer:
     async def _serve(self) -> None:
         assert self._socket is not None
         self._loop, self._stop, self._hub = asyncio.get_running_loop(), asyncio.Event(), EventHub(self._cluster)
-        context = ControlContext(self._cluster, self._hub, self._shut_down)
+        context = self._api.context(self._cluster, self._hub, self._api, self._shut_down)
         config = uvicorn.Config(
             create_app(context, self._options),
             http="h11",

@@ -14,19 +14,16 @@ from mockbroker.control.problems import MEDIA_TYPE, Problem
 from mockbroker.control.routes import EVENT_MODELS, TAGS
 
 if TYPE_CHECKING:
-    from mockbroker.control.operations import Operation
+    from mockbroker.control.operations import ControlApi, Operation
 
 Json = dict[str, Any]
 _REFERENCE = "#/components/schemas/{name}"
-_DESCRIPTION = (
-    "Controls a mockbroker cluster: topics, records, groups, share groups, faults, the clock, waits, and the history "
-    "of requests. Errors are problems by RFC 9457, with a `type` that stays the same."
-)
 
 
-def describe_api(operations: Iterable[Operation], *, has_token: bool) -> Json:
+def describe_api(api: ControlApi, *, has_token: bool) -> Json:
     """The description. has_token: whether requests need a token."""
-    operations = list(operations)
+    operations = api.operations
+    tags = {operation.tag for operation in operations}
     types = _collect_types(operations)
     _, components = msgspec.json.schema_components(types, ref_template=_REFERENCE)
     parameters = {operation.signature.parameters.__name__ for operation in operations}
@@ -37,9 +34,9 @@ def describe_api(operations: Iterable[Operation], *, has_token: bool) -> Json:
     schemas = {name: schema for name, schema in sorted(components.items()) if name not in parameters}
     description: Json = {
         "openapi": "3.1.0",
-        "info": {"title": "mockbroker", "version": package_version(), "description": _DESCRIPTION},
+        "info": {"title": "mockbroker", "version": package_version(), "description": api.description},
         "servers": [{"url": "/"}],
-        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items() if name in tags],
         "paths": paths,
         "components": {"schemas": schemas},
     }

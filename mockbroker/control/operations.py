@@ -12,24 +12,37 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 if TYPE_CHECKING:
     import msgspec
 
-    from mockbroker.cluster_methods.methods import ClusterMethods
+    from mockbroker.cluster_methods.methods import ClusterMethods, SharedMethods
     from mockbroker.control.events.event_hub import EventHub
+    from mockbroker.control.models.exchanges import EventKind
 
 _NAMES_IN_PATH = re.compile(r"{(\w+)}")
 
 
 @dataclass(frozen=True, slots=True)
 class ControlContext:
-    """What the functions of operations act on. shut_down: ends the process; None where it is not the command's."""
+    """What the functions of operations act on: those for clusters and proxies.
+
+    api: the operations that there are. shut_down: ends the process; None where it is not the command's.
+    """
+
+    cluster: SharedMethods
+    events: EventHub
+    api: ControlApi
+    shut_down: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterContext(ControlContext):
+    """What the functions of operations act on that only a cluster has."""
 
     cluster: ClusterMethods
-    events: EventHub
-    shut_down: Callable[[], None] | None = None
 
 
 class Signature(NamedTuple):
     """The types of an operation. body: None without one. response: None for an empty one."""
 
+    context: type[ControlContext]
     parameters: type[msgspec.Struct]
     body: type | None
     response: type | None
@@ -78,6 +91,21 @@ class Operation:
         return first + "".join(word.capitalize() for word in rest)
 
 
+@dataclass(frozen=True, slots=True)
+class ControlApi:
+    """What a control serves.
+
+    context: creates what its operations act on. event_kinds: of its stream. description: for the description of the
+    API. absent: why it does not have the other operations of `routes.OPERATIONS`.
+    """
+
+    operations: tuple[Operation, ...]
+    context: Callable[..., ControlContext]
+    event_kinds: tuple[EventKind, ...]
+    description: str
+    absent: str = ""
+
+
 @cache
 def _read_signature(function: Callable[..., Any]) -> Signature:
     hints = get_type_hints(function)
@@ -86,6 +114,7 @@ def _read_signature(function: Callable[..., Any]) -> Signature:
     assert names[:2] == ["control", "parameters"], f"{function.__name__}: {names}"
     body = hints[names[2]] if len(names) > 2 else None
     return Signature(
+        hints["control"],
         hints["parameters"],
         body,
         None if response is type(None) else response,

@@ -34,6 +34,7 @@ class ProblemKind(_Kind, Enum):
     FORBIDDEN_HOST = _Kind("forbidden-host", 403, "The Host header is not an address of this server")
     FORBIDDEN_ORIGIN = _Kind("forbidden-origin", 403, "Pages from other origins may not use this server")
     NOT_FOUND = _Kind("not-found", 404, "There is no such resource")
+    NOT_SUPPORTED = _Kind("not-supported", 404, "This server does not have the operation")
     METHOD_NOT_ALLOWED = _Kind("method-not-allowed", 405, "The resource does not have this method")
     CONFLICT = _Kind("conflict", 409, "The cluster is not in a state for this")
     WAIT_TIMEOUT = _Kind("wait-timeout", 409, "What was waited for did not come within the limit")

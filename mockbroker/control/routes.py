@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mockbroker.control.models import exchanges as events
-from mockbroker.control.operations import Operation
+from mockbroker.control.operations import ClusterContext, ControlApi, ControlContext, Operation
 from mockbroker.control.resources import clusters, event_stream, exchange_bytes, exchanges, groups, topics, waits
 from mockbroker.control.resources import faults as fault_functions
 from mockbroker.faults.cluster_model import ClusterFault
@@ -94,4 +94,15 @@ OPERATIONS = (
         media_type="text/event-stream",
         headers=(("Last-Event-ID", "lastEventId"),),
     ),
+)
+
+#: The operations that clusters and proxies have, by the annotations of their functions.
+SHARED_OPERATIONS = tuple(operation for operation in OPERATIONS if operation.signature.context is ControlContext)
+
+CLUSTER_API = ControlApi(
+    OPERATIONS,
+    ClusterContext,
+    events.EVENT_KINDS,
+    "Controls a mockbroker cluster: topics, records, groups, share groups, faults, the clock, waits, and the history "
+    "of requests. Errors are problems by RFC 9457, with a `type` that stays the same.",
 )

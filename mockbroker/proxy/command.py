@@ -9,22 +9,29 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mockbroker.config.keys import ConfigError
+from mockbroker.controlled import parse_control_options
 from mockbroker.faults.fault_error import FaultError
 from mockbroker.proxy.proxy import make_options
 from mockbroker.proxy.proxy_server import ProxyOptions, ProxyServer
 from mockbroker.server import new_event_loop
 
+if TYPE_CHECKING:
+    from mockbroker.control.control_server import ControlServer
+    from mockbroker.control.options import ControlOptions
+
 _EXIT_USAGE = 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command. Exit codes: 0 ended by a signal, 1 no cluster, 2 wrong usage."""
+    """Run the command. Exit codes: 0 ended by a signal or over HTTP, 1 no cluster, 2 wrong usage."""
     parsed = _create_parser().parse_args(arguments)
     log_format = "%(asctime)s %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(stream=sys.stderr, level=parsed.log_level.upper(), format=log_format)
     try:
+        control_options = parse_control_options(parsed.control, parsed.control_token)
         options = make_options(
             parsed.upstream,
             port=parsed.port,
@@ -39,12 +46,12 @@ def main(arguments: Sequence[str]) -> int:
         return _report_error(error, _EXIT_USAGE)
     loop = new_event_loop()
     try:
-        return loop.run_until_complete(_serve(options))
+        return loop.run_until_complete(_serve(options, control_options))
     finally:
         loop.close()
 
 
-async def _serve(options: ProxyOptions) -> int:
+async def _serve(options: ProxyOptions, control_options: ControlOptions | None) -> int:
     try:
         server = ProxyServer(options)
         await server.start()
@@ -53,13 +60,28 @@ async def _serve(options: ProxyOptions) -> int:
     except (ConfigError, FaultError, OSError) as error:
         return _report_error(error, _EXIT_USAGE)
     ended = asyncio.Event()
+    try:
+        control = None if control_options is None else _start_control(server, control_options, ended)
+    except (OSError, ImportError) as error:
+        await server.stop()
+        return _report_error(error, _EXIT_USAGE)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    # The only line on stdout: scripts read the port from it.
-    print(server.bootstrap(), flush=True)
+    # The only lines on stdout: scripts read the addresses from them.
+    print(server.bootstrap(), *([] if control is None else [control.url]), sep="\n", flush=True)
     await ended.wait()
+    if control is not None:
+        await asyncio.to_thread(control.stop)
     await server.stop()
     return 0
+
+
+def _start_control(server: ProxyServer, options: ControlOptions, ended: asyncio.Event) -> ControlServer:
+    """Start the control over HTTP. ended: is set to end the process. Raises: OSError, ImportError."""
+    from mockbroker.control.attached_cluster import start_control
+    from mockbroker.proxy.control_api import PROXY_API, AttachedProxy
+
+    return start_control(AttachedProxy(server), PROXY_API, options, ended)
 
 
 def _report_error(error: Exception, code: int) -> int:
@@ -72,7 +94,7 @@ def _create_parser() -> argparse.ArgumentParser:
         "Stand between clients and a Kafka cluster: addresses in responses are those of the proxy, which records, "
         "captures and disturbs the traffic. The first line printed is the address for clients."
     )
-    epilog = "Exit codes: 0 ended by a signal, 1 the cluster cannot be reached, 2 wrong usage."
+    epilog = "Exit codes: 0 ended by a signal or over HTTP, 1 the cluster cannot be reached, 2 wrong usage."
     parser = argparse.ArgumentParser(prog="mockbroker proxy", description=description, epilog=epilog)
     add = parser.add_argument
     add("--upstream", required=True, metavar="HOST:PORT", help="a broker of the cluster; the others are found")
@@ -83,6 +105,10 @@ def _create_parser() -> argparse.ArgumentParser:
     add("--upstream-tls-ca", type=Path, metavar="FILE", help="authorities (PEM) of a cluster that needs TLS")
     add("--capture", type=Path, metavar="OUT.pcapng", help="write the traffic of the clients to this file")
     add("--faults", type=Path, metavar="FILE.json", help="faults of requests and connections: see docs/faults.md")
+    control = "control over HTTP: PORT on loopback, 0 for any free one, or HOST:PORT; its URL is the second line"
+    add("--control", metavar="[HOST:]PORT", help=control)
+    needs = "that control asks for, required beyond loopback (default: the variable MOCKBROKER_CONTROL_TOKEN)"
+    add("--control-token", metavar="TOKEN", help=needs)
     add("--seed", type=int, metavar="N", help="seed of the faults' random choices")
     levels = ("debug", "info", "warning", "error")
     add("--log-level", choices=levels, default="info", metavar="L", help=f"{', '.join(levels)} (default info)")

@@ -6,27 +6,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from kwire.client.address import parse_bootstrap
-from mockbroker.cluster_methods.faults import FaultMethods, load_faults
-from mockbroker.cluster_methods.history import HistoryMethods
-from mockbroker.cluster_methods.request_waits import RequestWaits
+from mockbroker.cluster_methods.faults import load_faults
 from mockbroker.config.keys import ConfigError
+from mockbroker.controlled import Controlled, parse_control_options
+from mockbroker.proxy.methods import ProxyMethods
 from mockbroker.proxy.proxy_server import ProxyOptions, ProxyServer
 
 if TYPE_CHECKING:
     import ssl
 
     from mockbroker.cluster_methods.faults import FaultSource
+    from mockbroker.control.operations import ControlApi
 
 __all__ = ["Proxy"]
 
 
-class Proxy(FaultMethods, HistoryMethods, RequestWaits):
+class Proxy(Controlled, ProxyMethods):
     """Stands between clients and a cluster for as long as the `with` block lasts (docs/proxy-and-replay.md).
 
     upstream: HOST:PORT of a broker of the cluster; the others are found. port: of the listener for that broker, the
     others follow; 0: a free port for each. host, advertised: as for `Cluster`. upstream_tls_ca: a PEM file with the
     authorities of a cluster that needs TLS. capture: a pcapng file to write, with the traffic on the side of the
     clients. faults: as for `Cluster`, without those of nodes. seed: of the faults' random choices.
+    control, control_token: as for `Cluster`: the control over HTTP, whose URL is `control_url`.
     Raises: ConfigError for a wrong address; ConnectionError if there is no cluster, FaultError for a wrong fault,
     OSError if an address is in use, when it starts.
     """
@@ -42,7 +44,10 @@ class Proxy(FaultMethods, HistoryMethods, RequestWaits):
         capture: str | Path | None = None,
         faults: FaultSource = (),
         seed: int | None = None,
+        control: int | str | None = None,
+        control_token: str | None = None,
     ) -> None:
+        control_options = parse_control_options(control, control_token)
         options = make_options(
             upstream,
             port=port,
@@ -53,20 +58,11 @@ class Proxy(FaultMethods, HistoryMethods, RequestWaits):
             faults=faults,
             seed=seed,
         )
-        super().__init__(options)
+        super().__init__(options, control_options, _load_control_api)
         self._proxy_options = options
 
     def _make_server(self) -> ProxyServer:
         return ProxyServer(self._proxy_options)
-
-    @property
-    def bootstrap_servers(self) -> str:
-        """HOST:PORT for `bootstrap.servers` of clients."""
-        return self._running().bootstrap()
-
-    def reset(self) -> None:
-        """A proxy has nothing to reset. Raises: RuntimeError."""
-        raise RuntimeError("a proxy cannot be reset: its state is that of the cluster behind it")
 
     def __repr__(self) -> str:
         host, port = self._proxy_options.upstream
@@ -74,6 +70,12 @@ class Proxy(FaultMethods, HistoryMethods, RequestWaits):
 
     def __enter__(self) -> Self:
         return self.start()
+
+
+def _load_control_api() -> ControlApi:
+    from mockbroker.proxy.control_api import PROXY_API
+
+    return PROXY_API
 
 
 def make_options(

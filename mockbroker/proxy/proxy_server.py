@@ -7,10 +7,11 @@ import socket
 import ssl
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from mockbroker.broker.node import Node
 from mockbroker.faults.fault_error import FaultError
+from mockbroker.faults.model import Fault
 from mockbroker.faults.registry import FaultRegistry
 from mockbroker.net.listeners import NODES_MAX
 from mockbroker.net.network_server import NetworkServer
@@ -23,7 +24,6 @@ from mockbroker.server import Options, Server
 if TYPE_CHECKING:
     from mockbroker.cluster_services.cluster_services import WakeKey
     from mockbroker.engine.core import Core
-    from mockbroker.faults.active_cluster_fault import ActiveClusterFault
     from mockbroker.faults.cluster_model import ClusterFault
     from mockbroker.faults.registry import ChaosRun
     from mockbroker.net.capture_tap import CaptureTap
@@ -43,6 +43,14 @@ class ProxyOptions(Options):
 
     upstream: tuple[str, int] = ("", 0)
     upstream_tls: ssl.SSLContext | None = field(default=None, repr=False)
+
+
+class ProxiedNode(NamedTuple):
+    """A broker of the cluster. address: HOST:PORT for clients. upstream: HOST:PORT of the broker itself."""
+
+    node_id: int
+    address: str
+    upstream: str
 
 
 class ProxyServer(Server):
@@ -87,8 +95,7 @@ class ProxyServer(Server):
 
         Raises: ConnectionError if there is no cluster, OSError if an address is in use, FaultError for a wrong fault.
         """
-        options = self._proxy_options
-        bootstrap = Endpoint(*options.upstream, options.upstream_tls)
+        bootstrap = self.bootstrap_endpoint
         info = await look_up(bootstrap)
         self._forwarder.api_versions_max = info.api_versions_max
         listed = [(node_id, Endpoint(host, port, bootstrap.tls)) for node_id, host, port in info.brokers]
@@ -119,6 +126,18 @@ class ProxyServer(Server):
     def bootstrap(self, listener: str | None = None) -> str:
         """HOST:PORT of the listener for the address that the proxy was given."""
         return super().bootstrap(listener).split(",")[0]
+
+    @property
+    def bootstrap_endpoint(self) -> Endpoint:
+        """The broker that the proxy was given."""
+        return Endpoint(*self._proxy_options.upstream, self._proxy_options.upstream_tls)
+
+    def proxied_nodes(self) -> list[ProxiedNode]:
+        """The brokers that the proxy has learned of, by their ids."""
+        return [
+            ProxiedNode(node.node_id, str(Endpoint(*node.endpoint(_LISTENER))), str(self._endpoints[node.node_id]))
+            for node in sorted(self._nodes, key=lambda node: node.node_id)
+        ]
 
     def _make_network_server(self, frame_bytes_max: int, tap: CaptureTap | None) -> NetworkServer:
         return ProxyNetworkServer(self, frame_bytes_max=frame_bytes_max, tap=tap)
@@ -181,11 +200,13 @@ class ProxyNetworkServer(NetworkServer):
 class ProxyFaults(FaultRegistry):
     """The faults of a proxy: those of requests and connections, since it has no nodes of its own."""
 
-    def schedule(self, fault: ClusterFault, *, seed: str | None = None) -> ActiveClusterFault:
+    def _check(self, fault: Fault | ClusterFault) -> None:
         """Refuse a fault of nodes. Raises: FaultError."""
-        raise FaultError(
-            f"{fault.action}: a proxy has no nodes of its own; faults of requests and connections act in it"
-        )
+        if not isinstance(fault, Fault):
+            raise FaultError(
+                f"{fault.action}: a proxy has no nodes of its own; faults of requests and connections act in it"
+            )
+        super()._check(fault)
 
     def add_chaos(self, profile: str, seed: int) -> ChaosRun:
         """Refuse a profile, which has faults of nodes. Raises: FaultError."""

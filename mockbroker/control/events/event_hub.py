@@ -11,7 +11,7 @@ from mockbroker.control.events.event_source import EventSource
 from mockbroker.control.events.recent_parts import RecentParts
 
 if TYPE_CHECKING:
-    from mockbroker.cluster_methods.methods import ClusterMethods
+    from mockbroker.cluster_methods.methods import SharedMethods
 
 #: The maximum number of readers.
 READERS_MAX = 256
@@ -34,7 +34,7 @@ class EventHub:
     parts: those that readers share. stopped: is set at the end, when no more events come.
     """
 
-    def __init__(self, cluster: ClusterMethods, *, ring: EventRing | None = None, linger_s: float = LINGER_S) -> None:
+    def __init__(self, cluster: SharedMethods, *, ring: EventRing | None = None, linger_s: float = LINGER_S) -> None:
         self.ring = ring or EventRing()
         self.parts = RecentParts()
         self.stopped = asyncio.Event()

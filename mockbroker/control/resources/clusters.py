@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from kwire.package_version import package_version
 from mockbroker.control.models import clusters as models
 from mockbroker.control.models.common import NoParameters
-from mockbroker.control.operations import ControlContext
+from mockbroker.control.operations import ClusterContext, ControlContext
 from mockbroker.control.problems import ProblemError, ProblemKind
 
 if TYPE_CHECKING:
     from mockbroker.broker.node_views import NodeView
 
 
-def get_cluster(control: ControlContext, parameters: NoParameters) -> models.Cluster:
+def get_cluster(control: ClusterContext, parameters: NoParameters) -> models.Cluster:
     """The cluster: addresses, release, profile, seed and nodes."""
     cluster = control.cluster
     return models.Cluster(
@@ -29,7 +29,7 @@ def get_cluster(control: ControlContext, parameters: NoParameters) -> models.Clu
     )
 
 
-def reset_cluster(control: ControlContext, parameters: NoParameters) -> None:
+def reset_cluster(control: ClusterContext, parameters: NoParameters) -> None:
     """Replace the cluster by a new one with the same options and addresses.
 
     Topics, records, groups, faults and history are those of a new cluster; the clock runs as the wall clock.
@@ -38,13 +38,13 @@ def reset_cluster(control: ControlContext, parameters: NoParameters) -> None:
 
 
 def shut_down(control: ControlContext, parameters: NoParameters) -> None:
-    """End the process. Only for a cluster that the command `mockbroker` has started."""
+    """End the process. Only for what the command `mockbroker` has started."""
     if control.shut_down is None:
         raise ProblemError(ProblemKind.CONFLICT, "the cluster belongs to a program, which stops it itself")
     control.shut_down()
 
 
-def get_client_settings(control: ControlContext, parameters: models.ClientSettingsParameters) -> models.ClientSettings:
+def get_client_settings(control: ClusterContext, parameters: models.ClientSettingsParameters) -> models.ClientSettings:
     """The settings of a client of this cluster, by the names of its library."""
     settings = control.cluster.client_settings(parameters.library)
     plain = {
@@ -54,12 +54,12 @@ def get_client_settings(control: ControlContext, parameters: models.ClientSettin
     return models.ClientSettings(library=parameters.library, settings=plain)
 
 
-def list_nodes(control: ControlContext, parameters: NoParameters) -> models.Nodes:
+def list_nodes(control: ClusterContext, parameters: NoParameters) -> models.Nodes:
     """All nodes, those that are down included."""
     return models.Nodes(nodes=[node_model(view) for view in control.cluster.nodes()])
 
 
-def get_node(control: ControlContext, parameters: models.NodePath) -> models.Node:
+def get_node(control: ClusterContext, parameters: models.NodePath) -> models.Node:
     """A node."""
     for view in control.cluster.nodes():
         if view.node_id == parameters.node:
@@ -67,71 +67,71 @@ def get_node(control: ControlContext, parameters: models.NodePath) -> models.Nod
     raise ProblemError(ProblemKind.NOT_FOUND, f"there is no node {parameters.node}")
 
 
-def stop_node(control: ControlContext, parameters: models.NodePath) -> models.Node:
+def stop_node(control: ClusterContext, parameters: models.NodePath) -> models.Node:
     """Stop a node cleanly: others become leaders, then its connections close."""
     get_node(control, parameters)
     control.cluster.stop_node(parameters.node)
     return get_node(control, parameters)
 
 
-def kill_node(control: ControlContext, parameters: models.NodePath) -> models.Node:
+def kill_node(control: ClusterContext, parameters: models.NodePath) -> models.Node:
     """Kill a node, as a power failure would."""
     get_node(control, parameters)
     control.cluster.kill_node(parameters.node)
     return get_node(control, parameters)
 
 
-def start_node(control: ControlContext, parameters: models.NodePath) -> models.Node:
+def start_node(control: ClusterContext, parameters: models.NodePath) -> models.Node:
     """Start a node that is down, at its previous addresses."""
     get_node(control, parameters)
     control.cluster.start_node(parameters.node)
     return get_node(control, parameters)
 
 
-def pause_node(control: ControlContext, parameters: models.NodePath) -> models.Node:
+def pause_node(control: ClusterContext, parameters: models.NodePath) -> models.Node:
     """Let a node stand still: its connections stay open, and nothing is read, sent or timed."""
     get_node(control, parameters)
     control.cluster.pause_node(parameters.node)
     return get_node(control, parameters)
 
 
-def resume_node(control: ControlContext, parameters: models.NodePath) -> models.Node:
+def resume_node(control: ClusterContext, parameters: models.NodePath) -> models.Node:
     """Let a paused node go on."""
     get_node(control, parameters)
     control.cluster.resume_node(parameters.node)
     return get_node(control, parameters)
 
 
-def add_node(control: ControlContext, parameters: NoParameters) -> models.Node:
+def add_node(control: ClusterContext, parameters: NoParameters) -> models.Node:
     """Start one more node, until the cluster is reset."""
     return get_node(control, models.NodePath(node=control.cluster.add_node()))
 
 
-def get_clock(control: ControlContext, parameters: NoParameters) -> models.Clock:
+def get_clock(control: ClusterContext, parameters: NoParameters) -> models.Clock:
     """The cluster's clock."""
     clock = control.cluster.clock
     return models.Clock(now_ms=clock.now_ms(), mode=clock.mode)
 
 
-def freeze_clock(control: ControlContext, parameters: NoParameters) -> models.Clock:
+def freeze_clock(control: ClusterContext, parameters: NoParameters) -> models.Clock:
     """Freeze the clock: only `advance` moves it."""
     control.cluster.clock.freeze()
     return get_clock(control, parameters)
 
 
-def resume_clock(control: ControlContext, parameters: NoParameters) -> models.Clock:
+def resume_clock(control: ClusterContext, parameters: NoParameters) -> models.Clock:
     """Let the clock run as the wall clock again."""
     control.cluster.clock.thaw()
     return get_clock(control, parameters)
 
 
-def advance_clock(control: ControlContext, parameters: NoParameters, body: models.ClockAdvance) -> models.Clock:
+def advance_clock(control: ClusterContext, parameters: NoParameters, body: models.ClockAdvance) -> models.Clock:
     """Move the clock forward; every deadline on the way runs before the answer."""
     control.cluster.clock.advance(body.duration_ms)
     return get_clock(control, parameters)
 
 
-def automate_clock(control: ControlContext, parameters: NoParameters, body: models.ClockAuto) -> models.Clock:
+def automate_clock(control: ClusterContext, parameters: NoParameters, body: models.ClockAuto) -> models.Clock:
     """Let the clock jump to the next deadline whenever all clients wait."""
     control.cluster.clock.auto(settle_ms=body.settle_ms)
     return get_clock(control, parameters)

@@ -19,7 +19,7 @@ from mockbroker.journal import Exchange
 from mockbroker.journal.request_history import RequestHistory, Snapshot
 
 if TYPE_CHECKING:
-    from mockbroker.cluster_methods.methods import ClusterMethods
+    from mockbroker.cluster_methods.methods import SharedMethods
     from mockbroker.control.events.event_hub import EventHub, EventReader
     from mockbroker.control.events.event_ring import Event, Slice
     from mockbroker.control.models.exchanges import EventKind
@@ -54,7 +54,7 @@ class EventQuestion(NamedTuple):
 class _TopicNames(Mapping[bytes, str]):
     """The names of topics by their ids, at any time, also after a reset."""
 
-    def __init__(self, cluster: ClusterMethods) -> None:
+    def __init__(self, cluster: SharedMethods) -> None:
         self._cluster = cluster
 
     def __getitem__(self, topic_id: bytes) -> str:
@@ -75,7 +75,9 @@ async def stream_events(control: ControlContext, parameters: models.EventsParame
     """
     topic_names = _TopicNames(control.cluster)
     asked = RequestHistory.filtered(Snapshot((), 0, topic_names), parameters.api, filters_of(parameters))
-    question = EventQuestion(_parse_kinds(parameters.kinds), asked.api, asked.conditions, parameters.bodies)
+    question = EventQuestion(
+        _parse_kinds(parameters.kinds, control.api.event_kinds), asked.api, asked.conditions, parameters.bodies
+    )
     hub = control.events
     position = None if parameters.last_event_id is None else hub.find_position(parameters.last_event_id)
     reader = await hub.add_reader(frozenset(question.kinds), position)
@@ -156,12 +158,12 @@ async def _wait(reader: EventReader) -> bool:
     return True
 
 
-def _parse_kinds(text: str | None) -> tuple[EventKind, ...]:
-    """The kinds of events. Raises: ValueError for an unknown one."""
+def _parse_kinds(text: str | None, known: tuple[EventKind, ...]) -> tuple[EventKind, ...]:
+    """The kinds of events, by default all. Raises: ValueError for an unknown one."""
     if text is None:
-        return models.EVENT_KINDS
+        return known
     names = text.split(",")
     for name in names:
-        if name not in models.EVENT_KINDS:
-            raise ValueError(f"kinds: {name!r} is not a kind of events; {suggest(name, models.EVENT_KINDS)}")
+        if name not in known:
+            raise ValueError(f"kinds: {name!r} is not a kind of events; {suggest(name, known)}")
     return cast("tuple[EventKind, ...]", tuple(names))

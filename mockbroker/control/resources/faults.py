@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mockbroker.control.models import faults as models
 from mockbroker.control.models.common import NoParameters
-from mockbroker.control.operations import ControlContext
+from mockbroker.control.operations import ClusterContext, ControlContext
 from mockbroker.control.problems import ProblemError, ProblemKind
 from mockbroker.faults.chaos import PROFILES
 from mockbroker.faults.model import faults_from_json
@@ -65,30 +65,30 @@ def list_fault_misses(control: ControlContext, parameters: NoParameters) -> mode
     )
 
 
-def list_chaos_profiles(control: ControlContext, parameters: NoParameters) -> models.ChaosProfiles:
+def list_chaos_profiles(control: ClusterContext, parameters: NoParameters) -> models.ChaosProfiles:
     """The chaos profiles that there are."""
     return models.ChaosProfiles(
         profiles=[models.ChaosProfile(name=name, description=profile.description) for name, profile in PROFILES.items()]
     )
 
 
-def list_chaos(control: ControlContext, parameters: NoParameters) -> models.ChaosRuns:
+def list_chaos(control: ClusterContext, parameters: NoParameters) -> models.ChaosRuns:
     """The chaos profiles that were started."""
     runs = control.cluster.faults.list_chaos() if control.cluster.has_faults else []
     return models.ChaosRuns(chaos=[_chaos_model(chaos) for chaos in runs])
 
 
-def start_chaos(control: ControlContext, parameters: NoParameters, body: models.NewChaos) -> models.Chaos:
+def start_chaos(control: ClusterContext, parameters: NoParameters, body: models.NewChaos) -> models.Chaos:
     """Disturb the cluster by a chaos profile until it is stopped; its seed repeats it."""
     return _chaos_model(control.cluster.faults.start_chaos(body.profile, body.seed))
 
 
-def get_chaos(control: ControlContext, parameters: models.ChaosPath) -> models.Chaos:
+def get_chaos(control: ClusterContext, parameters: models.ChaosPath) -> models.Chaos:
     """A chaos profile that was started."""
     return _chaos_model(_find_chaos(control, parameters.number))
 
 
-def stop_chaos(control: ControlContext, parameters: models.ChaosPath) -> models.Chaos:
+def stop_chaos(control: ClusterContext, parameters: models.ChaosPath) -> models.Chaos:
     """Remove the faults of a chaos profile: nodes that are down start again."""
     chaos = _find_chaos(control, parameters.number)
     chaos.stop()
@@ -125,7 +125,7 @@ def _find(control: ControlContext, number: int) -> FaultHandle:
     return handle
 
 
-def _find_chaos(control: ControlContext, number: int) -> Chaos:
+def _find_chaos(control: ClusterContext, number: int) -> Chaos:
     runs = control.cluster.faults.list_chaos() if control.cluster.has_faults else []
     for chaos in runs:
         if chaos.number == number:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mockbroker.control.models import groups as models
-from mockbroker.control.operations import ControlContext
+from mockbroker.control.operations import ClusterContext
 from mockbroker.control.problems import ProblemError, ProblemKind
 
 if TYPE_CHECKING:
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from mockbroker.broker.inspection import SharePartitionView
 
 
-def list_groups(control: ControlContext, parameters: models.GroupsParameters) -> models.Groups:
+def list_groups(control: ClusterContext, parameters: models.GroupsParameters) -> models.Groups:
     """All groups of every type, with members, assignments, offsets and lag."""
     views = [view for view in control.cluster.groups() if parameters.kind in (None, view.kind)]
     return models.Groups(groups=[group_model(view) for view in views])
 
 
-def get_group(control: ControlContext, parameters: models.GroupPath) -> models.Group:
+def get_group(control: ClusterContext, parameters: models.GroupPath) -> models.Group:
     """A group."""
     view = control.cluster.group(parameters.group_id)
     if view is None:
@@ -27,19 +27,19 @@ def get_group(control: ControlContext, parameters: models.GroupPath) -> models.G
     return group_model(view)
 
 
-def delete_group(control: ControlContext, parameters: models.GroupPath) -> None:
+def delete_group(control: ClusterContext, parameters: models.GroupPath) -> None:
     """Delete a group without members, with its offsets and the state of its share partitions."""
     control.cluster.delete_group(parameters.group_id)
 
 
-def list_share_partitions(control: ControlContext, parameters: models.GroupPath) -> models.SharePartitions:
+def list_share_partitions(control: ClusterContext, parameters: models.GroupPath) -> models.SharePartitions:
     """The share partitions of a group that are in their leaders' memory, with each record in flight."""
     views = control.cluster.share_partitions(parameters.group_id)
     now_ms = control.cluster.clock.now_ms()
     return models.SharePartitions(share_partitions=[share_partition_model(view, now_ms) for view in views])
 
 
-def get_share_partition(control: ControlContext, parameters: models.SharePartitionParameters) -> models.SharePartition:
+def get_share_partition(control: ClusterContext, parameters: models.SharePartitionParameters) -> models.SharePartition:
     """A share partition: its records in flight with state, owner, delivery count and remaining lock time."""
     group_id, topic, partition = parameters.group_id, parameters.topic, parameters.partition
     view = control.cluster.share_partition(group_id, topic, partition)
@@ -50,14 +50,14 @@ def get_share_partition(control: ControlContext, parameters: models.SharePartiti
     return share_partition_model(view, control.cluster.clock.now_ms(), has_history=parameters.history)
 
 
-def get_coordinator(control: ControlContext, parameters: models.CoordinatorPath) -> models.Coordinator:
+def get_coordinator(control: ClusterContext, parameters: models.CoordinatorPath) -> models.Coordinator:
     """The node that coordinates a group or a transactional id; its internal topic is created on first use."""
     node = control.cluster.coordinator(parameters.key, kind=parameters.kind)
     return models.Coordinator(kind=parameters.kind, key=parameters.key, node=node)
 
 
 def move_coordinator(
-    control: ControlContext, parameters: models.CoordinatorPath, body: models.CoordinatorMove
+    control: ClusterContext, parameters: models.CoordinatorPath, body: models.CoordinatorMove
 ) -> models.Coordinator:
     """Make another node the coordinator of a group or a transactional id."""
     control.cluster.move_coordinator(parameters.key, kind=parameters.kind, to=body.to)

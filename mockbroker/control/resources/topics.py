@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mockbroker.control.models import topics as models
 from mockbroker.control.models.common import NoParameters, decode_data, encode_data
-from mockbroker.control.operations import ControlContext
+from mockbroker.control.operations import ClusterContext
 
 if TYPE_CHECKING:
     from mockbroker.broker.node_views import TopicView
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from mockbroker.cluster_methods.topics import RecordFields
 
 
-def list_topics(control: ControlContext, parameters: NoParameters) -> models.Topics:
+def list_topics(control: ClusterContext, parameters: NoParameters) -> models.Topics:
     """All topics, internal ones included."""
     return models.Topics(topics=[topic_model(view) for view in control.cluster.describe_topics()])
 
 
-def get_topic(control: ControlContext, parameters: models.TopicPath) -> models.Topic:
+def get_topic(control: ClusterContext, parameters: models.TopicPath) -> models.Topic:
     """A topic with its partitions."""
     return topic_model(control.cluster.describe_topic(parameters.topic))
 
 
-def create_topic(control: ControlContext, parameters: NoParameters, body: models.NewTopic) -> models.Topic:
+def create_topic(control: ClusterContext, parameters: NoParameters, body: models.NewTopic) -> models.Topic:
     """Create a topic, as CreateTopics does."""
     control.cluster.create_topic(
         body.name, body.partitions, replication_factor=body.replication_factor, configs=body.configs
@@ -32,24 +32,24 @@ def create_topic(control: ControlContext, parameters: NoParameters, body: models
     return topic_model(control.cluster.describe_topic(body.name))
 
 
-def delete_topic(control: ControlContext, parameters: models.TopicPath) -> None:
+def delete_topic(control: ClusterContext, parameters: models.TopicPath) -> None:
     """Delete a topic."""
     control.cluster.delete_topic(parameters.topic)
 
 
-def move_leader(control: ControlContext, parameters: models.PartitionPath, body: models.LeaderMove) -> models.Topic:
+def move_leader(control: ClusterContext, parameters: models.PartitionPath, body: models.LeaderMove) -> models.Topic:
     """Make another replica that is in sync the leader of a partition."""
     control.cluster.move_leader(parameters.topic, parameters.partition, to=body.to)
     return topic_model(control.cluster.describe_topic(parameters.topic))
 
 
-def produce_records(control: ControlContext, parameters: models.TopicPath, body: models.NewRecords) -> models.Records:
+def produce_records(control: ClusterContext, parameters: models.TopicPath, body: models.NewRecords) -> models.Records:
     """Append records at the leaders of their partitions, as a producer's would be: all, or none."""
     records = control.cluster.produce_all(parameters.topic, [_record_fields(record) for record in body.records])
     return models.Records(records=[record_model(record) for record in records])
 
 
-def read_records(control: ControlContext, parameters: models.RecordsParameters) -> models.Records:
+def read_records(control: ClusterContext, parameters: models.RecordsParameters) -> models.Records:
     """The records of a topic up to the high watermark."""
     records = control.cluster.read(
         parameters.topic,

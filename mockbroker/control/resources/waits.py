@@ -6,12 +6,12 @@ from mockbroker.control.models import waits as models
 from mockbroker.control.models.common import NoParameters
 from mockbroker.control.models.exchanges import Exchanges
 from mockbroker.control.models.groups import Group
-from mockbroker.control.operations import ControlContext
+from mockbroker.control.operations import ClusterContext, ControlContext
 from mockbroker.control.resources.exchanges import error_of, exchanges_model, filters_of
 from mockbroker.control.resources.groups import group_model
 
 
-async def wait_for_group(control: ControlContext, parameters: NoParameters, body: models.GroupWait) -> Group:
+async def wait_for_group(control: ClusterContext, parameters: NoParameters, body: models.GroupWait) -> Group:
     """Wait for a group in a state, with a number of members."""
     view = await control.cluster.aio.wait_for_group(
         body.group_id, state=body.state, members=body.members, timeout_s=body.timeout_ms / 1000
@@ -20,7 +20,7 @@ async def wait_for_group(control: ControlContext, parameters: NoParameters, body
 
 
 async def wait_for_share_members(
-    control: ControlContext, parameters: NoParameters, body: models.ShareMembersWait
+    control: ClusterContext, parameters: NoParameters, body: models.ShareMembersWait
 ) -> Group:
     """Wait until a share group has this many members, all with the current assignment."""
     view = await control.cluster.aio.wait_for_share_members(
@@ -30,7 +30,7 @@ async def wait_for_share_members(
 
 
 async def wait_for_offset(
-    control: ControlContext, parameters: NoParameters, body: models.OffsetWait
+    control: ClusterContext, parameters: NoParameters, body: models.OffsetWait
 ) -> models.ReachedOffset:
     """Wait until a group has committed this offset or a later one."""
     offset = await control.cluster.aio.wait_for_offset(

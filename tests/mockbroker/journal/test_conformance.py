@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -29,6 +31,19 @@ def test_notes_name_client_connection_node_and_exchanges() -> None:
     assert (note.connection, note.client) == (beats[0].connection_id, beats[0].client)
     assert note.exchanges == (beats[0].number, beats[1].number)
     assert cluster.conformance_notes() == [note]
+
+
+def test_coroutines_of_the_cluster_have_the_same_notes() -> None:
+    async def check(cluster: Cluster) -> None:
+        assert await cluster.aio.conformance_notes() == cluster.conformance_notes() != []
+        assert await cluster.aio.conformance_notes(client_id="b") == []
+        await cluster.aio.assert_conformant(ignore=["retry-after-fatal-error"])
+        with pytest.raises(AssertionError, match="1 conformance note"):
+            await cluster.aio.assert_conformant()
+
+    with Cluster() as cluster:
+        heartbeat_twice(cluster, "a")
+        asyncio.run(check(cluster))
 
 
 def test_an_assertion_lists_the_notes_that_are_not_ignored() -> None:

@@ -12,6 +12,8 @@ from kwire.client import Client
 from kwire.messages.metadata import MetadataRequest
 from mockbroker import Cluster
 from mockbroker.cli import main
+from mockbroker.proxy.control_api import PROXY_API
+from tests.support.brokers.control_client import ControlClient
 
 Capsys = pytest.CaptureFixture[str]
 
@@ -37,6 +39,28 @@ def test_the_command_prints_its_address_and_ends_by_a_signal(tmp_path: Path) -> 
     assert capture.stat().st_size > 1000
 
 
+def test_the_control_is_the_second_line_and_ends_the_command() -> None:
+    with Cluster() as cluster:
+        words = ["proxy", "--upstream", cluster.bootstrap_servers, "--port", "0", "--control", "0"]
+        started = subprocess.Popen(
+            [sys.executable, "-m", "mockbroker", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        try:
+            assert started.stdout is not None
+            bootstrap, url = (started.stdout.readline().strip() for _ in range(2))
+            client = ControlClient(url, PROXY_API)
+            shown = client.get("/v1/cluster")
+            client.ask("POST", "/v1/cluster/shutdown", status=202)
+            rest, log = started.communicate(timeout=30)
+        finally:
+            started.kill()
+            started.communicate()
+
+    assert (shown["bootstrapServers"], shown["upstream"]) == (bootstrap, words[2])
+    assert (started.returncode, rest) == (0, "")
+    assert "Traceback" not in log
+
+
 def test_wrong_usage_is_named(tmp_path: Path, capsys: Capsys) -> None:
     faults = tmp_path / "faults.json"
     faults.write_text('{"faults": [{"when": {"api": "Produced"}, "then": {"drop": "close"}}]}', encoding="utf-8")
@@ -45,11 +69,13 @@ def test_wrong_usage_is_named(tmp_path: Path, capsys: Capsys) -> None:
         main(["proxy", "--upstream", "127.0.0.1:1", "--faults", str(faults)]),
         main(["proxy", "--upstream", "127.0.0.1:1", "--upstream-tls-ca", str(tmp_path / "none.pem")]),
         main(["proxy", "--upstream", "127.0.0.1:1", "--port", "0"]),
+        main(["proxy", "--upstream", "127.0.0.1:1", "--control", "0.0.0.0:0"]),
     ]
 
     errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("mockbroker proxy: ")]
-    assert codes == [2, 2, 2, 1]
+    assert codes == [2, 2, 2, 1, 2]
     assert "upstream: " in errors[0]
     assert "Produce" in errors[1]
     assert "No such file" in errors[2]
     assert "no connection to 127.0.0.1:1" in errors[3]
+    assert "set a token by --control-token" in errors[4]

@@ -15,7 +15,8 @@ import jsonschema
 import msgspec
 
 from mockbroker.control.openapi import describe_api
-from mockbroker.control.routes import OPERATIONS
+from mockbroker.control.operations import ControlApi
+from mockbroker.control.routes import CLUSTER_API
 
 TIMEOUT_S = 60.0
 JSON = {"Content-Type": "application/json"}
@@ -44,9 +45,10 @@ class StreamedEvent(NamedTuple):
 
 
 class ControlClient:
-    """Sends requests to a control. url: its base."""
+    """Sends requests to a control. url: its base. api: what it serves."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, api: ControlApi = CLUSTER_API) -> None:
+        self._api = api
         parts = urlsplit(url)
         assert parts.hostname is not None
         self._address = parts.hostname, parts.port
@@ -66,7 +68,7 @@ class ControlClient:
         names = {name.lower(): value for name, value in response.getheaders()}
         is_json = method != "HEAD" and "json" in names.get("content-type", "")
         answer = Answer(response.status, json.loads(content) if is_json else content, names)
-        _check(method, path, answer)
+        _check(self._api, method, path, answer)
         return answer
 
     def get(self, path: str, *, status: int = 200) -> Any:
@@ -104,21 +106,21 @@ def _read_events(response: http.client.HTTPResponse) -> Iterator[StreamedEvent]:
             fields = {}
 
 
-def description() -> dict[str, Any]:
+def description(api: ControlApi = CLUSTER_API) -> dict[str, Any]:
     """The description of the API, as it is sent."""
-    described: dict[str, Any] = json.loads(msgspec.json.encode(describe_api(OPERATIONS, has_token=False)))
+    described: dict[str, Any] = json.loads(msgspec.json.encode(describe_api(api, has_token=False)))
     return described
 
 
 _description = cache(description)
 
 
-def _check(method: str, path: str, answer: Answer) -> None:
+def _check(api: ControlApi, method: str, path: str, answer: Answer) -> None:
     """Compare an answer with the description. Raises: jsonschema.ValidationError."""
     if answer.status >= 400:
         schema: Mapping[str, Any] = {"$ref": "#/components/schemas/Problem"}
     else:
-        found = _find_path(path.partition("?")[0])
+        found = _find_path(api, path.partition("?")[0])
         if found is None or method.lower() not in found:
             return
         response = found[method.lower()]["responses"][str(answer.status)]
@@ -126,14 +128,14 @@ def _check(method: str, path: str, answer: Answer) -> None:
             assert answer.body == b""
             return
         schema = response["content"]["application/json"]["schema"]
-    jsonschema.validate(answer.body, {**schema, "components": _description()["components"]})
+    jsonschema.validate(answer.body, {**schema, "components": _description(api)["components"]})
 
 
-def _find_path(path: str) -> dict[str, Any] | None:
+def _find_path(api: ControlApi, path: str) -> dict[str, Any] | None:
     """The description of a path; one without parameters takes precedence."""
     items = {
         template: item
-        for template, item in _description()["paths"].items()
+        for template, item in _description(api)["paths"].items()
         if re.fullmatch(re.sub(r"{\w+}", "[^/]+", template), path)
     }
     return items[min(items, key=lambda template: template.count("{"))] if items else None

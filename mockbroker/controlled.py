@@ -1,0 +1,69 @@
+"""`Controlled`: a cluster or a proxy with a control over HTTP, of which nothing is loaded if there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Self
+
+from mockbroker.cluster_methods.methods import SharedMethods
+from mockbroker.config.keys import ConfigError
+
+if TYPE_CHECKING:
+    from mockbroker.control.control_server import ControlServer
+    from mockbroker.control.operations import ControlApi
+    from mockbroker.control.options import ControlOptions
+    from mockbroker.server import Options
+
+
+class Controlled(SharedMethods):
+    """Starts and stops the control with the server. load_api: imports what is served, on first use."""
+
+    def __init__(self, options: Options, control: ControlOptions | None, load_api: Callable[[], ControlApi]) -> None:
+        super().__init__(options)
+        self._control_options = control
+        self._load_api = load_api
+        self._control: ControlServer | None = None
+
+    def start(self) -> Self:
+        """Start; every listener, and the control if there is one, accepts connections when this returns."""
+        if self._control_options is None:
+            return super().start()
+        from mockbroker.control.control_server import ControlServer
+
+        control = ControlServer(self, self._load_api(), self._control_options)
+        super().start()
+        try:
+            control.start()
+        except BaseException:
+            super().stop()
+            raise
+        self._control = control
+        return self
+
+    def stop(self) -> None:
+        """Close every connection and end the thread; does nothing if it is not running."""
+        if self._control is not None:
+            self._control.stop()
+            self._control = None
+        super().stop()
+
+    @property
+    def control_url(self) -> str:
+        """The base of the paths of the control over HTTP, "http://127.0.0.1:9090". Raises: RuntimeError without it."""
+        if self._control is None:
+            raise RuntimeError("there is no control over HTTP, or it does not run: start it with control=0")
+        return self._control.url
+
+
+def parse_control_options(address: int | str | None, token: str | None) -> ControlOptions | None:
+    """The options of the control over HTTP, None without it, which loads no module for it.
+
+    Raises: ConfigError for an invalid address or token, and for a token without an address.
+    """
+    if address is None:
+        if token is not None:
+            raise ConfigError("control-token: given without control, which it is for")
+        return None
+    from mockbroker.control.options import parse_control
+
+    return parse_control(address, token)
