@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from kwire.package_version import version_line
+from kwire.shell_completion import add_command, complete
 from mockbroker.cluster import (
     config_dialect,
     create_security,
@@ -61,12 +62,16 @@ other commands, each with its own --help:
 class CommandModule(Protocol):
     """The module of a sub-command."""
 
+    def create_parser(self) -> argparse.ArgumentParser:
+        """The options of the sub-command."""
+
     def main(self, arguments: Sequence[str]) -> int:
         """Run the sub-command. Returns: the exit code."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command. Exit codes: 0 ended by a signal, 2 wrong usage or an invalid configuration."""
+    complete(_completed_parser)
     words = sys.argv[1:] if arguments is None else arguments
     if words and words[0] in COMMANDS:
         command = cast(CommandModule, importlib.import_module(COMMANDS[words[0]]))
@@ -230,6 +235,17 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         print(f"{version_line('mockbroker')} (Kafka {', '.join(RELEASES)})")
         parser.exit()
+
+
+def _completed_parser(name: str) -> argparse.ArgumentParser:
+    """The parser for completion: a sub-command with its options, or all options and the names of sub-commands."""
+    if name not in COMMANDS:
+        parser = _create_parser()
+        parser.add_argument("command", nargs="?", choices=sorted(COMMANDS))
+        return parser
+    parser = argparse.ArgumentParser(prog="mockbroker")
+    add_command(parser.add_subparsers(), cast(CommandModule, importlib.import_module(COMMANDS[name])).create_parser())
+    return parser
 
 
 def _create_parser() -> argparse.ArgumentParser:

@@ -16,6 +16,7 @@ from kwire.cli.exit_codes import BROKEN_PIPE, INTERRUPTED, PROBLEM_FOUND, SUCCES
 from kwire.cli.usage_error import UsageError
 from kwire.errors import MissingExtra, SchemaError, UnsupportedVersion, WireError
 from kwire.escape import one_line
+from kwire.shell_completion import complete
 
 
 class Command(NamedTuple):
@@ -55,6 +56,7 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line, by default that of the process; returns the exit code."""
+    complete(_completed_parser)
     # A terminal or pipe that is not UTF-8 must not turn a topic name into a traceback.
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
@@ -100,6 +102,18 @@ def _run(argv: list[str]) -> int:
     except SystemExit as stop:
         return _exit_code(stop)
     return module.run(args)
+
+
+def _completed_parser(name: str) -> argparse.ArgumentParser:
+    """The parser for completion: all names of commands, and the arguments of the one that is completed."""
+    parser = argparse.ArgumentParser(prog="kwire")
+    parser.add_argument("--version", action=_Version)
+    actions = parser.add_subparsers()
+    for each in COMMANDS:
+        command = actions.add_parser(each)
+        if each == name:
+            cast(CommandModule, importlib.import_module(COMMANDS[name].module)).add_arguments(command)
+    return parser
 
 
 def _parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:

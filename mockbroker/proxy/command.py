@@ -27,7 +27,7 @@ _EXIT_USAGE = 2
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command. Exit codes: 0 ended by a signal or over HTTP, 1 no cluster, 2 wrong usage."""
-    parsed = _create_parser().parse_args(arguments)
+    parsed = create_parser().parse_args(arguments)
     log_format = "%(asctime)s %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(stream=sys.stderr, level=parsed.log_level.upper(), format=log_format)
     try:
@@ -89,7 +89,8 @@ def _report_error(error: Exception, code: int) -> int:
     return code
 
 
-def _create_parser() -> argparse.ArgumentParser:
+def create_parser() -> argparse.ArgumentParser:
+    """The options of the command."""
     description = (
         "Stand between clients and a Kafka cluster: addresses in responses are those of the proxy, which records, "
         "captures and disturbs the traffic. The first line printed is the address for clients."

@@ -23,7 +23,7 @@ _VALUE_MAX = 100
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command. Exit codes: 0 equal, 1 different, 2 wrong usage or a capture that cannot be replayed."""
-    parsed = _create_parser().parse_args(arguments)
+    parsed = create_parser().parse_args(arguments)
     try:
         return _run(parsed)
     except CaptureError as error:
@@ -93,7 +93,8 @@ def _parse_positive(text: str) -> float:
     return number
 
 
-def _create_parser() -> argparse.ArgumentParser:
+def create_parser() -> argparse.ArgumentParser:
+    """The options of the command."""
     parser = argparse.ArgumentParser(
         prog="mockbroker replay",
         description="Send the requests of a capture to a broker, and compare its responses with the captured ones.",
