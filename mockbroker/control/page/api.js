@@ -45,6 +45,18 @@ export function get(path) {
   return send("GET", path);
 }
 
+let paths = new Set();
+
+/** Ask which operations this server has: a proxy has fewer than a cluster. */
+export async function loadApi() {
+  paths = new Set(Object.keys((await get("/openapi.json")).paths));
+}
+
+/** Whether the server has operations of a path of the API's description. */
+export function has(path) {
+  return paths.has(path);
+}
+
 /** Integers beyond 2^53 as they were sent, where the browser can read them. */
 function readNumber(key, value, context) {
   const isInexact = typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value);

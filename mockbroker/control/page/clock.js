@@ -33,6 +33,7 @@ export function startClock() {
 }
 
 export function renderClock() {
+  if (!state.clock) return;
   const { mode } = state.clock;
   const [freeze, resume, auto] = byId("clock-actions").children;
   setText(byId("clock-mode"), MODES[mode] ?? mode);

@@ -1,17 +1,17 @@
 // Starts the page: loads the state, reads the stream of events, and draws what has changed.
 
-import { get } from "./api.js";
+import { get, has, loadApi } from "./api.js";
 import { renderClock, showTime, startClock } from "./clock.js";
 import { byId, create, setText } from "./dom.js";
 import { EventStream } from "./event_stream.js";
 import { startExchangeDetail, updateExchange } from "./exchange_detail.js";
 import { filterParameters, loadExchanges, renderExchanges, startExchanges, takeExchange } from "./exchanges.js";
 import { loadChaos, renderFaults, startFaults } from "./faults.js";
-import { clean, count } from "./format.js";
+import { clean, count, plural } from "./format.js";
 import { renderGroups, startGroups } from "./groups.js";
 import { renderNodes, renderTopics, startNodes } from "./nodes.js";
 import { renderSharePartitions, showLocks, startSharePartitions } from "./share_partitions.js";
-import { applyEvent, loadState, state, STATE_KINDS } from "./state.js";
+import { applyEvent, loadState, state } from "./state.js";
 
 const DRAW_MS = 150;
 const TICK_MS = 250;
@@ -45,7 +45,7 @@ function drawPending() {
   isScheduled = false;
   const drawings = [...pending];
   pending.clear();
-  if (state.clock) for (const drawing of drawings) drawing();
+  if (state.cluster) for (const drawing of drawings) drawing();
 }
 
 let isLoading = false;
@@ -61,7 +61,9 @@ async function load() {
     while (isLoadNeeded) {
       isLoadNeeded = false;
       if (queued.length >= QUEUED_MAX) queued = [];
-      await Promise.all([loadState(), loadExchanges(), loadChaos()]);
+      await loadApi();
+      hideAbsent();
+      await Promise.all([loadState(), loadExchanges(), has("/v1/chaos") ? loadChaos() : null]);
     }
   } catch (error) {
     console.debug("load:", error.message);
@@ -72,6 +74,11 @@ async function load() {
     queued = [];
   }
   for (const name of Object.keys(DRAWINGS)) draw(name);
+}
+
+/** Hide the parts of the page whose operations this server does not have. */
+function hideAbsent() {
+  for (const part of document.querySelectorAll("[data-needs]")) part.hidden = !has(part.dataset.needs);
 }
 
 function takeEvent(kind, data) {
@@ -92,7 +99,7 @@ function takeEvent(kind, data) {
     else isLoadNeeded = true;
   } else {
     draw(applyEvent(kind, data));
-    if (kind === "fault") loadChaosSoon();
+    if (kind === "fault" && has("/v1/chaos")) loadChaosSoon();
   }
 }
 
@@ -106,7 +113,8 @@ function loadChaosSoon() {
 }
 
 const stream = new EventStream({
-  query: () => new URLSearchParams({ kinds: ["request", "exchange", ...STATE_KINDS].join(","), ...filterParameters() }),
+  // Without kinds: all that the server has.
+  query: () => new URLSearchParams(filterParameters()),
   onEvent: takeEvent,
   onState(isLive, delayMs) {
     byId("stream").dataset.state = isLive ? "live" : "lost";
@@ -115,13 +123,18 @@ const stream = new EventStream({
 });
 
 function drawTitle() {
-  const { bootstrapServers, release, profile, shareEdition, seed, version } = state.cluster;
+  const { bootstrapServers, seed, version } = state.cluster;
   const addresses = clean(bootstrapServers, 1000).split(",");
   byId("title").replaceChildren(...addresses.flatMap((text, at) => (at ? [",", create("wbr"), text] : [text])));
   document.title = `mockbroker ${clean(bootstrapServers, 60)}`;
-  const edition = shareEdition === null ? "" : `, share groups of ${shareEdition}`;
   const seeded = seed === null ? "" : `, seed ${seed}`;
-  setText(byId("about"), `As Kafka ${release}${edition}, profile ${profile}${seeded}; mockbroker ${version}`);
+  setText(byId("about"), `${describeServer(state.cluster)}${seeded}; mockbroker ${version}`);
+}
+
+function describeServer({ upstream, nodes, release, profile, shareEdition }) {
+  if (upstream !== undefined) return `Proxy for ${clean(upstream, 80)}, ${plural(nodes.length, "node")}`;
+  const edition = shareEdition === null ? "" : `, share groups of ${shareEdition}`;
+  return `As Kafka ${release}${edition}, profile ${profile}`;
 }
 
 function drawTiles() {
@@ -130,16 +143,15 @@ function drawTiles() {
   const topics = [...state.topics.values()].filter((topic) => !topic.isInternal);
   const members = [...state.groups.values()].reduce((sum, group) => sum + group.members.length, 0);
   const tiles = {
-    "Nodes running": `${running} of ${nodes.length}`,
-    Topics: count(topics.length),
-    Groups: count(state.groups.size),
-    Members: count(members),
+    ...(has("/v1/nodes") && { "Nodes running": `${running} of ${nodes.length}` }),
+    ...(has("/v1/topics") && { Topics: count(topics.length) }),
+    ...(has("/v1/groups") && { Groups: count(state.groups.size), Members: count(members) }),
     Faults: count(state.faults.size),
     Requests: count(lastNumber),
   };
   const host = byId("tiles");
-  if (!host.firstChild) {
-    host.append(...Object.keys(tiles).map((name) => create("div", {}, create("dt", {}, name), create("dd"))));
+  if (host.children.length !== Object.keys(tiles).length) {
+    host.replaceChildren(...Object.keys(tiles).map((name) => create("div", {}, create("dt", {}, name), create("dd"))));
   }
   Object.values(tiles).forEach((text, at) => setText(host.children[at].lastChild, text));
 }

@@ -1,6 +1,6 @@
 // What the page knows of the cluster: resources as the API has them, changed by events.
 
-import { get } from "./api.js";
+import { get, has } from "./api.js";
 
 export const state = {
   cluster: null,
@@ -20,9 +20,6 @@ const KINDS = {
   fault: ["faults", (fault) => [fault.number]],
 };
 
-/** The kinds of events that change the state. */
-export const STATE_KINDS = [...Object.keys(KINDS), "clock", "reset"];
-
 /** Change the state by an event. Returns: the name of what has changed. */
 export function applyEvent(kind, data) {
   if (kind === "clock") {
@@ -37,26 +34,31 @@ export function applyEvent(kind, data) {
   return name;
 }
 
-/** Ask for the whole state. */
+/** Ask for the whole state, as far as the server has it. */
 export async function loadState() {
   const [cluster, nodes, topics, groups, faults, clock] = await Promise.all([
     get("/v1/cluster"),
-    get("/v1/nodes"),
-    get("/v1/topics"),
-    get("/v1/groups"),
+    getIfThere("/v1/nodes", { nodes: [] }),
+    getIfThere("/v1/topics", { topics: [] }),
+    getIfThere("/v1/groups", { groups: [] }),
     get("/v1/faults"),
-    get("/v1/clock"),
+    getIfThere("/v1/clock", null),
   ]);
   const shares = groups.groups.filter((group) => group.kind === "share");
   const paths = shares.map((group) => `/v1/groups/${encodeURIComponent(group.groupId)}/share-partitions`);
   const found = await Promise.all(paths.map((path) => get(path)));
   state.cluster = cluster;
-  setClock(clock);
+  if (clock) setClock(clock);
+  else state.clock = null;
   replace("node", nodes.nodes);
   replace("topic", topics.topics);
   replace("group", groups.groups);
   replace("fault", faults.faults);
   replace("share-partition", found.flatMap((answer) => answer.sharePartitions));
+}
+
+function getIfThere(path, nothing) {
+  return has(path) ? get(path) : nothing;
 }
 
 function replace(kind, resources) {

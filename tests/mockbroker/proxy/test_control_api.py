@@ -17,6 +17,7 @@ from mockbroker import Cluster, ConfigError, Proxy, WaitTimeout
 from mockbroker.control.routes import OPERATIONS
 from mockbroker.proxy.control_api import PROXY_API
 from tests.support.brokers.control_client import ControlClient, description
+from tests.support.browser import Browser
 
 FAULT = {"when": {"api": "ListGroups", "times": 1}, "then": {"error": "COORDINATOR_NOT_AVAILABLE"}}
 #: Public members of `Proxy` whose operation has another name, or that are for Python only.
@@ -197,6 +198,28 @@ def test_the_control_ends_with_its_proxy_and_asks_for_its_token(cluster: Cluster
         _ = proxy.control_url
     with pytest.raises(ConfigError, match="control-token: given without control"):
         Proxy(upstream, control_token="coffee")
+
+
+def test_the_live_page_shows_what_a_proxy_has(proxy: Proxy, chromium: Browser) -> None:
+    chromium.open(f"{proxy.control_url}/", width=1280)
+    chromium.wait_for("document.querySelector('#stream').textContent === 'live'")
+    proxy.faults.add("ListGroups", error="COORDINATOR_NOT_AVAILABLE", times=1)
+    list_groups(proxy)
+    chromium.wait_for("document.querySelector('#faults-table tbody td.number')?.textContent === '1'")
+    chromium.wait_for(
+        "document.querySelector('#exchanges-table tbody')?.innerText.includes('COORDINATOR_NOT_AVAILABLE')"
+    )
+    about = chromium.evaluate("document.querySelector('#about').textContent")
+    shown = "[...document.querySelectorAll('main > section, nav li, form.stack')].filter(one => one.checkVisibility())"
+
+    assert about.startswith(f"Proxy for {proxy.upstream}, 2 nodes, seed 3; mockbroker ")
+    assert chromium.evaluate(f"{shown}.map(one => one.id || one.innerText)") == [
+        *("Faults", "Exchanges"),
+        *("faults", "fault-form", "fault-json", "exchanges"),
+    ]
+    tiles = chromium.evaluate("[...document.querySelectorAll('#tiles dt')].map(one => one.textContent)")
+    assert tiles == ["Faults", "Requests"]
+    assert chromium.errors == []
 
 
 def test_waits_and_checks_of_a_proxy_are_coroutines_too(proxy: Proxy) -> None:
