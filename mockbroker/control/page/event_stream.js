@@ -25,8 +25,15 @@ export class EventStream {
     this.wake?.();
   }
 
-  /** Read until the page is closed. */
+  /** Close the stream; `run` opens it again behind its last event. */
+  stop() {
+    this.isStopped = true;
+    this.restart();
+  }
+
+  /** Read until the stream is stopped. */
   async run() {
+    this.isStopped = false;
     for (let delayMs = DELAY_MIN_MS; ; ) {
       this.isRestarted = false;
       try {
@@ -34,12 +41,14 @@ export class EventStream {
       } catch (error) {
         if (!this.isRestarted) console.debug("stream:", error.message);
       }
+      if (this.isStopped) return;
       if (this.isRestarted) continue;
       this.onState(false, delayMs);
       await new Promise((resolve) => {
         this.wake = resolve;
         setTimeout(resolve, delayMs);
       });
+      if (this.isStopped) return;
       delayMs = Math.min(delayMs * 2, DELAY_MAX_MS);
     }
   }

@@ -180,3 +180,6 @@ setInterval(() => {
 }, TICK_MS);
 loadNames().catch((error) => console.debug("names:", error.message));
 stream.run();
+// A browser may keep a page that was left, with its connections, of which it has few for each server.
+addEventListener("pagehide", () => stream.stop());
+addEventListener("pageshow", (event) => event.persisted && stream.run());

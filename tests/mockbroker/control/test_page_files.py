@@ -129,6 +129,34 @@ def test_a_fault_is_added_hit_and_removed(kafka: Cluster, page: Browser) -> None
     page.errors[:] = [text for text in page.errors if "status of 422" not in text]
 
 
+def test_a_chaos_profile_is_started_and_stopped(kafka: Cluster, page: Browser) -> None:
+    page.evaluate("document.querySelector('#chaos-form [name=profile]').value = 'slow-network'")
+    page.evaluate("document.querySelector('#chaos-form [name=seed]').value = 7")
+    page.click("#chaos-form button")
+    text = page.wait_for("document.querySelector('#chaos-runs li')?.innerText")
+    (chaos,) = kafka.faults.list_chaos()
+    page.click("#chaos-runs button")
+    page.wait_for("!document.querySelector('#chaos-runs li') && !document.querySelector('#faults-table tbody tr')")
+
+    assert text.startswith("slow-network, seed 7, ")
+    assert (chaos.profile, chaos.seed, any(fault.is_active for fault in chaos.faults)) == ("slow-network", 7, False)
+
+
+def test_a_paused_list_stands_still_until_it_is_resumed(kafka: Cluster, page: Browser) -> None:
+    newest = "document.querySelector('#exchanges-table tbody th').textContent"
+    before = page.evaluate(newest)
+    page.click("#exchanges-pause")
+    with Client(kafka.bootstrap_servers, client_id="later") as client:
+        client.send(ListGroupsRequest())
+    page.wait_for("document.querySelector('#exchanges-about').textContent.includes('2 requests came since')")
+    paused = page.evaluate(newest)
+    page.click("#exchanges-pause")
+    resumed = page.wait_for(f"{newest} !== '{before}' && {newest}")
+
+    assert paused == before
+    assert int(resumed) == int(before) + 2
+
+
 def test_the_clock_is_moved_by_keyboard_alone(kafka: Cluster, page: Browser) -> None:
     before_ms = kafka.clock.now_ms()
     page.evaluate("document.querySelector('#clock-advance [name=amount]').focus()")
