@@ -43,6 +43,7 @@ async def look_up(endpoint: Endpoint) -> ClusterInfo:
         raise ConnectionError(f"{endpoint} does not answer as Kafka does: {error}") from error
     finally:
         connection.close()
+        await connection.wait_closed()
     rows = [] if metadata is None else [(row.node_id, row.host, row.port) for row in metadata.brokers]
     newest = min(ranges.get(_API_VERSIONS, 0), api_versions(_API_VERSIONS)[1])
     return ClusterInfo(sorted(rows), newest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+from asyncio import Future
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -62,6 +63,8 @@ class Forwarder:
         self._disconnect = disconnect
         self._record_topic = record_topic
         self._connections: dict[int, UpstreamConnection] = {}
+        #: Those above, and those that are being closed.
+        self._open: set[UpstreamConnection] = set()
         self._correlation_id = 0
         self._routes: dict[int, Route] = {}
 
@@ -84,10 +87,12 @@ class Forwarder:
         if connection is not None:
             connection.close()
 
-    def end_all(self) -> None:
-        """End every connection."""
+    async def end_all(self) -> None:
+        """End every connection, and wait until their sockets are closed."""
         for connection_id in list(self._connections):
             self.end(connection_id)
+        for connection in list(self._open):
+            await connection.wait_closed()
 
     def forward(self, api_key: int, request: msgspec.Struct, ctx: Context) -> Outcome:
         """Send a request, and wait for its response."""
@@ -134,7 +139,12 @@ class Forwarder:
             endpoint = self._find_endpoint(ctx.connection.node_id)
             connection = UpstreamConnection(endpoint, lambda: self._end_client(number))
             self._connections[number] = connection
+            self._open.add(connection)
+            connection.ended.add_done_callback(partial(self._forget, connection))
         return connection
+
+    def _forget(self, connection: UpstreamConnection, ended: Future[None]) -> None:
+        self._open.discard(connection)
 
     def _end_client(self, number: int) -> None:
         connection = self._connections.pop(number, None)

@@ -116,7 +116,7 @@ class ProxyServer(Server):
     async def stop(self) -> None:
         """Close every connection on both sides, and stop listening."""
         await super().stop()
-        self._forwarder.end_all()
+        await self._forwarder.end_all()
 
     @cached_property
     def faults(self) -> FaultRegistry:

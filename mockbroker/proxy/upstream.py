@@ -14,6 +14,8 @@ from kwire.frames import FrameReader, encode_frame
 #: The maximum size of a response, bytes.
 RESPONSE_MAX = 256 << 20
 _CONNECT_TIMEOUT_S = 10.0
+#: How long a broker may take to answer the end of a TLS connection.
+_CLOSE_TIMEOUT_S = 1.0
 
 
 class Endpoint(NamedTuple):
@@ -42,7 +44,8 @@ class ForwardedRequest:
 class UpstreamConnection(asyncio.Protocol):
     """Sends frames in order, and returns the responses in that order.
 
-    failure: why it has ended, or None. on_end: is called when it ends, unless `close` was called.
+    failure: why it has ended, or None. on_end: is called when it ends, unless `close` was called. ended: is done when
+    its socket is closed.
     """
 
     def __init__(self, endpoint: Endpoint, on_end: Callable[[], None]) -> None:
@@ -55,7 +58,10 @@ class UpstreamConnection(asyncio.Protocol):
         self._reader = FrameReader(RESPONSE_MAX)
         self._writable = True
         self._drained: list[Callable[[], None]] = []
-        self._task = asyncio.get_running_loop().create_task(self._connect())
+        loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[None] = loop.create_future()
+        self._task = loop.create_task(self._connect())
+        self._task.add_done_callback(self._on_connected)
 
     async def _connect(self) -> None:
         loop, endpoint = asyncio.get_running_loop(), self.endpoint
@@ -69,6 +75,14 @@ class UpstreamConnection(asyncio.Protocol):
             self._fail(f"no connection to {endpoint} within {_CONNECT_TIMEOUT_S:.0f} s")
         except OSError as error:
             self._fail(f"no connection to {endpoint}: {error}")
+
+    def _on_connected(self, task: asyncio.Task[None]) -> None:
+        if self._transport is None:
+            self._set_ended()
+
+    def _set_ended(self) -> None:
+        if not self.ended.done():
+            self.ended.set_result(None)
 
     @property
     def is_full(self) -> bool:
@@ -96,6 +110,13 @@ class UpstreamConnection(asyncio.Protocol):
         self._task.cancel()
         if self._transport is not None:
             self._transport.close()
+
+    async def wait_closed(self) -> None:
+        """Wait until the socket is closed, after `close`."""
+        await asyncio.wait([self.ended], timeout=_CLOSE_TIMEOUT_S)
+        if self._transport is not None and not self.ended.done():
+            self._transport.abort()
+            await self.ended
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is open, after the TLS handshake if there is one."""
@@ -136,6 +157,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The broker has closed the connection, or it was reset."""
+        self._set_ended()
         self._fail(f"{self.endpoint} closed the connection" if exc is None else f"{self.endpoint}: {exc}")
 
     def _fail(self, reason: str) -> None:

@@ -207,6 +207,19 @@ def test_a_cluster_with_tls_is_reached_with_its_authorities(tmp_path: Path) -> N
         Proxy("127.0.0.1:1", upstream_tls_ca=wrong)
 
 
+def test_the_end_of_a_proxy_waits_until_its_connections_with_tls_are_closed() -> None:
+    with Cluster(tls="auto") as cluster:
+        authorities = str(cluster.client_settings()["ssl.ca.location"])
+        # A socket that was open when its event loop ended would be an error, in some of the rounds.
+        for _ in range(20):
+            with Proxy(cluster.bootstrap_servers, upstream_tls_ca=authorities) as proxy:
+                with Client(proxy.bootstrap_servers) as client:
+                    client.send(MetadataRequest(topics=[]))
+                with Client(proxy.bootstrap_servers) as client:
+                    client.send(MetadataRequest(topics=[]))
+                    proxy.stop()
+
+
 def test_nodes_that_come_later_get_a_listener() -> None:
     with Cluster(nodes=1) as cluster, Proxy(cluster.bootstrap_servers) as proxy:
         cluster.add_node()
