@@ -49,9 +49,15 @@ async def test_it_is_as_new(kafka_session):
 """
 
 
-@pytest.mark.parametrize(("package", "marker"), [("pytest_asyncio", "asyncio"), ("anyio", "anyio")])
-def test_asynchronous_tests_use_the_fixtures(pytester: pytest.Pytester, package: str, marker: str) -> None:
+@pytest.mark.parametrize(
+    ("package", "marker", "option"),
+    [("pytest_asyncio", "asyncio", "asyncio_default_fixture_loop_scope=function"), ("anyio", "anyio", None)],
+)
+def test_asynchronous_tests_use_the_fixtures(
+    pytester: pytest.Pytester, package: str, marker: str, option: str | None
+) -> None:
     pytest.importorskip(package)
     pytester.makepyfile(_TEST.format(marker=marker))
+    arguments = ["-o", option] if option else ["-p", "no:asyncio"]
 
-    pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:randomly").assert_outcomes(passed=3)
+    pytester.runpytest_inprocess("-p", "no:cacheprovider", *arguments).assert_outcomes(passed=3)
