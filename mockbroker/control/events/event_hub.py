@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 READERS_MAX = 256
 #: How long events are recorded after the last reader has gone, so that it can come back, seconds.
 LINGER_S = 30.0
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 class EventReader:
@@ -58,9 +60,10 @@ class EventHub:
 
     def find_position(self, event_id: str) -> int | None:
         """The number of an event by its id; None if what came after it is not known."""
-        session, _, number = event_id.rpartition("-")
-        is_known = session == self._session and number.isdigit() and int(number) <= self.ring.last_number
-        return int(number) if is_known else None
+        session, _, text = event_id.rpartition("-")
+        if session != self._session or not _NUMBER.fullmatch(text):
+            return None
+        return int(text) if int(text) <= self.ring.last_number else None
 
     async def add_reader(self, kinds: frozenset[str], position: int | None = None) -> EventReader | None:
         """Add a reader, behind an event or from now on. Returns: None if there are too many."""

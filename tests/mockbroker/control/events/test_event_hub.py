@@ -69,7 +69,9 @@ def test_there_are_not_too_many_readers(monkeypatch: pytest.MonkeyPatch) -> None
         assert asyncio.run(add_three(cluster)) == [True, True, False]
 
 
-@pytest.mark.parametrize("event_id", ["", "7", "-", "other-0", "{session}-99", "{session}-x", "{session}--1"])
+@pytest.mark.parametrize(
+    "event_id", ["", "7", "-", "other-0", "{session}-99", "{session}-x", "{session}-²", "{session}--1"]
+)
 def test_an_id_of_another_session_or_of_the_future_has_no_position(event_id: str) -> None:
     async def find(cluster: Cluster) -> int | None:
         hub = EventHub(cluster)
