@@ -11,6 +11,8 @@ from mockbroker.control.operations import ClusterContext, ControlContext
 from mockbroker.control.problems import ProblemError, ProblemKind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mockbroker.broker.node_views import NodeView
 
 
@@ -67,39 +69,35 @@ def get_node(control: ClusterContext, parameters: models.NodePath) -> models.Nod
     raise ProblemError(ProblemKind.NOT_FOUND, f"there is no node {parameters.node}")
 
 
+def _change_node(control: ClusterContext, parameters: models.NodePath, change: Callable[[int], None]) -> models.Node:
+    get_node(control, parameters)  # Which there must be.
+    change(parameters.node)
+    return get_node(control, parameters)
+
+
 def stop_node(control: ClusterContext, parameters: models.NodePath) -> models.Node:
     """Stop a node cleanly: others become leaders, then its connections close."""
-    get_node(control, parameters)
-    control.cluster.stop_node(parameters.node)
-    return get_node(control, parameters)
+    return _change_node(control, parameters, control.cluster.stop_node)
 
 
 def kill_node(control: ClusterContext, parameters: models.NodePath) -> models.Node:
     """Kill a node, as a power failure would."""
-    get_node(control, parameters)
-    control.cluster.kill_node(parameters.node)
-    return get_node(control, parameters)
+    return _change_node(control, parameters, control.cluster.kill_node)
 
 
 def start_node(control: ClusterContext, parameters: models.NodePath) -> models.Node:
     """Start a node that is down, at its previous addresses."""
-    get_node(control, parameters)
-    control.cluster.start_node(parameters.node)
-    return get_node(control, parameters)
+    return _change_node(control, parameters, control.cluster.start_node)
 
 
 def pause_node(control: ClusterContext, parameters: models.NodePath) -> models.Node:
     """Let a node stand still: its connections stay open, and nothing is read, sent or timed."""
-    get_node(control, parameters)
-    control.cluster.pause_node(parameters.node)
-    return get_node(control, parameters)
+    return _change_node(control, parameters, control.cluster.pause_node)
 
 
 def resume_node(control: ClusterContext, parameters: models.NodePath) -> models.Node:
     """Let a paused node go on."""
-    get_node(control, parameters)
-    control.cluster.resume_node(parameters.node)
-    return get_node(control, parameters)
+    return _change_node(control, parameters, control.cluster.resume_node)
 
 
 def add_node(control: ClusterContext, parameters: NoParameters) -> models.Node:
