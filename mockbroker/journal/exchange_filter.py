@@ -12,7 +12,7 @@ from kwire.error_codes import ErrorCode, name_of
 from mockbroker.journal.condition import TopicNames
 from mockbroker.journal.exchange import Exchange
 from mockbroker.journal.field_filter import request_fields
-from mockbroker.journal.message_values import REQUEST_NAMES, error_codes, find_values
+from mockbroker.journal.message_values import REQUEST_NAMES, failure_codes, find_values
 from mockbroker.journal.topic_condition import exchange_topics
 
 #: The keys of rows of these filters: the exchange, its request, and the names of topics.
@@ -75,7 +75,7 @@ def _codes(exchange: Exchange[Any, Any]) -> list[int]:
     """The codes of the errors in a response; NONE alone if there are none; nothing without a response."""
     if exchange.response is None:
         return []
-    return sorted({code for code in error_codes(exchange.response) if code}) or [int(ErrorCode.NONE)]
+    return failure_codes(exchange.response) or [int(ErrorCode.NONE)]
 
 
 def _latency(exchange: Exchange[Any, Any]) -> int | None:

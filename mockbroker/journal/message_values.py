@@ -57,6 +57,11 @@ def error_codes(message: msgspec.Struct) -> Iterator[int]:
             yield from error_codes(item)
 
 
+def failure_codes(message: msgspec.Struct | None) -> list[int]:
+    """The different error codes of a response, in ascending order, without 0; none without a response."""
+    return [] if message is None else sorted({code for code in error_codes(message) if code})
+
+
 def values_at(message: msgspec.Struct, path: tuple[str, ...]) -> Iterator[object]:
     """The values at a path of field names; a path through an array continues in each of its elements."""
     values: list[object] = [message]

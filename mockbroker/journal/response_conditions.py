@@ -10,7 +10,7 @@ import msgspec
 from kwire.error_codes import ErrorCode
 from mockbroker.journal.condition import Condition
 from mockbroker.journal.exchange import Exchange
-from mockbroker.journal.message_values import error_codes
+from mockbroker.journal.message_values import error_codes, failure_codes
 
 
 def error_condition(error: str | int) -> Condition:
@@ -39,7 +39,7 @@ def answered_condition() -> Condition:
 
 def describe_errors(response: msgspec.Struct) -> str:
     """The names of the errors of a response, NONE without one."""
-    codes = sorted({code for code in error_codes(response) if code})
+    codes = failure_codes(response)
     return ", ".join(ErrorCode(code).name for code in codes) if codes else ErrorCode.NONE.name
 
 

@@ -9,7 +9,7 @@ from kwire.error_codes import ErrorCode
 from mockbroker.control.models import exchanges as models
 from mockbroker.control.operations import ControlContext
 from mockbroker.control.problems import ProblemError, ProblemKind
-from mockbroker.journal.message_values import error_codes
+from mockbroker.journal.message_values import failure_codes
 from mockbroker.journal.topic_condition import exchange_topics
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def exchange_model(
 ) -> models.Exchange:
     """A request with its response, as it is sent."""
     bodies = exchange.to_json(payload=has_payload) if has_bodies else {}
-    codes = sorted({code for code in error_codes(exchange.response) if code}) if exchange.response is not None else []
+    codes = failure_codes(exchange.response)
     topics: dict[str, set[int]] = {}
     for topic in exchange_topics(exchange, topic_names):
         topics.setdefault(topic.name or "", set()).update(topic.partitions)
