@@ -6,20 +6,16 @@ import re
 import socket
 import subprocess
 import sys
-import threading
 
 import pytest
 
 from mockbroker import Cluster, ConfigError, cli
 from tests.support.brokers.control_client import ControlClient
-
-
-def _threads() -> list[str]:
-    """The names of the threads of clusters that run."""
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("mockbroker")]
+from tests.support.brokers.threads import cluster_threads
 
 
 def test_a_cluster_has_a_control_while_it_runs() -> None:
+    before = cluster_threads()
     cluster = Cluster(control=0)
     with cluster:
         url = cluster.control_url
@@ -29,7 +25,7 @@ def test_a_cluster_has_a_control_while_it_runs() -> None:
         _ = cluster.control_url
     with pytest.raises(ConnectionRefusedError):
         ControlClient(url).send("GET", "/v1/cluster")
-    assert _threads() == []
+    assert cluster_threads() <= before
 
 
 @pytest.mark.parametrize(
@@ -99,10 +95,11 @@ def test_the_command_prints_the_url_as_its_second_line_and_is_ended_over_it() ->
 
 
 def test_without_its_packages_the_error_has_the_command_that_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = cluster_threads()
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "mockbroker.control.control_server", raising=False)
     cluster = Cluster(control=0)
 
     with pytest.raises(ImportError, match=r"pip install 'kwire\[control\]'"):
         cluster.start()
-    assert _threads() == []
+    assert cluster_threads() <= before

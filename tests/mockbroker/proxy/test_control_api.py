@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -17,6 +16,7 @@ from mockbroker import Cluster, ConfigError, Proxy, WaitTimeout
 from mockbroker.control.routes import OPERATIONS
 from mockbroker.proxy.control_api import PROXY_API
 from tests.support.brokers.control_client import ControlClient, description
+from tests.support.brokers.threads import cluster_threads
 from tests.support.browser import Browser
 
 FAULT = {"when": {"api": "ListGroups", "times": 1}, "then": {"error": "COORDINATOR_NOT_AVAILABLE"}}
@@ -178,7 +178,7 @@ def test_what_a_proxy_does_in_python_is_in_its_api() -> None:
 
 def test_the_control_ends_with_its_proxy_and_asks_for_its_token(cluster: Cluster) -> None:
     upstream = cluster.bootstrap_servers.split(",")[0]
-    before = threading.active_count()
+    before = cluster_threads()
     with Proxy(upstream, control=0, control_token="coffee") as proxy:
         url = proxy.control_url
         port = urlsplit(url).port
@@ -191,7 +191,7 @@ def test_the_control_ends_with_its_proxy_and_asks_for_its_token(cluster: Cluster
             Proxy(upstream, control=port).start()
 
     assert statuses == [401, 200]
-    assert threading.active_count() == before
+    assert cluster_threads() <= before
     with pytest.raises(ConnectionRefusedError):
         ControlClient(url).send("GET", "/v1/cluster")
     with pytest.raises(RuntimeError, match="control=0"):
